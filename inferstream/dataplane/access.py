@@ -26,7 +26,7 @@ class Action(Enum):
     __hash__ = object.__hash__  # an Enum's own is a function of Python, at each request
 
     HEALTH = "liveness and readiness"
-    """Open to everybody."""
+    PAGE = "files of the page and of the clients"
     INFER = "inference"
     STREAM = "stream"
     CANCEL = "cancel"
@@ -37,19 +37,24 @@ class Action(Enum):
     REPOSITORY_WRITE = "load and unload"
     STATISTICS = "statistics"
     METRICS = "metrics"
-    DOCUMENTATION = "documentation, page and clients"
+    DOCUMENTATION = "documentation"
     REFLECTION = "reflection"
     CUSTOM_ROUTE = "route of a model"
     ACCESS_LOG = "access log"
     SETTINGS = "settings of traces, logs and memory"
 
 
+OPEN = (Action.HEALTH, Action.PAGE)
+"""Operations for everybody: what they answer is no secret, and the page asks its reader for a key."""
+
 CLOSED = {
     Action.REPOSITORY_READ: "The repository API",
     Action.REPOSITORY_WRITE: "The repository API",
     Action.ACCESS_LOG: "The access log",
+    Action.DOCUMENTATION: "The documentation",
+    Action.REFLECTION: "Reflection",
 }
-"""Operations for this machine alone where there are no keys: code from disk, and the names of models and clients."""
+"""Operations for this machine alone where there are no keys: code from disk, clients, and what models take."""
 
 SCOPES = {
     Action.INFER: "infer",
@@ -103,7 +108,7 @@ class Access:
                         f"{CLOSED[action]} is closed because the server listens beyond loopback; "
                         "a key with its scope opens it, or the setting allow_open_repository."
                     )
-            elif action is not Action.HEALTH:
+            elif action not in OPEN:
                 caller.principal = caller.key = None
                 key = caller.key = self.keys.authenticate(caller.headers)
                 caller.principal = key.name

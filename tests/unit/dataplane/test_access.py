@@ -29,7 +29,7 @@ CALLER = Caller(Headers(()), "v2")
         ("0.0.0.0", True, True),
     ],
 )
-def test_the_repository_and_the_access_log_are_closed_beyond_loopback(
+def test_management_documentation_and_the_access_log_are_closed_beyond_loopback(
     host: str, allowed: bool, opened: bool
 ) -> None:
     access = Access(Settings(host=host, allow_open_repository=allowed))
@@ -40,7 +40,13 @@ def test_the_repository_and_the_access_log_are_closed_beyond_loopback(
             continue
         with pytest.raises(PermissionDenied, match=f"{CLOSED[action]} is closed .* allow_open_repository"):
             access.check(action, CALLER, "m")
-    assert set(CLOSED) == {Action.REPOSITORY_READ, Action.REPOSITORY_WRITE, Action.ACCESS_LOG}
+    assert set(CLOSED) == {
+        Action.REPOSITORY_READ,
+        Action.REPOSITORY_WRITE,
+        Action.ACCESS_LOG,
+        Action.DOCUMENTATION,
+        Action.REFLECTION,
+    }
 
 
 KEY = new_key("abc")

@@ -36,11 +36,11 @@ class Documentation(HttpDialect):
         page_document("./")  # read at load, as the files are
         return [
             *documents,
-            ScopeClaim(ROOT, Action.DOCUMENTATION, self._root),
-            ScopeClaim("/docs", Action.DOCUMENTATION, self._page),
-            ScopeClaim("/v2/docs", Action.DOCUMENTATION, self._page),
-            ScopeClaim("/v2/models/{name}/docs", Action.DOCUMENTATION, self._page_of_model),
-            *(ScopeClaim(PAGE + name, Action.DOCUMENTATION, self._file) for name in page_files()),
+            ScopeClaim(ROOT, Action.PAGE, self._root),
+            ScopeClaim("/docs", Action.PAGE, self._page),
+            ScopeClaim("/v2/docs", Action.PAGE, self._page),
+            ScopeClaim("/v2/models/{name}/docs", Action.PAGE, self._page_of_model),
+            *(ScopeClaim(PAGE + name, Action.PAGE, self._file) for name in page_files()),
         ]
 
     async def _root(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
@@ -58,7 +58,8 @@ class Documentation(HttpDialect):
         return page.response(scope["headers"], self._settings.gzip_enabled)
 
     async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
-        await self._dataplane.model_metadata(route.model, route.version)  # an unknown model has no page
+        if self._dataplane.access.keys is None:  # an unknown model has no page
+            await self._dataplane.model_metadata(route.model, route.version)
         return await self._page(route, caller, scope)
 
     async def _file(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:
