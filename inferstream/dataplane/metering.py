@@ -11,7 +11,7 @@ from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
 from ..keys.quotas import MeteredUse, Quotas
 from ..text.usage import usage_of
-from ..types import InferenceResponse, Parameters
+from ..types import InferenceResponse
 from .call import Call, Operation
 from .caller import Caller
 from .handler import Handler
@@ -58,7 +58,7 @@ class Metering:
         stream = call.operation is Operation.STREAM
         use: MeteredUse | None = None
         try:
-            use = self.quotas.begin(key, stream=stream, size=size)
+            use = self.quotas.begin(key, stream, 0 if stream else 1, size)
             reply = await handler(call)
             if not reply.single:
                 try:
@@ -71,7 +71,7 @@ class Metering:
                 use.end()
             self.record(use, call, caller, error)
             raise
-        use.end(_tokens(None if reply.first is None else reply.first.parameters, 1))
+        use.end(_tokens(reply.first, 1))
         if self._audit is not None:
             self.record(use, call, caller, None)
         return reply
@@ -83,7 +83,7 @@ class Metering:
         use: MeteredUse | None = None
         failure: BaseException | None = None
         try:
-            use = self.quotas.begin(caller.key or NOBODY, size=size)
+            use = self.quotas.begin(caller.key or NOBODY, False, 0, size)
             return await work()
         except BaseException as error:
             failure = error
@@ -141,34 +141,37 @@ class Metering:
 class _UseOfStream(Watcher):
     """Counts the items of a stream before its reader gets them."""
 
-    __slots__ = ("_call", "_caller", "_metering", "_parameters", "_use")
+    __slots__ = ("_call", "_caller", "_last", "_metering", "_use")
 
     def __init__(self, metering: Metering, use: MeteredUse, call: Call, caller: Caller) -> None:
         self._metering = metering
         self._use = use
         self._call = call
         self._caller = caller
-        self._parameters: Parameters | None = None
+        self._last: InferenceResponse | None = None
 
     def item(self, response: InferenceResponse) -> None:
         """Raise LimitExceeded, which the reader gets in place of the response."""
         use = self._use
         use.tokens += 1  # as `charge` does, whose call would cost 60 ns a token
         if use.tokens > use.paid:
-            use.tokens -= 1
-            use.charge()
-        self._parameters = response.parameters
+            if use.account.left > 0:
+                use.account.left -= 1
+            else:
+                use.tokens -= 1
+                use.charge()
+        self._last = response
 
     def end(self, error: BaseException | None) -> None:
-        self._use.end(_tokens(self._parameters, self._use.tokens))
+        self._use.end(_tokens(self._last, self._use.tokens))
         self._metering.record(self._use, self._call, self._caller, error)
 
 
-def _tokens(last: Parameters | None, items: int) -> int:
+def _tokens(last: InferenceResponse | None, items: int) -> int:
     """Tokens of a call by the parameters of its last response: those of the prompt, and of the text or its items."""
-    if last is None:
+    if last is None or last.parameters is None:
         return items
-    usage = usage_of(last)
+    usage = usage_of(last.parameters)
     return (usage.prompt_tokens or 0) + (
         items if usage.completion_tokens is None else usage.completion_tokens
     )

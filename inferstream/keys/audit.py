@@ -18,6 +18,9 @@ MOST = 16_384
 _BATCH = 1024
 """Records of one write."""
 
+_PAUSE = 0.05
+"""Seconds in which records gather for a write, because a write for each would cost more than its call."""
+
 
 class AuditRecord(msgspec.Struct, gc=False):
     """Who called what, how much, and how it ended. `time` is in seconds since 1970."""
@@ -52,7 +55,7 @@ class AuditLog:
         self._path = path
         self._records: deque[AuditRecord] = deque()
         self._there = threading.Event()
-        self._closing = False
+        self._closing = threading.Event()
         self._refused = 0
         """Records without room, ever; the loop alone counts them."""
         self._reported = 0
@@ -76,7 +79,7 @@ class AuditLog:
 
     def close(self) -> None:
         """Write what is waiting, and end. It may wait for the disk."""
-        self._closing = True
+        self._closing.set()
         self._there.set()
         self._thread.join()
         os.close(self._descriptor)
@@ -84,11 +87,12 @@ class AuditLog:
     def _run(self) -> None:
         while True:
             self._there.wait()
+            self._closing.wait(_PAUSE)
             self._there.clear()
             while self._records:
                 batch = [self._records.popleft() for _ in range(min(len(self._records), _BATCH))]
                 self._write(batch)
-            if self._closing:
+            if self._closing.is_set():
                 return
 
     def _write(self, batch: list[AuditRecord]) -> None:

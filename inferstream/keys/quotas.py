@@ -20,12 +20,12 @@ class MeteredUse:
     """One call of a principal, from its admission to its end. `tokens` and `bytes` are those so far."""
 
     __slots__ = (
-        "_account",
         "_counted",
         "_ended",
         "_quotas",
         "_stream",
         "_usage",
+        "account",
         "bytes",
         "paid",
         "principal",
@@ -44,7 +44,7 @@ class MeteredUse:
         size: int,
     ) -> None:
         self._quotas = quotas
-        self._account = account
+        self.account = account
         self._usage = usage
         self._stream = stream
         self.paid = paid
@@ -59,7 +59,7 @@ class MeteredUse:
         """Count tokens of a stream before they are sent. Raises LimitExceeded, and then counts nothing."""
         self.tokens += tokens
         if self.tokens > self.paid:
-            account = self._account
+            account = self.account
             over = self.tokens - self.paid
             if over > tokens:
                 over = tokens
@@ -71,7 +71,7 @@ class MeteredUse:
     def charge_bytes(self, size: int) -> None:
         """Count bytes of a stream before they are sent. Raises LimitExceeded, and then counts nothing."""
         if self.principal.byte_limit:
-            self._quotas.take_bytes(self._account, self.principal, size, forced=False)
+            self._quotas.take_bytes(self.account, self.principal, size, forced=False)
         self.bytes += size
 
     def headers(self) -> dict[str, str]:
@@ -87,7 +87,7 @@ class MeteredUse:
         if self._ended:
             return
         self._ended = True
-        own = self._account.own
+        own = self.account.own
         own[IN_FLIGHT] -= 1
         if self._stream:
             own[STREAMS] -= 1
@@ -95,15 +95,15 @@ class MeteredUse:
         if tokens is not None and tokens > before:
             self.tokens = tokens
         paid = self.paid
-        if paid != _UNLIMITED and (self.tokens > before or paid > self.tokens):
+        if paid != _UNLIMITED and self.tokens != max(before, paid):
             self._quotas.settle(
-                self._account, self.tokens - max(before, paid), max(paid - self.tokens, 0), self._counted
+                self.account, self.tokens - max(before, paid), max(paid - self.tokens, 0), self._counted
             )
         if size:
             self.bytes += size
             if self.principal.byte_limit:
                 with suppress(LimitExceeded):
-                    self._quotas.take_bytes(self._account, self.principal, size, forced=True)
+                    self._quotas.take_bytes(self.account, self.principal, size, forced=True)
         usage = self._usage.own
         usage[REQUESTS] += 1
         if self.tokens:
@@ -129,9 +129,7 @@ class Quotas:
         self._unlimited = Account(LocalCounters().row(""), 1)
         self._usages: dict[str, Row] = {}
 
-    def begin(
-        self, principal: Principal, *, stream: bool = False, tokens: int = 0, size: int = 0
-    ) -> MeteredUse:
+    def begin(self, principal: Principal, stream: bool = False, tokens: int = 0, size: int = 0) -> MeteredUse:
         """Admit a call, of which `end` has to be called.
 
         `tokens` are reserved until then; `size` are the bytes of the request. Raises LimitExceeded.
