@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple
 
 from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
+from ..keys.credentials import without_keys
 from ..settings import Settings
 from ..signature import Signature
 from ..telemetry.access import AccessLines
@@ -106,6 +107,8 @@ class DataPlane:
         if self._registry.draining:
             raise Draining
         served = self._registry.get(name)
+        if caller.key is not None:
+            request = request._replace(headers=without_keys(request.headers))
         return await self.access.run(
             Action.CUSTOM_ROUTE,
             caller,

@@ -1,7 +1,9 @@
 """What a caller shows: a key in its headers, or the names in its certificate."""
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
+from ..types import Headers
 from .errors import Unauthenticated
 
 SUBPROTOCOL = "inferstream.key."
@@ -11,8 +13,28 @@ HEADERS = ("authorization", "x-api-key", "sec-websocket-protocol")
 
 _NAMES = frozenset((*HEADERS, *(name.encode() for name in HEADERS)))
 
+Name = TypeVar("Name", bytes, str, bytes | str)
+
 Shown = tuple[tuple[bytes | str, bytes | str], ...]
 """The headers of a request that may hold a key, as they arrived."""
+
+
+class WithoutKeys(Headers):
+    """Headers for model code, which may log them or send them elsewhere: all but those that may hold a key."""
+
+    __slots__ = ()
+
+    def __init__(self, headers: Headers) -> None:
+        super().__init__(headers.raw, None, headers.origin)
+
+    @property
+    def raw(self) -> list[tuple[bytes | str, bytes | str]]:
+        return without_keys(self._raw)
+
+
+def without_keys(raw: Iterable[tuple[Name, Name]]) -> list[tuple[Name, Name]]:
+    """Headers without those that may hold a key."""
+    return [pair for pair in raw if pair[0] not in _NAMES]
 
 
 def shown(raw: Iterable[tuple[bytes | str, bytes | str]]) -> Shown:

@@ -68,21 +68,10 @@ class MeteredUse:
             else:
                 self._quotas.lease(self, account, over, tokens)
 
-    def charge_bytes(self, size: int) -> None:
-        """Count bytes of a stream before they are sent. Raises LimitExceeded, and then counts nothing."""
-        if self.principal.byte_limit:
-            self._quotas.take_bytes(self.account, self.principal, size, forced=False)
-        self.bytes += size
-
-    def headers(self) -> dict[str, str]:
-        """The values of `x-ratelimit-*`; none without limits of requests and tokens."""
-        return self._quotas.headers(self.principal)
-
-    def end(self, tokens: int | None = None, size: int = 0) -> None:
+    def end(self, tokens: int | None = None) -> None:
         """End the call; raises nothing, and does nothing a second time.
 
-        `tokens` are all that it used, if they are known only now, and `size` the bytes sent at once. Those beyond a
-        limit delay later calls.
+        `tokens` are all that it used, if they are known only now. Those beyond a limit delay later calls.
         """
         if self._ended:
             return
@@ -99,11 +88,6 @@ class MeteredUse:
             self._quotas.settle(
                 self.account, self.tokens - max(before, paid), max(paid - self.tokens, 0), self._counted
             )
-        if size:
-            self.bytes += size
-            if self.principal.byte_limit:
-                with suppress(LimitExceeded):
-                    self._quotas.take_bytes(self.account, self.principal, size, forced=True)
         usage = self._usage.own
         usage[REQUESTS] += 1
         if self.tokens:
@@ -189,9 +173,12 @@ class Quotas:
             use.tokens -= tokens
             raise
 
-    def take_bytes(self, account: Account, principal: Principal, size: int, *, forced: bool) -> None:
-        limits = principal.limits or NO_LIMITS
-        self._locked(account, lambda: account.take_bytes(limits, size, self._clock(), forced))
+    def receive(self, principal: Principal, size: int) -> None:
+        """Count bytes of a message behind the request of a call. Raises LimitExceeded, and then counts nothing."""
+        if principal.byte_limit and (limits := principal.limits):
+            account = self._accounts.get(principal.name) or self._account(principal.name)
+            self._locked(account, lambda: account.take_bytes(limits, size, self._clock()))
+        (self._usages.get(principal.key) or self._usage(principal.key)).own[BYTES] += size
 
     def settle(self, account: Account, tokens: int, unused: int, counted: tuple[int, int]) -> None:
         """Count tokens that a call has used beyond those of its admission, or return those that it has not used."""

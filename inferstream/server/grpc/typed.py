@@ -45,6 +45,7 @@ class TypedRpc:
         """Serve one request with one response."""
         model = self.method.model
         admission = self._dataplane.admit(model, None, caller_of(context))
+        admission.size = len(data)
         reply = await admission.open(Operation.INFER, self._reader.read(data))
         response = reply.first
         assert response is not None
@@ -61,6 +62,7 @@ class TypedRpc:
             if self.method.stream is None:
                 raise InvalidRequest(f"a call of {self.method.name} needs a {self.method.messages[0]}")
             data = b""  # a client may close its stream without a value
+        admission.size = len(data)
         request = self._reader.read(data)
         more = None if self.method.stream is None else self._later(admission, exchange, request)
         write = self._writer.write
@@ -78,6 +80,7 @@ class TypedRpc:
     ) -> AsyncIterator[InferenceRequest]:
         """The requests after the first, with the id of the first."""
         async for data in exchange:
+            admission.received(len(data))
             request = self._reader.read_later(data)
             request.__dict__["id"] = first.id
             admission.identify(request)

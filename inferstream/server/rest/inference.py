@@ -123,7 +123,8 @@ class InferenceDoor:
                         asked = await asyncio.to_thread(self._parse, exchange, body, route, caller, admission)
                     else:
                         asked = self._parse(exchange, body, route, caller, admission)
-                    if caller.key is not None and asked.operation is Operation.STREAM:
+                    if asked.admission.metering is not None:
+                        asked.admission.size = len(body)
                         self._check_stream(route, asked, caller)
                     opened = True
                     if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
@@ -138,6 +139,8 @@ class InferenceDoor:
                     elif not posted or self._resuming.wanted(head, asked, route):
                         reader, headers = await self._resuming.begin(route, asked, method)
                         held = True  # counted when the stream has ended
+                        if caller.key is not None:
+                            headers = headers + self._rate_limits(caller)
                         await self._read(exchange, reader, headers)
                     else:
                         await self._send(exchange, await asked.open(), asked)
@@ -171,7 +174,8 @@ class InferenceDoor:
 
     def _check_stream(self, route: Route, asked: ParsedRequest, caller: Caller) -> None:
         """Ask for a stream that its body asks for, and not its path. Raises PermissionDenied."""
-        if route.action is not Action.STREAM and asked.gathering() is None:
+        streams = asked.operation is Operation.STREAM and route.action is not Action.STREAM
+        if caller.key is not None and streams and asked.gathering() is None:
             self._dataplane.access.check(Action.STREAM, caller, asked.admission.model)
 
     def _check_page(self, exchange: Exchange, resumed: bool) -> None:

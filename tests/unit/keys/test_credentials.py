@@ -2,8 +2,9 @@
 
 import pytest
 
-from inferstream.keys.credentials import credential, shown
+from inferstream.keys.credentials import WithoutKeys, credential, shown, without_keys
 from inferstream.keys.errors import Unauthenticated
+from inferstream.types import Headers
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,10 @@ def test_two_different_keys_are_refused(headers):
 def test_the_headers_with_a_key_are_found_in_either_form():
     raw = [(b"host", b"h"), ("x-api-key", "k"), (b"authorization", b"b")]
     assert shown(raw) == (("x-api-key", "k"), (b"authorization", b"b"))
+
+
+def test_model_code_gets_no_key():
+    raw = [(b"x-a", b"1"), (b"authorization", b"Bearer k"), (b"x-api-key", b"k"), (b"x-b", b"2")]
+    headers = WithoutKeys(Headers(raw))
+    assert dict(headers) == {"x-a": "1", "x-b": "2"}
+    assert headers.raw == without_keys(raw) == [(b"x-a", b"1"), (b"x-b", b"2")]

@@ -6,6 +6,7 @@ import orjson
 
 from .....dataplane.access import Action
 from .....dataplane.caller import Caller
+from .....keys.access_control import keys_configured
 from ...messages import JSON, PREFIX, RawHeaders, Scope
 from ..base import HttpDialect, ReadRoute, ScopeClaim
 from ..metadata import ALIVE, ROOT
@@ -58,7 +59,7 @@ class Documentation(HttpDialect):
         return page.response(scope["headers"], self._settings.gzip_enabled)
 
     async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
-        if self._dataplane.access.keys is None:  # an unknown model has no page
+        if not keys_configured(self._settings):  # an unknown model has no page
             await self._dataplane.model_metadata(route.model, route.version)
         return await self._page(route, caller, scope)
 
