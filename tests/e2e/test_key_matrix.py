@@ -56,7 +56,7 @@ ROUTES = {
         GET /v1/models  GET /v1/models/double  GET /openai/v1/models  GET /openai/v1/models/double
         GET /v1/responses/double  POST /v1/responses/double  DELETE /v1/responses/double
         GET /openai/v1/responses/double  POST /openai/v1/responses/double  DELETE /openai/v1/responses/double
-        DELETE /v2/requests/double
+        DELETE /v2/requests/double  GET /v2/models/double/docs/dataplane.json
     """,
     "infer": """
         POST /  POST /generate  POST /rpc  POST /jsonrpc  POST /v2/models/double/infer
@@ -75,7 +75,7 @@ ROUTES = {
     """,
     "metrics": "GET /metrics  GET /v2/models/stats  GET /v2/models/double/stats",
     "docs": """
-        GET /openapi.json  GET /v2/docs/dataplane.json  GET /v2/models/double/docs/dataplane.json
+        GET /openapi.json  GET /v2/docs/dataplane.json
         GET /proto  GET /proto/double
     """,
     "access": """

@@ -263,7 +263,7 @@ def test_bytes_count_however_they_come(server: Running) -> None:
         with connect(
             f"{server.url.replace('http', 'ws')}/v2/models/double/stream", additional_headers=bearer("bytes")
         ) as socket:
-            socket.send(text)
+            socket.send(text.decode())
             return json.loads(socket.recv()).get("code") == "limit_exceeded"
 
     for call in (chunked, over_grpc, over_a_socket):

@@ -28,8 +28,9 @@ class Documentation(HttpDialect):
         documents = [
             ScopeClaim("/openapi.json", Action.DOCUMENTATION, self._document),
             ScopeClaim("/v2/docs/dataplane.json", Action.DOCUMENTATION, self._document),
+            # It says no more than the metadata, and the page needs it.
             ScopeClaim(
-                "/v2/models/{name}/docs/dataplane.json", Action.DOCUMENTATION, self._document_of_model
+                "/v2/models/{name}/docs/dataplane.json", Action.MODEL_METADATA, self._document_of_model
             ),
         ]
         if not self._settings.page:
