@@ -9,7 +9,7 @@ from ...dataplane.access import Action
 from ...dataplane.admission import Admission
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
-from ...errors import InvalidRequest, ModelNotReady
+from ...errors import InferstreamError, InvalidRequest, ModelNotReady
 from ...protos.typed import PREFIX, Method, method_of
 from ...protos.typed_files import classes_of, pool_of
 from ...protos.typed_requests import RequestReader
@@ -43,10 +43,15 @@ class TypedRpc:
 
     async def infer(self, data: bytes, context: RpcContext) -> bytes:
         """Serve one request with one response."""
-        model = self.method.model
-        admission = self._dataplane.admit(model, None, caller_of(context))
-        admission.size = len(data)
-        reply = await admission.open(Operation.INFER, self._reader.read(data))
+        model, caller = self.method.model, caller_of(context)
+        try:
+            admission = self._dataplane.admit(model, None, caller)
+            admission.size = len(data)
+            request = self._reader.read(data)
+        except InferstreamError as error:
+            self._dataplane.refused(caller, "infer", model, error)
+            raise
+        reply = await admission.open(Operation.INFER, request)
         response = reply.first
         assert response is not None
         message = self._writer.write(response)

@@ -1,7 +1,9 @@
 """Which typed RPCs an application serves, without a port."""
 
 import asyncio
+import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,8 @@ CALLER = Caller(Headers(()), "")
 
 class Context:
     """A call without a client."""
+
+    peer = ""
 
     def __init__(self, deadline: float | None = None) -> None:
         self.trailing: Any = ()
@@ -163,3 +167,14 @@ async def test_models_that_are_no_functions_have_none() -> None:
 def test_a_wrong_name_of_a_service_is_refused(service: str) -> None:
     with pytest.raises(InvalidSettings, match="is no name of a gRPC service"):
         App(service=service)
+
+
+async def test_a_refusal_of_a_typed_rpc_is_in_the_audit_log(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    async with Application(app_of("a"), audit_log=str(log)) as application:
+        application.rpcs.find("/shop")
+        rpc = next(iter(typed(application)._rpcs.values()))
+        with pytest.raises(RpcFailed):
+            await rpc.serve(b"\xff", Context())  # type: ignore[arg-type]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["operation"], line["model"], line["status"]) for line in lines] == [("infer", "a", 400)]
