@@ -83,9 +83,18 @@ class Access:
     Raises InvalidSettings for broken keys, and for an audit log that cannot be written.
     """
 
-    def __init__(self, settings: Settings, counters: Counters | None = None, saves: bool = True) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        counters: Counters | None = None,
+        saves: bool = True,
+        *,
+        embedded: bool = False,
+    ) -> None:
         self.repository_open = settings.allow_open_repository or is_loopback(settings.host)
-        self._closed = frozenset() if self.repository_open else frozenset(CLOSED)
+        # The program that embeds an application decides who may read its documentation.
+        left = (Action.DOCUMENTATION, Action.REFLECTION) if embedded else ()
+        self._closed = frozenset() if self.repository_open else frozenset(CLOSED).difference(left)
         self.keys = AccessControl(settings, counters, saves) if keys_configured(settings) else None
         """None where the server asks for no keys."""
         self._audit = open_audit_log(settings.audit_log) if settings.audit_log else None

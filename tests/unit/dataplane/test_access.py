@@ -49,6 +49,14 @@ def test_management_documentation_and_the_access_log_are_closed_beyond_loopback(
     }
 
 
+def test_who_embeds_an_application_decides_about_its_documentation() -> None:
+    access = Access(Settings(host="0.0.0.0"), embedded=True)
+    access.check(Action.DOCUMENTATION, CALLER)
+    access.check(Action.REFLECTION, CALLER)
+    with pytest.raises(PermissionDenied):
+        access.check(Action.REPOSITORY_READ, CALLER)
+
+
 KEY = new_key("abc")
 
 
@@ -97,7 +105,7 @@ async def test_the_audit_log_needs_no_keys_and_has_a_refusal_once(tmp_path: Path
     access.refused("load", CALLER, "m", refused.value)
     assert await access.run(Action.CUSTOM_ROUTE, CALLER, "m", partial(asyncio.sleep, 0, 7), 12) == 7
     with pytest.raises(ModelNotFound):
-        await access.run(Action.REPOSITORY_WRITE, CALLER, "n", failing)
+        await access.run(Action.REPOSITORY_WRITE, CALLER, "n", missing)
     await access.close()
     lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     assert [(line["operation"], line["model"], line["status"], line["bytes"]) for line in lines] == [
@@ -108,7 +116,7 @@ async def test_the_audit_log_needs_no_keys_and_has_a_refusal_once(tmp_path: Path
     assert {(line["principal"], line["key"]) for line in lines} == {(None, None)}
 
 
-async def failing() -> None:
+async def missing() -> None:
     raise ModelNotFound("n")
 
 
