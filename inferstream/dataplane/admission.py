@@ -10,6 +10,7 @@ from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters
 from .call import Call, Operation, identify
 from .caller import Caller
+from .metered import metered
 from .metering import Metering
 from .priority import apply_parameters
 from .reply import Reply
@@ -149,7 +150,7 @@ class Admission:
             opening = served.handler(call)
         else:
             size, self.size = self.size, 0
-            opening = self.metering.open(served.handler, call, caller, size)
+            opening = metered(self.metering, served.handler, call, caller, size)
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening

@@ -5,19 +5,12 @@ from time import time
 from typing import TypeVar
 
 from ..context import request_id_var
-from ..errors import Code, InferstreamError, own_status
+from ..errors import Abandoned, Code, InferstreamError, own_status
 from ..keys.audit import AuditLog, AuditRecord
-from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
 from ..keys.quotas import MeteredUse, Quotas
-from ..text.usage import usage_of
-from ..types import InferenceResponse
-from .call import Call, Operation
 from .caller import Caller
-from .handler import Handler
 from .proxies import Proxies
-from .reply import Reply, Watcher
-from .stages.metrics import kind_of
 
 Result = TypeVar("Result")
 
@@ -49,32 +42,8 @@ class Metering:
 
     def __init__(self, quotas: Quotas, audit: AuditLog | None, proxies: Proxies) -> None:
         self.quotas = quotas
-        self._audit = audit
+        self.audit = audit
         self._proxies = proxies
-
-    async def open(self, handler: Handler, call: Call, caller: Caller, size: int) -> Reply:
-        """Open a call, whose request has `size` bytes. Raises LimitExceeded, and the errors of the handler."""
-        key = caller.key or NOBODY
-        stream = call.operation is Operation.STREAM
-        use: MeteredUse | None = None
-        try:
-            use = self.quotas.begin(key, stream, 0 if stream else 1, size)
-            reply = await handler(call)
-            if not reply.single:
-                try:
-                    return reply.watch(_UseOfStream(self, use, call, caller))
-                except LimitExceeded as error:
-                    await reply.aclose(error)
-                    raise
-        except BaseException as error:  # a cancelled call has ended too
-            if use is not None:
-                use.end()
-            self.record(use, call, caller, error)
-            raise
-        use.end(_tokens(reply.first, 1))
-        if self._audit is not None:
-            self.record(use, call, caller, None)
-        return reply
 
     async def run(
         self, operation: str, caller: Caller, model: str, size: int, work: Callable[[], Awaitable[Result]]
@@ -91,19 +60,14 @@ class Metering:
         finally:
             if use is not None:
                 use.end()
-            self._put(operation, caller, model, "", "", use, failure)
+            self.record(operation, caller, model, "", "", use, failure)
             del failure  # its traceback has this frame
 
     def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
         """Record a refusal before there was a call; once, whoever tells of it."""
-        self._put(operation, caller, model, "", "", None, error)
+        self.record(operation, caller, model, "", "", None, error)
 
-    def record(self, use: MeteredUse | None, call: Call, caller: Caller, error: BaseException | None) -> None:
-        """Record the end of a call."""
-        operation = "stream" if call.operation is Operation.STREAM else "infer"
-        self._put(operation, caller, call.model, call.version or "", call.request.id or "", use, error)
-
-    def _put(
+    def record(
         self,
         operation: str,
         caller: Caller,
@@ -113,12 +77,13 @@ class Metering:
         use: MeteredUse | None,
         error: BaseException | None,
     ) -> None:
-        if self._audit is None or getattr(error, "audited", False):
+        """Write a line about what has ended, unless there is one about its error."""
+        if self.audit is None or getattr(error, "audited", False):
             return
         if isinstance(error, InferstreamError):
             error.audited = True
         key = caller.key
-        self._audit.put(
+        self.audit.put(
             AuditRecord(
                 time(),
                 None if key is None else key.name,
@@ -138,46 +103,16 @@ class Metering:
         )
 
 
-class _UseOfStream(Watcher):
-    """Counts the items of a stream before its reader gets them."""
-
-    __slots__ = ("_call", "_caller", "_last", "_metering", "_use")
-
-    def __init__(self, metering: Metering, use: MeteredUse, call: Call, caller: Caller) -> None:
-        self._metering = metering
-        self._use = use
-        self._call = call
-        self._caller = caller
-        self._last: InferenceResponse | None = None
-
-    def item(self, response: InferenceResponse) -> None:
-        """Raise LimitExceeded, which the reader gets in place of the response."""
-        use = self._use
-        use.tokens += 1  # as `charge` does, whose call would cost 60 ns a token
-        if use.tokens > use.paid:
-            if use.account.left > 0:
-                use.account.left -= 1
-            else:
-                use.tokens -= 1
-                use.charge()
-        self._last = response
-
-    def end(self, error: BaseException | None) -> None:
-        self._use.end(_tokens(self._last, self._use.tokens))
-        self._metering.record(self._use, self._call, self._caller, error)
-
-
-def _tokens(last: InferenceResponse | None, items: int) -> int:
-    """Tokens of a call by the parameters of its last response: those of the prompt, and of the text or its items."""
-    if last is None or last.parameters is None:
-        return items
-    usage = usage_of(last.parameters)
-    return (usage.prompt_tokens or 0) + (
-        items if usage.completion_tokens is None else usage.completion_tokens
-    )
-
-
 def _status(error: BaseException) -> int:
     if not isinstance(error, InferstreamError):
         return 500 if isinstance(error, Exception) else 499
     return own_status(error) or STATUSES.get(error.code, 500)
+
+
+def kind_of(error: BaseException | None) -> str:
+    """The end of a call in a word: `success`, or the code of its error."""
+    if error is None:
+        return "success"
+    if isinstance(error, InferstreamError) and not isinstance(error, Abandoned):
+        return error.code.value
+    return "cancelled" if isinstance(error, Abandoned) or not isinstance(error, Exception) else "internal"
