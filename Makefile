@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-bodies bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-bodies bench-keys bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -107,6 +107,9 @@ bench-blocking: $(STAMP)  ## what others wait for while a model written `async d
 
 bench-bodies: $(STAMP)  ## what one large body of each shape costs: CPU, memory, and the waits of others
 	$(BIN)/python -m benchmarks.bodies
+
+bench-keys: $(STAMP)  ## what keys cost a request and a token, in process
+	$(BIN)/python -m benchmarks.keys
 
 bench-steps: $(STAMP)  ## what advancing streams together brings and costs
 	$(BIN)/python -m benchmarks.steps

@@ -47,9 +47,12 @@ def _rows(server: "Server") -> Iterator[str]:
         yield f"{server.settings.frontends} front ends"
     access = server.application.access
     if access.keys is None and not is_loopback(server.settings.host):
-        yield "no keys: inference, metadata, metrics and docs are open to whoever reaches this server"
+        yield "no keys: inference, metadata and metrics are open to whoever reaches this server"
     if access.keys is None and not access.repository_open:
-        yield "the repository API is closed because the server listens beyond loopback"
+        yield (
+            "repository API, access log, documentation and reflection are closed because the server listens "
+            "beyond loopback"
+        )
 
 
 def _no_model(folder: Path) -> Iterator[str]:

@@ -70,6 +70,7 @@ class Application:
         **settings: Any,
     ) -> None:
         own, repository = resolve(served, settings, repository)
+        embedded = hosting is None
         if hosting is None:
             own = own.model_copy(update=WITHOUT_PORTS)
             hosting = Hosting()
@@ -93,7 +94,8 @@ class Application:
             self.tracing,
             self.front_ends,
         )
-        self.access = Access(own, None if self.front_ends is None else self.front_ends.counters)
+        counters = None if self.front_ends is None else self.front_ends.counters
+        self.access = Access(own, counters, embedded=embedded)
         peers = None if self.front_ends is None else self.front_ends.peers
         self.dataplane = DataPlane(own, self.registry, self.access, peers)
         self.killed = False

@@ -65,7 +65,13 @@ ACTIONS = {
 }
 """The operation that each method stands for. Typed methods are inferences and streams."""
 
-UNASKED = (Action.HEALTH, Action.INFER, Action.STREAM)
+UNASKED = (
+    Action.HEALTH,
+    Action.INFER,
+    Action.STREAM,
+    Action.REPOSITORY_READ,
+    Action.REPOSITORY_WRITE,
+)
 """Operations that are open to everybody, or ask when they know their model."""
 
 

@@ -26,6 +26,7 @@ from ...errors import (
     NotFound,
     Overloaded,
 )
+from ...keys.errors import LimitExceeded
 from ...protos.websocket import EncodedMessage, Messages, SocketMessage, dump_error
 from ...settings import Settings
 from ...telemetry.metrics import Meters
@@ -249,6 +250,7 @@ class Conversation:
         if self._limit is not None:
             caller = caller.until(self._loop.time() + self._limit)
         admission = self._dataplane.admit(self._model, self._version, caller, Action.STREAM)
+        admission.size = frame.size
         request, messages = read_message(admission, frame)
         requests = None if frame.part is None else RequestStream(self._socket.reading)
         streams = requests is not None or admission.pipeline.execution.capabilities.streams
@@ -270,8 +272,9 @@ class Conversation:
             if not frame.bare or frame.part == "next":
                 request, _ = frame.request(nested=running.admission.pipeline.takes_any)
                 running.admission.identify(request)
+                running.admission.received(frame.size)
                 running.requests.add(request, frame.size)
-        except InvalidRequest as error:
+        except (InvalidRequest, LimitExceeded) as error:
             running.failure = error  # for a call that is not open yet
             running.admission.end(error)
         if frame.part == "last":

@@ -13,8 +13,8 @@ from .....errors import InferstreamError, ModelNotFound
 from .....text.fields import Fields
 from ....status import http_headers, status_of
 from ...exchange import Exchange
-from ...messages import JSON, RawHeaders
-from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
+from ...messages import JSON, RawHeaders, Scope
+from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
 from ..text import admit_named
 from .chat import read_chat
 from .completions import read_completions
@@ -44,12 +44,12 @@ class OpenAI(InferenceDialect):
     body_decides = True
     inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in READERS}
 
-    def reads(self) -> Sequence[ReadClaim]:
+    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
         return [
             claim
             for prefix in PREFIXES
             for claim in (
-                ReadClaim(f"{prefix}/models", Action.SERVER_METADATA, self._models),
+                ScopeClaim(f"{prefix}/models", Action.SERVER_METADATA, self._models),
                 ReadClaim(f"{prefix}/models/{{model_name}}", Action.MODEL_METADATA, self._model),
                 ReadClaim(
                     f"{prefix}/responses/{{response_id}}", Action.RESUME, unstored, ("GET", "DELETE", "POST")
@@ -72,21 +72,21 @@ class OpenAI(InferenceDialect):
         except ModelNotFound:
             if name not in DUMMIES:
                 raise
-        return self._dataplane.admit(self._dataplane.default_text_model(), None, caller)
+        return self._dataplane.admit(self._dataplane.default_text_model(caller), None, caller)
 
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         status = status_of(error, self._settings.status_profile).http
         return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
 
-    async def _models(self, _: ReadRoute) -> tuple[int, bytes]:
+    async def _models(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
         """The models that take text, and the names of all models as KServe's clients read them."""
         data = [
             _described(f"{model.name}:{model.version}" if named else model.name, model.created)
-            for model in self._dataplane.text_models()
+            for model in self._dataplane.text_models(caller)
             for named in ((False, True) if model.default and model.version else (not model.default,))
         ]
-        names = sorted({name for name, _ in self._dataplane.models()})
-        return 200, orjson.dumps({"object": "list", "data": data, "models": names})
+        names = sorted({name for name, _ in self._dataplane.models(caller)})
+        return 200, [JSON], orjson.dumps({"object": "list", "data": data, "models": names})
 
     async def _model(self, route: ReadRoute) -> tuple[int, bytes]:
         """One model, for clients of OpenAI and of KServe (protocol §3.14)."""
