@@ -29,6 +29,8 @@ class Flags(NamedTuple):
     """The certificate of all ports, and its key."""
     one_port: bool = False
     """Whether REST's port is that of gRPC and of the metrics."""
+    model_name: str | None = None
+    """The name of the folder's only model, whatever its settings say."""
 
     def load_settings(self, folder: Path, classic: bool) -> Settings:
         """The settings of a server of this folder. `classic` is for an app of BlazeRPC. Raises InvalidSettings."""
@@ -44,6 +46,8 @@ class Flags(NamedTuple):
             settings.grpc_port = None
             if "metrics_port" not in settings.model_fields_set:
                 settings.metrics_port = settings.http_port
+        if self.model_name is not None:
+            settings.model_repository_implementation_args["name"] = self.model_name
         if self.tls:
             for name in PORTS_WITH_TLS:
                 setattr(settings, name, {**(getattr(settings, name) or {}), **self.tls})
