@@ -106,8 +106,8 @@ def _build_stage(conda: str | None, pip: bool, extras: str) -> Iterator[str]:
 
 def _extras(folder: Path) -> str:
     """The extras of the package that the models in `folder` and its settings need, in brackets; empty for none."""
-    settings = folder / SETTINGS_FILE
-    server = read_json(settings) if settings.is_file() else {}
+    file = folder / SETTINGS_FILE
+    server = read_json(file) if file.is_file() else {}
     found = {extra for field, extra in EXTRAS.items() if server.get(field)}
     for settings in (*map(read_json, settings_files(folder)), _bare(folder)):
         implementation = str(settings.get("implementation"))

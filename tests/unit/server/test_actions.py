@@ -68,7 +68,7 @@ async def closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Applica
         yield application, asked
 
 
-OPEN = ("/health", "/v2/health/live", "/v2/health/ready", "/v2/models/double/ready")
+OPEN = ("/health", "/ping", "/v2/health/live", "/v2/health/ready", "/v2/models/double/ready")
 
 
 def every_route() -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from ....protos import json_requests
 from ....protos.duplicate_keys import keys_of, refuse_duplicate_keys
 from ....protos.flat_values import columns_of
 from ....protos.generate import is_v2, tensor_of
+from ....protos.json_arrays import plain
 from ....protos.json_responses import dump, json_values
 from ....settings import Settings
 from ....telemetry.metrics import Meters
@@ -121,10 +122,9 @@ class InstancesRequest(ParsedRequest):
         declared = admission.signature.declared_inputs
         strict = flat is not None and flat.strict
         self._each = strict or any(tensor.shape[:1] != [-1] for tensor in declared)
-        if not self._each:
-            documents = [instances]
-        else:
-            documents = instances.values() if type(instances) is Numbers else instances
+        documents: list[Any] = [instances]
+        if self._each:
+            documents = plain(instances, "instances") if isinstance(instances, Numbers) else instances
         self._requests = [self._request(admission, document, parameters) for document in documents]
         self.admission = admission
         self.request = self._requests[0]
@@ -136,8 +136,8 @@ class InstancesRequest(ParsedRequest):
         flat = admission.pipeline.flat
         if flat is not None and flat.strict:
             names = flat.arguments.names
-            values = document if isinstance(document, dict) else {names[0] if names else UNNAMED: document}
-            return InferenceRequest.trusted({"inputs": flat.arguments.read(values)})
+            arguments = document if isinstance(document, dict) else {names[0] if names else UNNAMED: document}
+            return InferenceRequest.trusted({"inputs": flat.arguments.read(arguments)})
         declared = {tensor.name: tensor for tensor in admission.signature.declared_inputs}
         described = {tensor.name: tensor for tensor in admission.signature.described}
         values = _columns(document, next(iter(declared), UNNAMED))
@@ -207,7 +207,7 @@ def _columns(document: Any, only: str) -> Mapping[str, Any]:
     """The inputs of one instance, or of a list of instances, by name; `only` is that of instances without names."""
     if isinstance(document, dict):
         return document
-    if isinstance(document, list) and isinstance(document[0], dict):
+    if isinstance(document, list) and document and isinstance(document[0], dict):
         return columns_of(document)
     return {only: document}
 

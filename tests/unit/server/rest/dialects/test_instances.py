@@ -119,6 +119,7 @@ async def test_many_numbers_stay_an_array(client: httpx.AsyncClient) -> None:
     ("model", "body", "said"),
     [
         ("add", {"instances": []}, '"instances" must be a list with an instance or more'),
+        ("prompted", {"instances": [[]]}, 'input "text"'),
         ("add", {}, '"instances" must be a list with an instance or more'),
         ("add", [1], "The body must be a JSON object."),
         ("add", {"instances": [{"c": 1}]}, '"c" is no argument of the model; it takes a, b (optional)'),
@@ -138,6 +139,12 @@ async def test_a_key_that_is_given_twice_is_refused(client: httpx.AsyncClient) -
     body = b'{"instances": [{"a": 1, "a": 2}]}'
     response = await client.post("/v1/models/add:predict", content=body)
     assert (response.status_code, response.json()["error"]) == (400, 'key "a" is given twice')
+
+
+async def test_numbers_that_are_no_json_are_refused(client: httpx.AsyncClient) -> None:
+    body = b'{"instances": [%b1,,2]}' % (b"1," * 5000)
+    response = await client.post("/v1/models/add:predict", content=body)
+    assert response.status_code == 400, response.text
 
 
 async def test_a_v2_request_has_a_v2_response(client: httpx.AsyncClient) -> None:
