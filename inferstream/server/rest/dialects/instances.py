@@ -1,8 +1,8 @@
 """Requests of instances: KServe's V1, and the routes of SageMaker and Vertex AI."""
 
 import os
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, NoReturn, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,9 +11,7 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
-from ....dataplane.reply import Reply
-from ....dataplane.several import SeveralReplies
-from ....errors import InferstreamError, InvalidOutput, InvalidRequest
+from ....errors import InvalidOutput, InvalidRequest
 from ....protos import json_requests
 from ....protos.duplicate_keys import keys_of, refuse_duplicate_keys
 from ....protos.flat_values import columns_of
@@ -28,6 +26,7 @@ from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
 from .v2 import V2Request, with_binary
+from .whole import WholeRequest
 
 PREDICT = "/v1/models/{model_name}:predict"
 INVOCATIONS, PING = "/invocations", "/ping"
@@ -107,12 +106,10 @@ def _parameters(document: Mapping[str, Any]) -> Parameters | None:
     return Parameters.trusted({}, found)
 
 
-class InstancesRequest(ParsedRequest):
+class InstancesRequest(WholeRequest):
     """Instances that are the rows of one request, or a request each where the model takes one at a time."""
 
-    __slots__ = ("_each", "_requests", "operation")
-
-    compressible = True
+    __slots__ = ("_each",)
 
     def __init__(
         self, admission: Admission, instances: list[Any] | Numbers, parameters: Parameters | None
@@ -125,48 +122,9 @@ class InstancesRequest(ParsedRequest):
         documents: list[Any] = [instances]
         if self._each:
             documents = plain(instances, "instances") if isinstance(instances, Numbers) else instances
-        self._requests = [self._request(admission, document, parameters) for document in documents]
-        self.admission = admission
-        self.request = self._requests[0]
-        self.operation = Operation.INFER if len(self._requests) == 1 else Operation.STREAM
-
-    def _request(
-        self, admission: Admission, document: Any, parameters: Parameters | None
-    ) -> InferenceRequest:
-        flat = admission.pipeline.flat
-        if flat is not None and flat.strict:
-            names = flat.arguments.names
-            arguments = document if isinstance(document, dict) else {names[0] if names else UNNAMED: document}
-            return InferenceRequest.trusted({"inputs": flat.arguments.read(arguments)})
-        declared = {tensor.name: tensor for tensor in admission.signature.declared_inputs}
-        described = {tensor.name: tensor for tensor in admission.signature.described}
-        values = _columns(document, next(iter(declared), UNNAMED))
-        fields: dict[str, Any] = {
-            "inputs": [
-                tensor_of(name, value, declared.get(name), described.get(name))
-                for name, value in values.items()
-            ]
-        }
-        if parameters is not None:
-            fields["parameters"] = parameters
-        return InferenceRequest.trusted(fields)
-
-    def open(self) -> Awaitable[Reply]:
-        if len(self._requests) == 1:
-            return self.admission.open(self.operation, self.request)
-        return SeveralReplies(self.admission).open(Operation.INFER, self._requests)
-
-    def gathering(self) -> "GatheredPredictions":
-        return GatheredPredictions(self)
-
-    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return self.written([response])
+        super().__init__(admission, [_request(admission, document, parameters) for document in documents])
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
-        """The body of the response, of the model's responses in any order."""
-        if len(responses) > 1:
-            found = {str(response.id): response for response in responses}
-            responses = [found[str(request.id)] for request in self._requests]
         predictions = [each for response in responses for each in self._predictions(response)]
         return [JSON], dump({"predictions": predictions})
 
@@ -177,30 +135,24 @@ class InstancesRequest(ParsedRequest):
         rows = _rows(response)
         return [rows[0] if len(rows) == 1 else rows] if self._each else rows
 
-    def events(self) -> NoReturn:
-        """Predictions are not streamed."""
-        raise NotImplementedError
 
-    def failure(self, error: InferstreamError) -> NoReturn:
-        """Predictions are not streamed."""
-        raise NotImplementedError
-
-
-class GatheredPredictions:
-    """Collects the responses of a model that takes one instance at a time."""
-
-    __slots__ = ("_asked", "_responses")
-
-    def __init__(self, asked: InstancesRequest) -> None:
-        self._asked = asked
-        self._responses: list[InferenceResponse] = []
-
-    def add(self, response: InferenceResponse) -> bool:
-        self._responses.append(response)
-        return True
-
-    def end(self) -> tuple[RawHeaders, bytes]:
-        return self._asked.written(self._responses)
+def _request(admission: Admission, document: Any, parameters: Parameters | None) -> InferenceRequest:
+    flat = admission.pipeline.flat
+    if flat is not None and flat.strict:
+        names = flat.arguments.names
+        arguments = document if isinstance(document, dict) else {names[0] if names else UNNAMED: document}
+        return InferenceRequest.trusted({"inputs": flat.arguments.read(arguments)})
+    declared = {tensor.name: tensor for tensor in admission.signature.declared_inputs}
+    described = {tensor.name: tensor for tensor in admission.signature.described}
+    values = _columns(document, next(iter(declared), UNNAMED))
+    fields: dict[str, Any] = {
+        "inputs": [
+            tensor_of(name, value, declared.get(name), described.get(name)) for name, value in values.items()
+        ]
+    }
+    if parameters is not None:
+        fields["parameters"] = parameters
+    return InferenceRequest.trusted(fields)
 
 
 def _columns(document: Any, only: str) -> Mapping[str, Any]:
