@@ -13,6 +13,7 @@ from ..errors import InvalidSettings
 from ..imports.implementation import RUNTIMES
 from ..repository.artefacts import described_by_files
 from ..repository.folder import settings_files
+from ..repository.target import targeted
 from ..settings import (
     MLSERVER_MODEL_PREFIX,
     MLSERVER_PREFIX,
@@ -122,9 +123,11 @@ def _extras(folder: Path) -> str:
 
 
 def _bare(folder: Path) -> dict[str, Any]:
-    """The settings that a bare artefact stands for; none where settings files are, or where an app may be."""
+    """The settings that a bare artefact stands for; none where settings files or an app are."""
+    if next(settings_files(folder), None) or targeted(str(folder))[1]:
+        return {}
     try:
-        return {} if next(settings_files(folder), None) else described_by_files(folder)
+        return described_by_files(folder)
     except InvalidSettings:
         return {}
 
