@@ -98,6 +98,7 @@ def test_a_folder_with_files_and_no_model_is_not_ready_and_says_so(tmp_path: Pat
         assert httpx.get(f"{running.url}/v2/models/iris/ready").status_code == 503
         assert httpx.post(f"{running.url}/v2/repository/index").json()[0]["reason"] == NO_MODEL
         eventually(lambda: NO_MODEL in running.text())
+        assert "server init" in running.text(), "the next step"
     finally:
         assert running.stop() == 0, running.text()
     with_strict = Running(folder, "--strict", wait=False)

@@ -34,6 +34,7 @@ def test_it_runs_unprivileged_at_the_places_orchestrators_know(folder: Path) -> 
     parser = parsed(folder)
     assert values(parser, "USER") == ["1000"]
     assert values(parser, "COPY")[-1] == "--chown=1000:1000 . ."
+    assert f"{WHEEL} /tmp/{WHEEL}" in values(parser, "COPY")
     assert "--uid 1000" in " ".join(values(parser, "RUN"))
     assert parser.is_multistage
     assert {name: value for name, value in parser.envs.items() if name.startswith("MLSERVER_")} == {
