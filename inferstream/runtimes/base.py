@@ -32,6 +32,9 @@ logger = logging.getLogger("inferstream.runtimes")
 
 Function = Callable[..., Any]
 
+KSERVE_OUTPUT = "output-0"
+"""KServe's own servers give their only output this name, which its clients ask for."""
+
 MLSERVER = "mlserver_"
 """Prefix of MLServer's names of runtimes. Models under such a name are served as there."""
 
@@ -196,7 +199,7 @@ class Runtime(FrameworkModel):
         raise self._failed(f"{uri} is not a file")
 
     def _function(self, name: str) -> Function:
-        function = self._functions.get(name)
+        function = self._functions.get(self._default.name if name == KSERVE_OUTPUT else name)
         if function is None:
             known = ", ".join(self._functions)
             raise InvalidRequest(f'output "{name}" is not one of the model\'s outputs: {known}')

@@ -22,6 +22,7 @@ from ..request_ids import RequestIds
 from .dialects.base import HttpDialect, ReadRoute, Route, ScopeClaim
 from .dialects.documentation.dialect import Documentation
 from .dialects.extensions import MissingExtensions
+from .dialects.instances import Instances
 from .dialects.javascript import JavaScriptClient
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
 from .dialects.metadata import ROOT, Metadata
@@ -55,6 +56,7 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     JavaScriptClient,
     Requests,
     OpenAI,
+    Instances,
     Tgi,
     JsonRpc,
     JsonRpcStreams,

@@ -72,6 +72,7 @@ async def closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Applica
 
 OPEN = {
     "/health": Action.HEALTH,
+    "/ping": Action.HEALTH,
     "/v2/health/live": Action.HEALTH,
     "/v2/health/ready": Action.HEALTH,
     "/v2/models/double/ready": Action.HEALTH,

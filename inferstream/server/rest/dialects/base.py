@@ -49,7 +49,7 @@ class HttpDialect:
 class InferenceDialect(HttpDialect, ABC):
     """A dialect with inferences of its own."""
 
-    inferences: ClassVar[Mapping[str, Operation]]
+    inferences: Mapping[str, Operation]
     """What a POST to each path asks for."""
 
     resumable: ClassVar[bool] = False

@@ -1,7 +1,7 @@
 """`/v1/embeddings`."""
 
 import base64
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,16 +11,13 @@ import orjson
 from .....codecs.values.objects import Json
 from .....codecs.values.scalars import as_text
 from .....dataplane.admission import Admission
-from .....dataplane.call import Operation
-from .....dataplane.reply import Reply
-from .....dataplane.several import SeveralReplies
 from .....errors import InvalidOutput
 from .....text.fields import Fields, wrong_field
 from .....text.generation import RESERVED
 from .....text.interface import FLOATS, UNDECLARED
 from .....types import InferenceRequest, InferenceResponse, ResponseOutput
 from ...messages import JSON, RawHeaders
-from ..base import ParsedRequest
+from ..whole import WholeRequest
 
 MOST_TEXTS = 2048
 
@@ -34,15 +31,13 @@ DECLARATION = (
 KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user"}
 
 
-class EmbeddingRequest(ParsedRequest):
+class EmbeddingRequest(WholeRequest):
     """Texts, for each of which the client wants a vector.
 
     They are one request to the model, or one each if the model takes one text at a time.
     """
 
-    __slots__ = ("_base64", "_dimensions", "_name", "_requests", "operation")
-
-    compressible = True
+    __slots__ = ("_base64", "_dimensions", "_name")
 
     def __init__(
         self,
@@ -52,10 +47,7 @@ class EmbeddingRequest(ParsedRequest):
         encoded: bool,
         dimensions: int,
     ) -> None:
-        self.admission = admission
-        self.request = requests[0]
-        self.operation = Operation.INFER if len(requests) == 1 else Operation.STREAM
-        self._requests = requests
+        super().__init__(admission, requests)
         self._name = name
         self._base64 = encoded
         self._dimensions = dimensions
@@ -77,24 +69,10 @@ class EmbeddingRequest(ParsedRequest):
         requests = [interface.request(part, {}, fields.scalars(KNOWN)) for part in parts]
         return cls(admission, requests, name, encoded, dimensions)
 
-    def open(self) -> Awaitable[Reply]:
-        if len(self._requests) == 1:
-            return self.admission.open(self.operation, self.request)
-        return SeveralReplies(self.admission).open(Operation.INFER, self._requests)
-
-    def gathering(self) -> "GatheredVectors":
-        return GatheredVectors(self)
-
-    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return self.written([response])
-
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
-        """The body of the response, of the model's responses in the order of the texts."""
-        by_id = {str(response.id): response for response in responses}
         data: list[dict[str, Any]] = []
         tokens = 0
-        for request in self._requests:
-            response = by_id[str(request.id)]
+        for request, response in zip(self.requests, responses, strict=True):
             for vector in self._vectors(response, len(request.inputs[0].data.flat())):
                 written = (
                     base64.b64encode(vector.astype("<f4").tobytes()).decode() if self._base64 else vector
@@ -119,23 +97,6 @@ class EmbeddingRequest(ParsedRequest):
         cut = vectors[:, : self._dimensions]
         norms = np.linalg.norm(cut, axis=1, keepdims=True)
         return np.ascontiguousarray(cut / np.where(norms > 0, norms, 1))
-
-
-class GatheredVectors:
-    """Collects the responses of a model that takes one text at a time."""
-
-    __slots__ = ("_asked", "_responses")
-
-    def __init__(self, asked: EmbeddingRequest) -> None:
-        self._asked = asked
-        self._responses: list[InferenceResponse] = []
-
-    def add(self, response: InferenceResponse) -> bool:
-        self._responses.append(response)
-        return True
-
-    def end(self) -> tuple[RawHeaders, bytes]:
-        return self._asked.written(self._responses)
 
 
 def _floats(tensor: ResponseOutput) -> npt.NDArray[np.float32] | None:
