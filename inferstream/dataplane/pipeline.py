@@ -69,7 +69,9 @@ def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = Non
     """Put the stages around a model. Raises ModelLoadFailed if a stage returns none."""
     name, version = execution.settings.name, execution.settings.version
     meters = shared.meters.of(name, version)
-    execution.meter(meters.queue, meters.of(StepMeters) if execution.capabilities.steps else None)
+    if execution.capabilities.steps:
+        meters.of(StepMeters)  # shown before the first stream
+    execution.meter(meters)
     model = Pipeline.of(execution, meters, app)
     for factory in STAGES:
         added = factory(model, shared)

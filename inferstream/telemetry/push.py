@@ -24,7 +24,8 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from .histogram import Histogram
-from .metrics import Meters, ModelMeters
+from .metrics import Meters
+from .model_meters import ModelMeters
 from .tokens import PROVIDER, TokenMeters
 
 logger = logging.getLogger("inferstream.push")

@@ -22,7 +22,7 @@ from ...repository.loading import UNLOAD_LIMIT, Awaiting, LoadedModel, load_mode
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
-from ...telemetry.queues import QueueMeters
+from ...telemetry.model_meters import ModelMeters
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
@@ -154,9 +154,9 @@ class Local:
     def ready(self) -> bool:
         return bool(self._model.ready)
 
-    def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
-        if self._steps is not None and steps is not None:
-            self._steps.queue, self._steps.meters = queue, steps
+    def meter(self, meters: ModelMeters) -> None:
+        if self._steps is not None:
+            self._steps.queue, self._steps.meters = meters.queue, meters.of(StepMeters)
 
     @property
     def describes_itself(self) -> bool:

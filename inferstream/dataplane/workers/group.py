@@ -13,9 +13,7 @@ from ...errors import ModelLoadFailed, WorkerLost
 from ...imports.folders import shared_folders
 from ...processes.spawning import REAPED, Program
 from ...settings import ModelSettings, Settings
-from ...telemetry.meter_set import MeterSet
-from ...telemetry.queues import QueueMeters
-from ...telemetry.steps import StepMeters
+from ...telemetry.model_meters import ModelMeters
 from ...telemetry.workers import WorkerMeters
 from ..cloudevents import wanted
 from .client import Suspected, WorkerClient
@@ -73,7 +71,7 @@ class WorkerGroup(Group):
             settings.shows_errors,
         )
         self._models: dict[int, LoadInstance] = {}
-        self._meters: dict[int, dict[str, MeterSet]] = {}
+        self._meters: dict[int, ModelMeters] = {}
         self._loading = 0
         self._verdict = asyncio.Lock()
 
@@ -82,9 +80,8 @@ class WorkerGroup(Group):
         """Whether it has no models."""
         return not self._models and not self._loading
 
-    def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Add what the workers count of a model's queue and steps to these meters."""
-        self._meters[instance] = {"queue": queue} if steps is None else {"queue": queue, "steps": steps}
+    def meter(self, instance: int, meters: ModelMeters) -> None:
+        self._meters[instance] = meters
 
     def replace(self, process: WorkerClient, why: str) -> None:
         for slot in self._slots:

@@ -161,10 +161,10 @@ class Worker:
                 self._tell_numbers(number, instance)
 
     def _tell_numbers(self, number: int, instance: Instance) -> None:
-        for name, meters in instance.meters.items():
+        for kind, meters in instance.meters.stages.items():
             changes = meters.drain()
             if changes is not None:
-                self._send(frames.Numbers(number, name, changes))
+                self._send(frames.Numbers(number, kind.__name__, changes))
 
 
 async def _metadata_after_load(local: Local) -> bytes | None:
