@@ -16,6 +16,7 @@ from .caller import Caller
 from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Capabilities
+from .load import Loads
 from .peers import Peers
 from .serving import Serving
 from .stages.access_log import refused
@@ -56,6 +57,8 @@ class DataPlane:
         self.access = access
         self.peers = peers or Peers()
         self.credentials = Credentials(settings.credential_headers)
+        self.loads = Loads(registry, self.peers)
+        """The load of the server, over all front ends."""
         self._cancelling = Cancelling(lambda: registry.lives(), self.peers, self.credentials)
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
         """Makes CloudEvents headers; None where the settings turn them off."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ..errors import ModelLoadFailed
 from ..settings import Settings
 from ..telemetry.access import AccessLines
+from ..telemetry.kv import KvMeters
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..telemetry.steps import StepMeters
@@ -56,6 +57,7 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
     store = store_of(settings, meters)
     meters.show(StepMeters)
     meters.show(TokenMeters)
+    meters.show(KvMeters)
     middlewares: tuple[Middleware, ...] = ()
     if settings.middleware:
         from ..repository.middleware import middlewares_of  # late: few servers have any

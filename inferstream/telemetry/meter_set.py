@@ -41,7 +41,7 @@ histogram = _declare("histogram")
 class Changes(NamedTuple):
     """Changes in one process since its last report, in the declared order of the meters."""
 
-    numbers: list[int]
+    numbers: list[int | float]
     histograms: list[tuple[list[int], float]]
 
 
@@ -55,7 +55,7 @@ class MeterSet:
     _numbers: ClassVar[list[str]] = []
     _histograms: ClassVar[list[str]] = []
 
-    _reported: list[int] | None = None
+    _reported: list[int | float] | None = None
 
     def __init_subclass__(cls) -> None:
         MeterSet.kinds[cls.__name__] = cls

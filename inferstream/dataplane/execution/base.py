@@ -60,6 +60,13 @@ class Execution(Protocol):
 
     def __call__(self, call: Call) -> Awaitable[Reply]: ...
 
+    @property
+    def capacity(self) -> int:
+        """The calls that model code can run at once: streams of steps, else slots. 0 where other front ends say it."""
+
+    def measure(self) -> None:
+        """Bring the meters of the KV cache up to date."""
+
     def meter(self, meters: ModelMeters) -> None:
         """Count here what happens behind the stages: in workers, and in the steps of a model."""
 

@@ -29,6 +29,7 @@ from ..call import Call, Operation
 from ..checks import checks_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
+from . import kv
 from .base import BuildRouteHandler, Capabilities
 from .coroutines import InThread, OnLoop
 from .method_caller import is_async
@@ -87,6 +88,7 @@ class Local:
             settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"
         )
         predicts = type(model).predict is not MLModel.predict
+        self._meters = ModelMeters(model.name, model.version)
         self._steps: Steps | None = None
         if isinstance(model, StepModel):
             self._steps = Steps(model, settings.max_active, settings.priority_aging)
@@ -154,7 +156,15 @@ class Local:
     def ready(self) -> bool:
         return bool(self._model.ready)
 
+    @property
+    def capacity(self) -> int:
+        return self.slots if self._steps is None else self.settings.max_active
+
+    def measure(self) -> None:
+        kv.measure(self._model, self.settings.max_active, self._meters)
+
     def meter(self, meters: ModelMeters) -> None:
+        self._meters = meters
         if self._steps is not None:
             self._steps.queue, self._steps.meters = meters.queue, meters.of(StepMeters)
 
@@ -192,6 +202,7 @@ class Local:
         try:
             await self._idle()
             await self._loaded.unload()
+            kv.forget(self._meters)
         finally:
             self._loaded.close()
             for thread in self._threads:

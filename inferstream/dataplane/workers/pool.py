@@ -29,6 +29,8 @@ class Group:
 
     size = 0
     """Workers that there should be."""
+    owned = True
+    """Whether this process has started them."""
     _slots: Sequence[Place] = ()
 
     def __init__(self, meters: WorkerMeters) -> None:
@@ -118,6 +120,17 @@ class Pool:
 
     def _hung(self, process: WorkerClient) -> None:
         self.group.replace(process, f"runs a request of model {self.settings.name} that does not end")
+
+    @property
+    def capacity(self) -> int:
+        """Workers have one limit for the calls of all front ends, so their owner alone says it."""
+        if self.settings.max_concurrency is not None and not self.capabilities.steps:
+            return self.slots
+        one = self.settings.max_active if self.capabilities.steps else self.loaded.slots
+        return one * self.group.size if self.group.owned else 0
+
+    def measure(self) -> None:
+        """The workers report it."""
 
     def meter(self, meters: ModelMeters) -> None:
         self.group.meter(self._instance, meters)

@@ -158,6 +158,7 @@ class Worker:
                     changed = frames.Readiness(number, instance.ready)
                     self._send(changed)
                     self._tell_front_ends(changed)
+                instance.local.measure()
                 self._tell_numbers(number, instance)
 
     def _tell_numbers(self, number: int, instance: Instance) -> None:
