@@ -81,7 +81,10 @@ class WorkerGroup(Group):
         return not self._models and not self._loading
 
     def meter(self, instance: int, meters: ModelMeters) -> None:
-        self._meters[instance] = meters
+        early, self._meters[instance] = self._meters.get(instance), meters
+        for kind, counted in early.stages.items() if early is not None else ():
+            if (changes := counted.drain()) is not None:
+                meters.of(kind).add(changes)
 
     def replace(self, process: WorkerClient, why: str) -> None:
         for slot in self._slots:
@@ -120,6 +123,7 @@ class WorkerGroup(Group):
                         return await self._load_in(self._slots, name, load, one_first=True)
 
     async def _load_in(self, slots: list[Slot], name: str, load: LoadInstance, one_first: bool) -> Loaded:
+        self._meters.setdefault(load.instance, ModelMeters(name, None))  # for what workers report meanwhile
         if one_first and slots[1:]:
             await self._load_in(slots[:1], name, load, one_first=False)
             slots = slots[1:]
