@@ -75,6 +75,11 @@ class ModelLoad(Part):
     calls: int = 0
     failed: int = 0
 
+    def add(self, other: "ModelLoad") -> None:
+        """Add the same model in another process."""
+        for name in self.__struct_fields__[2:]:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 class ProcessLoad(Part):
     """The load of a front end. `cpu` is in seconds."""

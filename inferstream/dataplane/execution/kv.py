@@ -12,24 +12,20 @@ logger = logging.getLogger("inferstream.model")
 
 def measure(model: MLModel, max_active: int, meters: ModelMeters) -> None:
     """Set the meters to what the model reports; without a report, of steps, to its active streams."""
-    used = _reported(model)
-    if used is None and isinstance(steps := meters.stages.get(StepMeters), StepMeters):
-        used = steps.active / max_active
-    if used is not None:
+    try:
+        used = model.kv_usage
+        if used is None:
+            steps = meters.stages.get(StepMeters)
+            if not isinstance(steps, StepMeters):
+                return
+            used = steps.active / max_active
         kv = meters.of(KvMeters)
-        kv.used, kv.caches = used, 1
+        kv.used, kv.caches = min(max(float(used), 0.0), 1.0), 1
+    except Exception:  # a property of model code
+        logger.exception("model %s cannot say its kv_usage", model.name)
 
 
 def forget(meters: ModelMeters) -> None:
     """The model is unloaded."""
     if isinstance(kv := meters.stages.get(KvMeters), KvMeters):
         kv.used, kv.caches = 0.0, 0
-
-
-def _reported(model: MLModel) -> float | None:
-    try:
-        used = model.kv_usage
-        return None if used is None else min(max(float(used), 0.0), 1.0)
-    except Exception:  # a property of model code
-        logger.exception("model %s cannot say its kv_usage", model.name)
-        return None

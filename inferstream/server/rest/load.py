@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from ...dataplane.load import Load, Loads, ServerLoad
+from ...dataplane.load import Load, Loads, ServerLoad, load_of
 
 TOTALS = (
     ("inferstream_waiting", "Calls that wait, of all models"),
@@ -44,9 +44,10 @@ def exposition(load: ServerLoad, aliases: Sequence[str]) -> bytes:
 async def load_document(loads: Loads) -> bytes:
     """The load of the server and of each model as JSON. A version that needs no name has the model's alone."""
     load, models = await loads.current(), {}
-    for (model, version), each in load.models.items():
+    for each in sorted(load.models, key=lambda each: (each.model, each.version or "")):
+        model, version = each.model, each.version
         name = model if version in (None, loads.version_of_default(model)) else f"{model}:{version}"
-        models[name] = {**_rounded(each), "version": version}
+        models[name] = {**_rounded(load_of(each)), "version": version}
     return orjson.dumps({**_rounded(load.total), "models": models})
 
 

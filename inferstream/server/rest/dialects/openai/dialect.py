@@ -106,7 +106,7 @@ class OpenAI(InferenceDialect):
     async def _models(self, _: ReadRoute) -> tuple[int, bytes]:
         """The models that take text, and the names of all models as KServe's clients read them."""
         data = [
-            _described(f"{model.name}:{model.version}" if named else model.name, model.created)
+            _described(f"{model.name}:{model.version}" if named else model.name, model.created, model.name)
             for model in self._dataplane.text_models()
             for named in ((False, True) if model.default and model.version else (not model.default,))
         ]
@@ -127,11 +127,19 @@ class OpenAI(InferenceDialect):
         if not ready:
             return 503, orjson.dumps(found)
         created = self._dataplane.created(model, version)
-        return 200, orjson.dumps(_described(name, created) | found)
+        return 200, orjson.dumps(_described(name, created, model) | found)
 
 
-def _described(name: str, created: int) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": created, "owned_by": "inferstream"}
+def _described(name: str, created: int, root: str) -> dict[str, Any]:
+    """A model as OpenAI describes it, with the fields by which endpoint pickers know vLLM's adapters."""
+    return {
+        "id": name,
+        "object": "model",
+        "created": created,
+        "owned_by": "inferstream",
+        "root": root,
+        "parent": None,
+    }
 
 
 def _chat(fields: Fields, admission: Admission, interface: TextInterface, name: str) -> TextRequest:
