@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..types import Headers
+from .picked import Picked
 
 if TYPE_CHECKING:
     from ..keys.access_control import AccessControl
@@ -36,6 +37,8 @@ class Caller:
     pace: float = 0.0
     principal: str | None = None
     """The name of the client; None where nothing has proved one. Only `Access` sets it."""
+    picked: Picked | None = None
+    """What a trusted gateway says of the request. Only `DataPlane.admit` sets it."""
     grant: Grant | None = None
     """The key of the client; None where the server asks for none. Only `Access` sets it."""
 
