@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-bodies bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -95,6 +95,9 @@ bench-report: $(STAMP)  ## everything, beside MLServer too, into docs/performanc
 
 bench-workers: $(STAMP)  ## what the way through a worker process costs
 	$(BIN)/python -m benchmarks.workers
+
+bench-picker: $(STAMP)  ## an endpoint picker that reads the load, against random choice, over three unequal servers
+	$(BIN)/python -m benchmarks.picker
 
 bench-frontends: $(STAMP)  ## what a second front end brings
 	$(BIN)/python -m benchmarks.frontends

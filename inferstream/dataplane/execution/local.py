@@ -89,6 +89,7 @@ class Local:
         )
         predicts = type(model).predict is not MLModel.predict
         self._meters = ModelMeters(model.name, model.version)
+        self._may_report = not isinstance(model, FunctionModel)  # functions have no KV cache
         self._steps: Steps | None = None
         if isinstance(model, StepModel):
             self._steps = Steps(model, settings.max_active, settings.priority_aging)
@@ -161,7 +162,8 @@ class Local:
         return self.slots if self._steps is None else self.settings.max_active
 
     def measure(self) -> None:
-        kv.measure(self._model, self.settings.max_active, self._meters)
+        if self._may_report:
+            kv.measure(self._model, self.settings.max_active, self._meters)
 
     def meter(self, meters: ModelMeters) -> None:
         self._meters = meters
