@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..types import Headers
+from .picked import Picked
 
 if TYPE_CHECKING:
     from ..keys.principal import Principal
@@ -28,6 +29,8 @@ class Caller:
     pace: float = 0.0
     principal: str | None = None
     """The name of the client; None where nothing has proved one. Only `Access` sets it."""
+    picked: Picked | None = None
+    """What a trusted gateway says of the request. Only `DataPlane.admit` sets it."""
     key: "Principal | None" = None
     """What the key of the client allows; None where the server asks for none. Only `Access` sets it."""
 

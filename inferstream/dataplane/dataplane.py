@@ -17,7 +17,10 @@ from .caller import Caller
 from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Capabilities
+from .load import Loads
 from .peers import Peers
+from .picked import Picked
+from .proxies import Proxies
 from .serving import Serving
 from .stages.access_log import refused
 
@@ -57,6 +60,9 @@ class DataPlane:
         self.access = access
         self.peers = peers or Peers()
         self.credentials = Credentials(settings.credential_headers)
+        self._proxies = Proxies(settings.trusted_proxies) if settings.trusted_proxies else None
+        self.loads = Loads(registry, self.peers)
+        """The load of the server, over all front ends."""
         self._cancelling = Cancelling(lambda: registry.lives(), self.peers, self.credentials)
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
         """Makes CloudEvents headers; None where the settings turn them off."""
@@ -75,6 +81,8 @@ class DataPlane:
         Draining, Overloaded.
         """
         self.access.check(action, caller, model)
+        if self._proxies is not None and self._proxies.is_trusted(caller.peer):
+            caller.picked = Picked.of(caller.headers)
         served = self._registry.serving(model, version)
         if served.refuse is not None:
             served.refuse(model)

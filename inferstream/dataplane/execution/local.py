@@ -21,13 +21,14 @@ from ...repository.loading import UNLOAD_LIMIT, Awaiting, LoadedModel, load_mode
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
-from ...telemetry.queues import QueueMeters
+from ...telemetry.model_meters import ModelMeters
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
 from ..checks import checks_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
+from . import kv
 from .base import BuildRouteHandler, Capabilities
 from .coroutines import InThread, OnLoop
 from .method_caller import is_async
@@ -86,6 +87,8 @@ class Local:
             settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"
         )
         predicts = type(model).predict is not MLModel.predict
+        self._meters = ModelMeters(model.name, model.version)
+        self._may_report = not isinstance(model, FunctionModel)  # functions have no KV cache
         self._steps: Steps | None = None
         if isinstance(model, StepModel):
             self._steps = Steps(model, settings.max_active, settings.priority_aging)
@@ -153,9 +156,18 @@ class Local:
     def ready(self) -> bool:
         return bool(self._model.ready)
 
-    def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
-        if self._steps is not None and steps is not None:
-            self._steps.queue, self._steps.meters = queue, steps
+    @property
+    def capacity(self) -> int:
+        return self.slots if self._steps is None else self.settings.max_active
+
+    def measure(self) -> None:
+        if self._may_report:
+            kv.measure(self._model, self.settings.max_active, self._meters)
+
+    def meter(self, meters: ModelMeters) -> None:
+        self._meters = meters
+        if self._steps is not None:
+            self._steps.queue, self._steps.meters = meters.queue, meters.of(StepMeters)
 
     @property
     def describes_itself(self) -> bool:
@@ -191,6 +203,7 @@ class Local:
         try:
             await self._idle()
             await self._loaded.unload()
+            kv.forget(self._meters)
         finally:
             self._loaded.close()
             for thread in self._threads:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from time import perf_counter
 
-from ...telemetry.metrics import ModelMeters
+from ...telemetry.model_meters import ModelMeters
 from ...telemetry.tokens import TokenMeters
 from ...text.usage import usage_of
 from ...types import InferenceResponse, Parameters

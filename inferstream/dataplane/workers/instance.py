@@ -14,9 +14,7 @@ from ...processes.link import Link
 from ...processes.shared_memory import Outgoing
 from ...rows import RowErrors
 from ...settings import ModelSettings
-from ...telemetry.meter_set import MeterSet
-from ...telemetry.queues import QueueMeters
-from ...telemetry.steps import StepMeters
+from ...telemetry.model_meters import ModelMeters
 from ...types import InferenceRequest
 from ...types.value_response import ValueResponse
 from ..call import Call, Operation
@@ -47,11 +45,10 @@ class Instance:
     def __init__(self, local: Local, models: "Models") -> None:
         self.local = local
         self.ready = True
-        self.queue, steps = QueueMeters(), StepMeters()
-        self.meters: dict[str, MeterSet] = {"queue": self.queue, "steps": steps}
-        local.meter(self.queue, steps)
+        self.meters = ModelMeters(local.settings.name, local.settings.version)
+        local.meter(self.meters)
         aging = local.settings.priority_aging
-        self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.queue)
+        self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.meters.queue)
         if models.tracing is not None:
             self.handler = _in_span(self.handler, models.tracing)
         if models.shows_errors:

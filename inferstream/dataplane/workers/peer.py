@@ -77,7 +77,7 @@ class Peer:
             self._cancelled.discard(number)
         if task.cancelled():
             # Cancelled before its first step, so it never ran.
-            instance.queue.left(sender.call.expired)
+            instance.meters.queue.left(sender.call.expired)
             self.send(frames.Ended(number))
 
     def _more(self, frame: frames.More) -> None:

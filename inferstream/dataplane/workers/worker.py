@@ -158,13 +158,14 @@ class Worker:
                     changed = frames.Readiness(number, instance.ready)
                     self._send(changed)
                     self._tell_front_ends(changed)
+                instance.local.measure()
                 self._tell_numbers(number, instance)
 
     def _tell_numbers(self, number: int, instance: Instance) -> None:
-        for name, meters in instance.meters.items():
+        for kind, meters in instance.meters.stages.items():
             changes = meters.drain()
             if changes is not None:
-                self._send(frames.Numbers(number, name, changes))
+                self._send(frames.Numbers(number, kind.__name__, changes))
 
 
 async def _metadata_after_load(local: Local) -> bytes | None:

@@ -236,9 +236,13 @@ class InferenceDoor:
         if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:
             await waiting
 
-    async def _stream(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
+    async def _stream(
+        self, exchange: Exchange, reply: Reply, asked: ParsedRequest, more: RawHeaders = NO_HEADERS
+    ) -> None:
         caller = asked.admission.caller
         headers = asked.headers if caller.key is None else asked.headers + self._rate_limits(caller)
+        if more:
+            headers = headers + more
         if reply.first is not None:
             headers = headers + self._headers(reply.first, asked.admission.model)
         await EventStream(exchange, headers, self._heartbeat, self._stall).run(reply, asked)

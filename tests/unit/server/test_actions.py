@@ -161,7 +161,7 @@ async def test_a_websocket_a_message_of_kafka_and_the_metrics_port_ask(closed: A
 
     with pytest.raises(PermissionDenied):
         request_of(Record(), JsonLimits(100, 5, 5), application.dataplane.admit)
-    service = metrics_service("/metrics", application.meters, application.settings, application.access)
+    service = metrics_service(application.meters, application.settings, application.dataplane)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(service.app), base_url="http://localhost"
     ) as client:

@@ -23,7 +23,7 @@ logger = logging.getLogger("inferstream.model")
 
 CODES = {code: grpc.StatusCode[code.name] for code in StatusCode}
 
-Metadata = tuple[tuple[str, str], ...]
+Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class LibraryContext(Protocol):

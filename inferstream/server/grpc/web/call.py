@@ -19,7 +19,7 @@ from .text import TextDecoder, encoded
 Scope = Mapping[str, object]
 Receive = Callable[[], Awaitable[Mapping[str, object]]]
 Send = Callable[[dict[str, object]], Awaitable[None]]
-Pairs = tuple[tuple[str, str], ...]
+Pairs = tuple[tuple[str, str | bytes], ...]
 
 logger = logging.getLogger("inferstream.grpc")
 

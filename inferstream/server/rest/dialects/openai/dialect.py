@@ -81,7 +81,7 @@ class OpenAI(InferenceDialect):
     async def _models(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
         """The models that take text, and the names of all models as KServe's clients read them."""
         data = [
-            _described(f"{model.name}:{model.version}" if named else model.name, model.created)
+            _described(f"{model.name}:{model.version}" if named else model.name, model.created, model.name)
             for model in self._dataplane.text_models(caller)
             for named in ((False, True) if model.default and model.version else (not model.default,))
         ]
@@ -102,8 +102,16 @@ class OpenAI(InferenceDialect):
         if not ready:
             return 503, orjson.dumps(state)
         created = self._dataplane.created(model, version)
-        return 200, orjson.dumps(_described(name, created) | state)
+        return 200, orjson.dumps(_described(name, created, model) | state)
 
 
-def _described(name: str, created: int) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": created, "owned_by": "inferstream"}
+def _described(name: str, created: int, root: str) -> dict[str, Any]:
+    """A model as OpenAI describes it, with the fields by which endpoint pickers know vLLM's adapters."""
+    return {
+        "id": name,
+        "object": "model",
+        "created": created,
+        "owned_by": "inferstream",
+        "root": root,
+        "parent": None,
+    }
