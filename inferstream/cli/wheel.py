@@ -4,7 +4,7 @@ import base64
 import hashlib
 import zipfile
 from collections.abc import Iterator
-from importlib.metadata import distribution
+from importlib.metadata import distributions
 from pathlib import Path
 
 from .. import __version__
@@ -41,9 +41,10 @@ def _contents() -> Iterator[tuple[str, bytes]]:
     for file in sorted(PACKAGE.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             yield file.relative_to(PACKAGE.parent).as_posix(), file.read_bytes()
-    installed = distribution("inferstream")
+    # The egg-info of a checkout comes first where the checkout is the current folder, and holds no METADATA.
+    installed = [each for each in distributions(name="inferstream") if each.read_text("METADATA") is not None]
     for name in COPIED:
-        yield f"{DIST_INFO}/{name}", (installed.read_text(name) or "").encode()
+        yield f"{DIST_INFO}/{name}", (installed[0].read_text(name) or "").encode()
     yield f"{DIST_INFO}/WHEEL", WHEEL.encode()
 
 
