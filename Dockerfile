@@ -1,10 +1,12 @@
 # A small image that serves /mnt/models as an unprivileged user.
+# Runtimes of models without code: docker build --build-arg EXTRAS=sklearn,xgboost --tag inferstream:0.1.0 .
 FROM python:3.11-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY inferstream ./inferstream
+ARG EXTRAS
 RUN python -m venv /opt/inferstream \
- && /opt/inferstream/bin/pip install --no-cache-dir -c constraints.txt .
+ && /opt/inferstream/bin/pip install --no-cache-dir -c constraints.txt ".${EXTRAS:+[$EXTRAS]}"
 
 FROM python:3.11-slim
 RUN useradd --uid 1000 --no-create-home --shell /usr/sbin/nologin server

@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-batching bench-blocking bench-bodies bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -96,6 +96,9 @@ bench-report: $(STAMP)  ## everything, beside MLServer too, into docs/performanc
 bench-workers: $(STAMP)  ## what the way through a worker process costs
 	$(BIN)/python -m benchmarks.workers
 
+bench-picker: $(STAMP)  ## an endpoint picker that reads the load, against random choice, over three unequal servers
+	$(BIN)/python -m benchmarks.picker
+
 bench-frontends: $(STAMP)  ## what a second front end brings
 	$(BIN)/python -m benchmarks.frontends
 
@@ -107,6 +110,9 @@ bench-blocking: $(STAMP)  ## what others wait for while a model written `async d
 
 bench-bodies: $(STAMP)  ## what one large body of each shape costs: CPU, memory, and the waits of others
 	$(BIN)/python -m benchmarks.bodies
+
+bench-keys: $(STAMP)  ## what keys cost a request and a token, in process
+	$(BIN)/python -m benchmarks.keys
 
 bench-steps: $(STAMP)  ## what advancing streams together brings and costs
 	$(BIN)/python -m benchmarks.steps
@@ -165,15 +171,17 @@ docs: $(STAMP)  ## build the site of docs/ and the API reference into site/; a b
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/python -m mkdocs build --strict  # with --quiet it would not count the warnings that fail it
 
-protos: $(STAMP)  ## compile the gRPC protocol, requests, health and reflection, and write the types of their messages
+protos: $(STAMP)  ## compile the gRPC protocol, requests, health, reflection and ORCA, and write the types of their messages
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
 		--descriptor_set_out=inferstream/protos/dataplane.binpb dataplane.proto
 	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos \
 		--descriptor_set_out=inferstream/protos/requests.binpb requests.proto
-	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/standard \
+	$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/standard --include_imports \
 		--descriptor_set_out=inferstream/protos/standard.binpb \
-		grpc/health/v1/health.proto grpc/reflection/v1/reflection.proto grpc/reflection/v1alpha/reflection.proto
-	for proto in dataplane.proto requests.proto standard/grpc/health/v1/health.proto standard/grpc/reflection/v1/reflection.proto; do \
+		grpc/health/v1/health.proto grpc/reflection/v1/reflection.proto grpc/reflection/v1alpha/reflection.proto \
+		xds/service/orca/v3/orca.proto
+	for proto in dataplane.proto requests.proto standard/grpc/health/v1/health.proto standard/grpc/reflection/v1/reflection.proto \
+		standard/xds/data/orca/v3/orca_load_report.proto standard/xds/service/orca/v3/orca_request.proto; do \
 		$(BIN)/python -m grpc_tools.protoc -I inferstream/protos/$$(dirname $$proto) \
 			--pyi_out=inferstream/protos $$(basename $$proto) || exit 1; \
 	done

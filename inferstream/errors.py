@@ -31,6 +31,9 @@ class InferstreamError(Exception):
 
     code = Code.INTERNAL
 
+    audited = False
+    """Whether the audit log has a line for it."""
+
     def __init__(self, message: str) -> None:
         # Model code may pass any text, and no transport carries a lone surrogate.
         self.message = str(message).encode(errors="replace").decode()

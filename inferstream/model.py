@@ -62,6 +62,12 @@ class MLModel:
     gives_logprobs: ClassVar[bool] = False
     """Whether its tokens carry log probabilities when the parameter `logprobs` of a request is true."""
 
+    kv_usage: float | None = None
+    """The part of its KV cache in use, 0 to 1, for load balancers and autoscalers; an attribute or a property.
+
+    None: it has no such cache, or does not report it. A `StepModel` then reports its active streams by `max_active`.
+    """
+
     _description = Description()
     """What a runtime knows of its model where nothing is declared. It replaces this when it loads."""
 

@@ -8,25 +8,15 @@ from pathlib import Path
 import typer
 
 from ..errors import InvalidSettings
+from .refusals import told
 
 NAMES = ("mlserver",)
 
 
+@told
 def run(name: str) -> int:
     """Write the command `name` beside this one; returns 1 when nothing was written."""
-    try:
-        path = _write(name, Path(sys.argv[0]))
-    except InvalidSettings as error:
-        typer.echo(f"error: {error.message}", err=True)
-        return 1
-    except OSError as error:
-        typer.echo(f"error: {error.filename}: {error.strerror}", err=True)
-        return 1
-    typer.echo(f"{path} is the command {Path(sys.argv[0]).name}", err=True)
-    return 0
-
-
-def _write(name: str, command: Path) -> Path:
+    command = Path(sys.argv[0])
     if name not in NAMES:
         raise InvalidSettings(f'"{name}" is no name for this command; it may be called: {", ".join(NAMES)}')
     if find_spec(name) is not None:
@@ -38,4 +28,5 @@ def _write(name: str, command: Path) -> Path:
         shutil.copy2(command, path)
     elif path.read_bytes() != command.read_bytes():
         raise InvalidSettings(f"{path} is another command already; nothing was written")
-    return path
+    typer.echo(f"{path} is the command {command.name}", err=True)
+    return 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from .. import __version__
 from ..dataplane.access import is_loopback
+from ..repository.artefacts import NO_MODEL as NO_ARTEFACT
 from ..telemetry.console import is_terminal
 from .hints import hints
 
@@ -39,7 +40,7 @@ def _rows(server: "Server") -> Iterator[str]:
     rows = [tuple(map(str, row)) for row in server.application.registry.summary()]
     if rows:
         yield from _models(rows)
-    else:
+    if all(NO_ARTEFACT in row[-1] for row in rows):
         yield from _no_model(Path(server.settings.model_repository_root))
     yield f"page     {address(server, 'REST', reachable=True)}/"
     yield from _addresses(server)
@@ -47,9 +48,12 @@ def _rows(server: "Server") -> Iterator[str]:
         yield f"{server.settings.frontends} front ends"
     access = server.application.access
     if access.keys is None and not is_loopback(server.settings.host):
-        yield "no keys: inference, metadata, metrics and docs are open to whoever reaches this server"
+        yield "no keys: inference, metadata and metrics are open to whoever reaches this server"
     if access.keys is None and not access.repository_open:
-        yield "the repository API is closed because the server listens beyond loopback"
+        yield (
+            "repository API, access log, documentation and reflection are closed because the server listens "
+            "beyond loopback"
+        )
 
 
 def _no_model(folder: Path) -> Iterator[str]:

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from ..clients.batch import BatchRun, Rate
 from ..clients.request_file import RequestFile
-from ..clients.results import Results
+from ..clients.results import ResultFile
 from ..clients.transport import Target, Transport
 from ..errors import InvalidSettings
 
@@ -53,13 +53,13 @@ def run(
 
 def headers_of(given: Sequence[str]) -> dict[str, str]:
     """Headers from texts of the form `Name: value`. Raises InvalidSettings."""
-    found = {}
+    headers = {}
     for header in given:
         name, colon, value = header.partition(":")
         if not colon or not name.strip():
             raise InvalidSettings(f"header {header!r} is not of the form 'Name: value'")
-        found[name.strip()] = value.strip()
-    return found
+        headers[name.strip()] = value.strip()
+    return headers
 
 
 def _log(verbosity: int) -> None:
@@ -79,7 +79,7 @@ async def _run(
     name: TransportName, target: Target, model: str, files: Files, pace: Rate, console: Console
 ) -> int:
     started = time.monotonic()
-    results = Results(files.output, files.resume)
+    results = ResultFile(files.output, files.resume)
     request_file = RequestFile(files.requests, files.batch_size, results.done)
     transport = transport_of(name, target)
     try:
@@ -104,7 +104,7 @@ async def _run(
     return 1 if results.failed or batch.unreachable else 0
 
 
-def _failures(results: Results, output: Path) -> Iterator[str]:
+def _failures(results: ResultFile, output: Path) -> Iterator[str]:
     """Messages for the first failed lines, with their index in the output."""
     for index, reason in results.named:
         yield f"batch_index {index} failed: {' '.join(reason.split())}"

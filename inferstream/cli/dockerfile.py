@@ -4,13 +4,16 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
 from ..errors import InvalidSettings
 from .image import HEADER, IGNORED, dockerfile
+from .wheel import NAME as WHEEL
+from .wheel import write_wheel
 
 NAME = "Dockerfile"
 
@@ -46,6 +49,7 @@ def _write(folder: Path, with_ignored: bool, force: bool) -> int:
     for name, text in wanted.items():
         (folder / name).write_text(text)
         typer.echo(f"wrote {folder / name}")
+    typer.echo(f"wrote {write_wheel(folder)}")
     return 0
 
 
@@ -81,7 +85,20 @@ def _build(folder: Path, tag: str, no_cache: bool) -> int:
             path.with_name(f"{NAME}.dockerignore").write_text(IGNORED)  # BuildKit's name for it
         command = [docker, "build", "--rm", "--file", str(path), "--tag", tag]
         command += [*(["--no-cache"] if no_cache else []), str(folder)]
-        return subprocess.run(command, env={**os.environ, "DOCKER_BUILDKIT": "1"}, check=False).returncode
+        with _wheel_in(folder):
+            return subprocess.run(command, env={**os.environ, "DOCKER_BUILDKIT": "1"}, check=False).returncode
+
+
+@contextmanager
+def _wheel_in(folder: Path) -> Iterator[None]:
+    """Put the wheel into the folder, from which alone Docker copies, unless `server dockerfile` has."""
+    there = (folder / WHEEL).exists()
+    path = write_wheel(folder)
+    try:
+        yield
+    finally:
+        if not there:
+            path.unlink()
 
 
 def _engine_responds(docker: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ..codecs.values.base import OPTIONAL
+from ..codecs.values.base import OPTIONAL, fact
 from ..errors import InferstreamError
 from ..types import MetadataTensor
 
@@ -49,8 +49,8 @@ def _call(name: str, served: "ServedModel", streams: bool) -> str | None:
         if served.pipeline.text is None or served.pipeline.text.prompt is None:
             return None
         return f"{path}/generate{end} -d {_quoted({served.pipeline.text.prompt.name: WORDS})}"
-    inputs = [tensor for tensor in signature.inputs if not _optional(tensor)]
-    if all(_single(tensor) for tensor in inputs):
+    inputs = [tensor for tensor in signature.inputs if not fact(tensor, OPTIONAL)]
+    if all(tensor.shape in ([], [1], [-1]) for tensor in inputs):
         arguments = {tensor.name: _value(tensor) for tensor in inputs}
         return f"{path}/generate{end} -d {_quoted(arguments)}" if _taken(served, arguments) else None
     tensors = [_tensor(tensor) for tensor in inputs]
@@ -68,10 +68,6 @@ def _taken(served: "ServedModel", arguments: dict[str, Any]) -> bool:
     except InferstreamError:
         return False
     return True
-
-
-def _single(tensor: MetadataTensor) -> bool:
-    return all(size in (1, -1) for size in tensor.shape) and len(tensor.shape) <= 1
 
 
 def _value(tensor: MetadataTensor) -> str | int | float | bool:
@@ -93,10 +89,6 @@ def _tensor(tensor: MetadataTensor) -> dict[str, Any]:
         count *= size
     data = [_value(tensor)] * min(count, MOST_NUMBERS + 1)
     return {"name": tensor.name, "shape": shape, "datatype": tensor.datatype, "data": data}
-
-
-def _optional(tensor: MetadataTensor) -> bool:
-    return tensor.parameters is not None and bool(tensor.parameters.get(OPTIONAL))
 
 
 def _quoted(document: dict[str, Any]) -> str:

@@ -9,10 +9,11 @@ from importlib.metadata import entry_points, metadata
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..errors import InvalidSettings
 from ..imports.implementation import RUNTIMES
+from ..repository.artefacts import described_by_files
 from ..repository.folder import settings_files
+from ..repository.target import targeted
 from ..settings import (
     MLSERVER_MODEL_PREFIX,
     MLSERVER_PREFIX,
@@ -21,6 +22,7 @@ from ..settings import (
     ModelParameters,
 )
 from ..settings.sources import read_json
+from .wheel import NAME as WHEEL
 
 HEADER = "# Written by `server dockerfile`; it may be written anew as long as this line stands here."
 
@@ -52,6 +54,8 @@ Dockerfile
 
 EXTRAS = {"kafka_enabled": "kafka", "tracing_server": "tracing"}
 """Extras by the server's settings that need them. The extra of a runtime has the name of its module."""
+
+OURS = "inferstream.runtimes."
 
 VARIABLES = {
     "PATH": f"{HOME}/envs/base/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -91,8 +95,10 @@ def _build_stage(conda: str | None, pip: bool, extras: str) -> Iterator[str]:
         yield "FROM condaforge/miniforge3 AS build"
         yield f"COPY {conda} /tmp/{conda}"
         yield f"RUN conda env create --prefix {environment} --file /tmp/{conda}"
+    yield "# The wheel is the server that has written this file. `server dockerfile` writes it beside it."
+    yield f"COPY {WHEEL} /tmp/{WHEEL}"
     yield "# Another release, or the URL of a wheel: --build-arg INFERSTREAM=..."
-    yield f"ARG INFERSTREAM=inferstream{extras}=={__version__}"
+    yield f"ARG INFERSTREAM=/tmp/{WHEEL}{extras}"
     yield f'RUN {environment}/bin/python -m pip install --no-cache-dir "$INFERSTREAM"'
     if pip:
         yield f"COPY {REQUIREMENTS} /tmp/{REQUIREMENTS}"
@@ -100,17 +106,30 @@ def _build_stage(conda: str | None, pip: bool, extras: str) -> Iterator[str]:
 
 
 def _extras(folder: Path) -> str:
-    """The extras of the package that the settings in `folder` need, in brackets; empty for none."""
-    settings = folder / SETTINGS_FILE
-    server = read_json(settings) if settings.is_file() else {}
+    """The extras of the package that the models in `folder` and its settings need, in brackets; empty for none."""
+    file = folder / SETTINGS_FILE
+    server = read_json(file) if file.is_file() else {}
     found = {extra for field, extra in EXTRAS.items() if server.get(field)}
-    for path in settings_files(folder):
-        implementation = read_json(path).get("implementation")
-        for point in entry_points(group=RUNTIMES):
-            if implementation in (point.name, point.value.replace(":", ".")):
-                found.add(point.value.partition(":")[0].rpartition(".")[2])
+    for settings in (*map(read_json, settings_files(folder)), _bare(folder)):
+        implementation = str(settings.get("implementation"))
+        for point in entry_points(group=RUNTIMES, name=implementation):
+            implementation = point.value
+        if implementation.startswith(OURS):
+            found.add(re.split(r"[.:]", implementation.removeprefix(OURS))[0])
+        if settings.get("chat_template"):
+            found.add("chat")
     found.intersection_update(metadata("inferstream").get_all("Provides-Extra") or ())
     return f"[{','.join(sorted(found))}]" if found else ""
+
+
+def _bare(folder: Path) -> dict[str, Any]:
+    """The settings that a bare artefact stands for; none where settings files or an app are."""
+    if next(settings_files(folder), None) or targeted(str(folder))[1]:
+        return {}
+    try:
+        return described_by_files(folder)
+    except InvalidSettings:
+        return {}
 
 
 def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
@@ -137,7 +156,7 @@ def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
 def _start(folder: Path) -> str:
     """The start command. It serves mounted models, if any, instead of the built-in ones, in their environment."""
     built_in = 'models="$MLSERVER_PATH"'
-    if _is_single(folder):
+    if _is_single(folder) or _bare(folder):
         # The defaults that come from the folder of the model. A mounted model has its own folder.
         name = shlex.quote(_name(folder))
         built_in += f'; name={name}; export MLSERVER_MODEL_NAME="${{MLSERVER_MODEL_NAME:-$name}}"'

@@ -10,23 +10,18 @@ import typer
 
 from ..errors import InvalidSettings
 from ..repository.folder import check_name
+from .refusals import told
 
 README = "README.md"
 TEMPLATES = files(__package__) / "templates"
 
 
+@told
 def run(folder: Path, template: str) -> int:
     """Write `template` into `folder` and say how to call it; returns 1 when nothing was written."""
-    try:
-        written = _write(folder, template)
-    except InvalidSettings as error:
-        typer.echo(f"error: {error.message}", err=True)
-        return 1
-    except OSError as error:
-        typer.echo(f"error: {error.filename}: {error.strerror}", err=True)
-        return 1
-    typer.echo(f"wrote {', '.join(written)} to {folder}\n", err=True)
-    typer.echo(_commands((folder / README).read_text()))
+    typer.echo(f"wrote {', '.join(_write(folder, template))} to {folder}\n", err=True)
+    commands = (folder / README).read_text().partition("```console\n")[2].partition("```")[0]
+    typer.echo(commands.rstrip())
     return 0
 
 
@@ -47,9 +42,8 @@ def _write(folder: Path, template: str) -> list[str]:
         raise InvalidSettings(f"{folder} has {', '.join(there)} already; nothing was written")
     folder.mkdir(parents=True, exist_ok=True)
     for source in sources:
-        with (folder / source.name).open(
-            "x"
-        ) as file:  # "x": not even a file that came this moment is replaced
+        # "x": not even a file that came this moment is replaced
+        with (folder / source.name).open("x") as file:
             file.write(_filled(source, folder, name))
     return [source.name for source in sources]
 
@@ -62,7 +56,3 @@ def _filled(source: Traversable, folder: Path, name: str) -> str:
     for key, value in values.items():
         text = text.replace(f"{{{{{key}}}}}", value)
     return text
-
-
-def _commands(readme: str) -> str:
-    return readme.partition("```console\n")[2].partition("```")[0].rstrip()

@@ -27,6 +27,11 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _dashed(flag: str) -> str:
+    """A flag in the spelling of this command: KServe writes `--model_name`."""
+    return flag.replace("_", "-")
+
+
 @app.callback()
 def main(
     version: Annotated[
@@ -36,11 +41,14 @@ def main(
     """A streaming model server for the V2 / Open Inference Protocol."""
 
 
-@app.command()
+@app.command(context_settings={"token_normalize_func": _dashed})
 def start(
     target: Annotated[
         str, typer.Argument(help="Folder of models, or of one model, or an app: module:app or app.py.")
     ],
+    model_name: Annotated[
+        str | None, typer.Option(help="Name of the folder's only model, whatever its settings say.")
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     http_port: Annotated[int | None, typer.Option(help="Port of REST and SSE.")] = None,
     grpc_port: Annotated[int | None, typer.Option(help="Port of gRPC.")] = None,
@@ -112,7 +120,7 @@ def start(
         "debug": debug,
     }
     tls = tls_options(tls_cert, tls_key)
-    raise typer.Exit(run(target, Flags(settings, port, transport, tls, one_port), reload))
+    raise typer.Exit(run(target, Flags(settings, port, transport, tls, one_port, model_name), reload))
 
 
 @app.command()

@@ -44,20 +44,20 @@ def run(target: Target, question: Question, plan: Plan, limits: LoadLimits, outp
     console = Console(stderr=True, highlight=False)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            found = runner.run(_measure(target, question, plan, console))
+            measured = runner.run(_measure(target, question, plan, console))
         if output is not None:
-            output.write_text(json.dumps(found, indent=1) + "\n")
+            output.write_text(json.dumps(measured, indent=1) + "\n")
     except KeyboardInterrupt:
         return 130
     except (CallFailed, InvalidSettings) as error:
         return _error(str(error))
     except OSError as error:
         return _error(f"{error.filename}: {error.strerror}")
-    _show(found, console)
-    broken = limits.broken(found)
+    _show(measured, console)
+    broken = limits.broken(measured)
     for limit in broken:
         console.print(f"not good enough: {limit}", style="red", soft_wrap=True)
-    if not found["answered"]:
+    if not measured["answered"]:
         return _error("no call was answered")
     return 1 if broken else 0
 
@@ -150,8 +150,10 @@ async def _ended(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
-def _show(found: dict[str, Any], console: Console) -> None:
-    title = f"{found['model']} over {found['transport']}, {found['callers']} callers, {found['seconds']:g} s"
+def _show(report: dict[str, Any], console: Console) -> None:
+    title = (
+        f"{report['model']} over {report['transport']}, {report['callers']} callers, {report['seconds']:g} s"
+    )
     console.print(title)
     table = Table(box=None, pad_edge=False, header_style="bold")
     columns = ("mean", "p50", "p90", "p95", "p99", "max")
@@ -162,15 +164,15 @@ def _show(found: dict[str, Any], console: Console) -> None:
         ("first_item_ms", "first item"),
         ("gap_ms", "between items"),
     ):
-        if (times := found.get(name)) is not None:
+        if (times := report.get(name)) is not None:
             table.add_row(label, *(f"{times[column]:.2f}" for column in columns))
-    if found["answered"]:
+    if report["answered"]:
         console.print(table)
-    summary = f"{found['answered']} answered, {found['rate']:,.1f} a second"
-    if "items" in found:
-        summary += f"; {found['items']} items, {found['item_rate']:,.1f} a second"
+    summary = f"{report['answered']} answered, {report['rate']:,.1f} a second"
+    if "items" in report:
+        summary += f"; {report['items']} items, {report['item_rate']:,.1f} a second"
     console.print(summary)
-    if found["late"]:
-        console.print(f"{found['late']} fell due and never began, all callers being busy", style="yellow")
-    for reason, calls in found["failures"].items():
+    if report["late"]:
+        console.print(f"{report['late']} fell due and never began, all callers being busy", style="yellow")
+    for reason, calls in report["failures"].items():
         console.print(f"{calls} failed: {reason}", style="red", soft_wrap=True)

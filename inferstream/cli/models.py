@@ -9,18 +9,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..errors import InferstreamError
 from ..repository.inspection import Inspection, inspect_app, inspect_folder
 from ..repository.target import targeted
+from .refusals import told
 
 
+@told
 def run(target: str, as_json: bool, importing: bool) -> int:
     """Show the models of a folder or an app. Returns 1 if there is a problem."""
-    try:
-        folder, app = targeted(target)
-    except InferstreamError as error:
-        typer.echo(f"error: {error.message}", err=True)
-        return 1
+    folder, app = targeted(target)
     # The warnings of the settings repeat the findings.
     logging.getLogger("inferstream.settings").setLevel(logging.ERROR)
     folder = folder.resolve()

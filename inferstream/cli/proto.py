@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import typer
 
-from ..errors import InferstreamError, InvalidSettings
+from ..errors import InvalidSettings
 from ..functions.app import App
 from ..functions.lock import Lock, LockedField, merged, written
 from ..imports.folders import share_folders
@@ -14,6 +14,7 @@ from ..protos.typed import CLASSIC_FILE, method_of
 from ..protos.typed_text import proto_of
 from ..repository.apps import AppRepository
 from ..repository.target import targeted
+from .refusals import told
 
 
 class Exported(NamedTuple):
@@ -26,29 +27,23 @@ class Exported(NamedTuple):
     lock: Lock
 
 
+@told
 def run(target: str, output_dir: Path, check: bool) -> int:
     """Write the files of an app. With `check`, write nothing and return 1 if one of them would change."""
-    try:
-        exported = _export(target, output_dir)
-        files = {exported.proto: exported.text, exported.lock_file: written(exported.lock)}
-        if check:
-            differences = [*_differences(exported)]
-            for difference in differences:
-                typer.echo(f"error: {difference}", err=True)
-            return 1 if differences else 0
-        output_dir.mkdir(parents=True, exist_ok=True)
-        for file, text in files.items():
-            if _text_of(file) != text:
-                file.write_text(text, "utf-8")
-                typer.echo(f"wrote {_shown(file)}")
-            else:
-                typer.echo(f"{_shown(file)} has not changed")
-    except InferstreamError as error:
-        typer.echo(f"error: {error.message}", err=True)
-        return 1
-    except OSError as error:
-        typer.echo(f"error: {error.filename}: {error.strerror}", err=True)
-        return 1
+    exported = _export(target, output_dir)
+    files = {exported.proto: exported.text, exported.lock_file: written(exported.lock)}
+    if check:
+        differences = [*_differences(exported)]
+        for difference in differences:
+            typer.echo(f"error: {difference}", err=True)
+        return 1 if differences else 0
+    output_dir.mkdir(parents=True, exist_ok=True)
+    for file, text in files.items():
+        if _text_of(file) != text:
+            file.write_text(text, "utf-8")
+            typer.echo(f"wrote {_shown(file)}")
+        else:
+            typer.echo(f"{_shown(file)} has not changed")
     return 0
 
 
@@ -66,8 +61,9 @@ def _export(target: str, output_dir: Path) -> Exported:
         raise InvalidSettings(f'app "{path}": its module has no variable that holds it')
     module = path.partition(":")[0].rpartition(".")[2]
     lock = _lock_of(app)
-    found = [method_of(function.name, function.signature()) for function in app]
-    methods = [method for method in found if method is not None]
+    methods = [
+        method for function in app if (method := method_of(function.name, function.signature())) is not None
+    ]
     if not methods:
         raise InvalidSettings(f'app "{path}": no function has a typed RPC')
     removed = {

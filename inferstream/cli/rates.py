@@ -14,7 +14,6 @@ Buckets = dict[float, float]
 SERVER: Model = ("", "")
 """The key of samples that belong to no model."""
 
-CALLS = "inferstream_calls_total"
 SUCCESSES = "model_infer_request_success_total"
 FAILURES = "model_infer_request_failure_total"
 IN_PROGRESS = "inferstream_calls_in_progress"
@@ -39,8 +38,8 @@ class Scrape:
             for sample in family.samples:
                 model = (sample.labels.get("model", ""), sample.labels.get("version", ""))
                 if (bound := sample.labels.get("le")) is not None and sample.name.endswith("_bucket"):
-                    found = self.buckets[sample.name.removesuffix("_bucket")][model]
-                    found[float(bound)] = found.get(float(bound), 0.0) + sample.value
+                    bucket = self.buckets[sample.name.removesuffix("_bucket")][model]
+                    bucket[float(bound)] = bucket.get(float(bound), 0.0) + sample.value
                 else:
                     self.values[sample.name][model] += sample.value
 
@@ -54,7 +53,7 @@ class Scrape:
         return self.values[name].get(model) if name in self.values else None
 
 
-class Row(NamedTuple):
+class ModelRates(NamedTuple):
     """One model. Rates are per second, times in seconds; None is not known, as without any call."""
 
     model: Model
@@ -71,7 +70,7 @@ class Row(NamedTuple):
     """Streams in a step, or requests in a batch, on average."""
 
 
-def rows(before: Scrape, after: Scrape, since: Scrape | None) -> list[Row]:
+def rows(before: Scrape, after: Scrape, since: Scrape | None) -> list[ModelRates]:
     """A row for each model: rates between `before` and `after`, quantiles between `since` and `after`.
 
     Without `since` the quantiles are those since the start of the server.
@@ -79,7 +78,7 @@ def rows(before: Scrape, after: Scrape, since: Scrape | None) -> list[Row]:
     return [_row(model, before, after, since) for model in after.models]
 
 
-def _row(model: Model, before: Scrape, after: Scrape, since: Scrape | None) -> Row:
+def _row(model: Model, before: Scrape, after: Scrape, since: Scrape | None) -> ModelRates:
     seconds = max(after.time - before.time, 1e-9)
 
     def rate(*names: str) -> float:
@@ -92,7 +91,7 @@ def _row(model: Model, before: Scrape, after: Scrape, since: Scrape | None) -> R
         )
 
     latency, first = (_between(since, after, name, model) for name in (LATENCY, FIRST))
-    return Row(
+    return ModelRates(
         model,
         rate(SUCCESSES, FAILURES),
         rate(FAILURES),
@@ -114,11 +113,11 @@ def increase(before: float, after: float) -> float:
 
 def _between(before: Scrape | None, after: Scrape, name: str, model: Model) -> Buckets:
     """The observations of a histogram between two scrapes."""
-    found = after.buckets[name].get(model, {})
+    later = after.buckets[name].get(model, {})
     past = {} if before is None else before.buckets[name].get(model, {})
-    if past.get(math.inf, 0.0) > found.get(math.inf, 0.0):
+    if past.get(math.inf, 0.0) > later.get(math.inf, 0.0):
         past = {}  # a restart
-    return {bound: count - past.get(bound, 0.0) for bound, count in found.items()}
+    return {bound: count - past.get(bound, 0.0) for bound, count in later.items()}
 
 
 def _mean(before: Scrape | None, after: Scrape, name: str, model: Model) -> float | None:

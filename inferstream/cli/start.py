@@ -45,6 +45,8 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
     configure_console(structured, None)
     try:
         folder, app = targeted(str(target))
+        if app is not None and flags.model_name is not None:
+            raise InvalidSettings("--model-name is for a folder with one model; an app names its own")
         repository = _repository(app, folder.resolve())
         classic = repository is not None and repository.classic
         settings = flags.load_settings(folder.resolve(), classic)

@@ -4,34 +4,24 @@ import sys
 from pathlib import Path
 
 from ..clients.stubs.source import stub_source
-from ..errors import InferstreamError, InvalidSettings
+from ..errors import InvalidSettings
 from ..imports.folders import share_folders
 from ..repository.apps import load_app
 from ..repository.target import targeted
+from .refusals import told
 
 
+@told
 def run(target: str, output: Path | None) -> int:
     """Write the stub to a file, or print it. Returns the exit code."""
-    try:
-        folder, path = targeted(target)
-        if path is None:
-            raise InvalidSettings(
-                f"{target} is a folder of models; a stub is of an app (app.py or module:app)"
-            )
-        share_folders([folder.resolve()])
-        module = path.partition(":")[0].rpartition(".")[2]
-        source = stub_source(load_app(path, str(folder.resolve() / f"{module}.py")), path)
-        if output is None:
-            sys.stdout.write(source)
-        else:
-            output.write_text(source)
-    except InferstreamError as error:
-        return _failed(error.message)
-    except OSError as error:
-        return _failed(f"{error.filename}: {error.strerror}")
+    folder, path = targeted(target)
+    if path is None:
+        raise InvalidSettings(f"{target} is a folder of models; a stub is of an app (app.py or module:app)")
+    share_folders([folder.resolve()])
+    module = path.partition(":")[0].rpartition(".")[2]
+    source = stub_source(load_app(path, str(folder.resolve() / f"{module}.py")), path)
+    if output is None:
+        sys.stdout.write(source)
+    else:
+        output.write_text(source)
     return 0
-
-
-def _failed(reason: str) -> int:
-    print(f"error: {reason}", file=sys.stderr)  # noqa: T201  # a command line's last word
-    return 1

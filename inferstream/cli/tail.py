@@ -65,13 +65,15 @@ def _reason(response: httpx.Response) -> str:
 
 def shown(name: str, data: bytes, as_json: bool) -> str:
     """The line of an event: a record, or the number of records that this reader was too slow for."""
-    found = json.loads(data)
+    fields = json.loads(data)
     if name == "dropped":
-        return data.decode() if as_json else f"{found['dropped']} lines were dropped: this reader is too slow"
+        return (
+            data.decode() if as_json else f"{fields['dropped']} lines were dropped: this reader is too slow"
+        )
     if as_json:
-        time = datetime.fromtimestamp(found["time"], UTC).isoformat(timespec="milliseconds")
-        return json.dumps({**found, "time": time})
-    return access_line(record_of(found), coloured(sys.stdout))
+        time = datetime.fromtimestamp(fields["time"], UTC).isoformat(timespec="milliseconds")
+        return json.dumps({**fields, "time": time})
+    return access_line(record_of(fields), coloured(sys.stdout))
 
 
 def record_of(fields: dict[str, Any]) -> AccessRecord:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..clients.transport import Target
-from .rates import Model, Row, Scrape, rows, window
+from .rates import Model, ModelRates, Scrape, rows, window
 
 METRICS = "/metrics"
 METRICS_PORT = 8082
@@ -54,7 +54,7 @@ class Unreachable(Exception):
     """The server gives no metrics; the message tells why and what to do."""
 
 
-class Source:
+class MetricsSource:
     """A running server: its metrics, and the states of its models."""
 
     def __init__(self, target: Target) -> None:
@@ -107,7 +107,7 @@ def run(target: Target, once: bool, interval: float) -> int:
     """Show the table until the user ends it, or once. Returns the exit code."""
     console = Console(highlight=False)
     try:
-        source = Source(target)
+        source = MetricsSource(target)
         first = source.scrape()
         if once or not console.is_terminal:
             time.sleep(interval)
@@ -125,7 +125,7 @@ def run(target: Target, once: bool, interval: float) -> int:
     return 0
 
 
-def _live(console: Console, target: Target, source: Source, first: Scrape, interval: float) -> None:
+def _live(console: Console, target: Target, source: MetricsSource, first: Scrape, interval: float) -> None:
     scrapes = deque([first])
     with Live(console=console, screen=True, auto_refresh=False) as live:
         live.update(Text("measuring …"), refresh=True)
@@ -149,9 +149,9 @@ def view(url: str, before: Scrape, after: Scrape, since: Scrape | None, states: 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column in COLUMNS[:2] else "right", overflow="fold")
-    found = {row.model: row for row in rows(before, after, since)}
-    for model in sorted({*found, *states}):
-        table.add_row(*_cells(model, found.get(model), states.get(model, "")))
+    by_model = {row.model: row for row in rows(before, after, since)}
+    for model in sorted({*by_model, *states}):
+        table.add_row(*_cells(model, by_model.get(model), states.get(model, "")))
     of = "since the start" if since is None else f"of the last {WINDOW:.0f} s"
     return Group(Text(_line(url, before, after)), table, Text(f"quantiles {of}", style="dim"))
 
@@ -176,7 +176,7 @@ def _line(url: str, before: Scrape, after: Scrape) -> str:
     return "   ".join(parts)
 
 
-def _cells(model: Model, row: Row | None, state: str) -> list[Text]:
+def _cells(model: Model, row: ModelRates | None, state: str) -> list[Text]:
     name = Text(model[0] if not model[1] else f"{model[0]}:{model[1]}")
     colour = {"READY": "green", "UNAVAILABLE": "red"}.get(state, "yellow")
     cells = [name, Text(state.lower(), style=colour)]

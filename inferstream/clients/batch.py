@@ -10,7 +10,7 @@ from ..errors import CallFailed, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse
 from .merging import groups, merged, split
 from .request_file import RequestFile, RequestLine, request_in
-from .results import Results
+from .results import ResultFile
 from .retries import retried
 from .transport import ModelName, OutgoingCall, Target, Transport
 
@@ -40,7 +40,7 @@ class BatchRun:
         target: Target,
         model: str,
         file: RequestFile,
-        results: Results,
+        results: ResultFile,
         pace: Rate,
         advanced: Callable[[], None] = lambda: None,
     ) -> None:

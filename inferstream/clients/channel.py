@@ -44,8 +44,8 @@ async def _certificate_of(address: str, timeout: float) -> tuple[bytes, str]:
     try:
         async with asyncio.timeout(timeout):
             context = _context()
-            found = (await _handshake(host, int(port), context)).getpeercert(binary_form=True)
-            pem = ssl.DER_cert_to_PEM_cert(found or b"")
+            certificate = (await _handshake(host, int(port), context)).getpeercert(binary_form=True)
+            pem = ssl.DER_cert_to_PEM_cert(certificate or b"")
             # `ssl` parses only a verified certificate, so this one is verified against itself.
             context = _context()
             context.load_verify_locations(cadata=pem)
@@ -68,6 +68,6 @@ def _context() -> ssl.SSLContext:
 
 async def _handshake(host: str, port: int, context: ssl.SSLContext) -> ssl.SSLObject:
     _, writer = await asyncio.open_connection(host, port, ssl=context)
-    found: ssl.SSLObject = writer.get_extra_info("ssl_object")
+    connection: ssl.SSLObject = writer.get_extra_info("ssl_object")
     writer.transport.abort()
-    return found
+    return connection

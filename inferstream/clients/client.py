@@ -271,12 +271,12 @@ def _transport(target: Target, scheme: str) -> Transport:
 
 def _functions(app: "App | str") -> dict[ModelName, ModelTypes]:
     """The types of the functions of an app. Without a version, the last function of a name counts."""
-    found: Any = app
+    functions: Any = app
     if isinstance(app, str):
         module, _, name = app.partition(":")
-        found = getattr(import_module(module), name or "app")
+        functions = getattr(import_module(module), name or "app")
     types = {}
-    for function in found:
+    for function in functions:
         known = types_of_function(function)
         types[ModelName(function.name)] = types[ModelName(function.name, function.version)] = known
     return types

@@ -27,6 +27,23 @@ IN_BAND = {
 }
 """HTTP statuses of the codes of errors after the beginning of a stream; 500 for others."""
 
+STATUSES = {
+    "CANCELLED": 499,
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "DEADLINE_EXCEEDED": 504,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "ABORTED": 409,
+    "PERMISSION_DENIED": 403,
+    "UNAUTHENTICATED": 401,
+    "RESOURCE_EXHAUSTED": 429,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+}
+"""The HTTP status that belongs to each status of gRPC; 500 for others."""
+
 
 def refused(
     message: str,

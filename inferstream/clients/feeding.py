@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ..concurrency.interruption import FAILURES
+from ..concurrency.scope import FAILURES
 
 
 @asynccontextmanager

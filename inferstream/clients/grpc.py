@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, 
 from contextlib import aclosing, contextmanager
 from typing import TypeVar, cast
 
-from ..concurrency.interruption import is_own_cancel
+from ..concurrency.scope import is_own_cancel
 from ..errors import CallFailed, ConnectionFailed, InvalidRequest, MissingExtra
 from ..protos.converters import (
     ModelMetadataResponseConverter,
@@ -29,7 +29,7 @@ from ..types import (
     MetadataModelResponse,
     RepositoryIndexResponse,
 )
-from .failures import no_response, refused, seconds_of
+from .failures import STATUSES, no_response, refused, seconds_of
 from .feeding import feeding
 from .transport import ModelName, OutgoingCall, Target
 
@@ -42,23 +42,6 @@ from .channel import open_channel  # it imports grpc too
 
 RETRYABLE = frozenset((grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED))
 """A server with a full queue returns RESOURCE_EXHAUSTED, the 429 of gRPC."""
-
-STATUSES = {
-    "CANCELLED": 499,
-    "INVALID_ARGUMENT": 400,
-    "FAILED_PRECONDITION": 400,
-    "OUT_OF_RANGE": 400,
-    "DEADLINE_EXCEEDED": 504,
-    "NOT_FOUND": 404,
-    "ALREADY_EXISTS": 409,
-    "ABORTED": 409,
-    "PERMISSION_DENIED": 403,
-    "UNAUTHENTICATED": 401,
-    "RESOURCE_EXHAUSTED": 429,
-    "UNIMPLEMENTED": 501,
-    "UNAVAILABLE": 503,
-}
-"""The HTTP status that belongs to each status of gRPC; 500 for others."""
 
 NOT_CONNECTED = ("failed to connect", "DNS resolution failed", "empty address list")
 """How messages of UNAVAILABLE begin, in lower case or as here, when the library had no connection to send to."""

@@ -12,11 +12,11 @@ from ..types import InferenceRequest, InferenceResponse, Parameters, ResponseOut
 
 def groups(requests: Sequence[InferenceRequest]) -> list[list[int]]:
     """The positions in `requests` of those that can be merged, in the order of the first of each group."""
-    found: dict[Hashable, list[int]] = {}
+    by_key: dict[Hashable, list[int]] = {}
     for position, request in enumerate(requests):
         key = _merge_key(request)
-        found.setdefault(position if key is None else key, []).append(position)
-    return [*found.values()]
+        by_key.setdefault(position if key is None else key, []).append(position)
+    return [*by_key.values()]
 
 
 def _merge_key(request: InferenceRequest) -> Hashable | None:

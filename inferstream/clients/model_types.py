@@ -25,9 +25,8 @@ from ..types import (
 from .tables import OfColumns, Table
 
 if TYPE_CHECKING:
-    from ..functions.function import Function
+    from ..functions.function import ModelFunction
     from ..functions.results import Results
-    from ..functions.steps import StepFunction
 
 RAW = ("np", "base64", "image")
 """Content types of tensors that are shorter as raw bytes than as JSON."""
@@ -243,7 +242,7 @@ def _described(tensor: MetadataTensor) -> bool:
     return tensor.parameters is not None and tensor.parameters.get(DESCRIBED) is True
 
 
-def types_of_function(function: "Function | StepFunction") -> ModelTypes:
+def types_of_function(function: "ModelFunction") -> ModelTypes:
     """What the annotations of a function tell."""
     arguments = function.arguments
     inputs = {

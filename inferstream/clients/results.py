@@ -33,7 +33,7 @@ NAMED = 5
 """Failures in a summary. The file has all of them."""
 
 
-class Results:
+class ResultFile:
     """The output of a run. Each method returns after it has written a whole line."""
 
     def __init__(self, path: Path, resume: bool) -> None:

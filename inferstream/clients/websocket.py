@@ -65,9 +65,12 @@ async def _connected(target: Target, call: OutgoingCall) -> ClientConnection:
             **options,
         )
     except InvalidStatus as error:
-        found = error.response
+        response = error.response
         raise of_http(
-            found.status_code, bytes(found.body or b""), found.reason_phrase, found.headers.get("retry-after")
+            response.status_code,
+            bytes(response.body or b""),
+            response.reason_phrase,
+            response.headers.get("retry-after"),
         ) from None
     except (OSError, TimeoutError) as error:
         raise ConnectionFailed(f"no connection: {error}", retryable=True, unreachable=True) from None

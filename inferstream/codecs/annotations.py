@@ -2,16 +2,7 @@
 
 import inspect
 import typing
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from ..signature import Tensors
@@ -19,10 +10,7 @@ from ..types import InferenceResponse, MetadataTensor, Parameters
 from .base import OUTPUT_PREFIX
 from .registry import find_input_codec, find_request_codec
 from .values.base import Value
-from .values.hints import value_of, without_none
-
-ASYNC_STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable)
-STREAMS = (Iterator, Generator, Iterable)
+from .values.hints import STREAMS, value_of, without_none
 
 
 def parameters_of(function: Callable[..., Any], hints: dict[str, Any]) -> list[inspect.Parameter]:
@@ -98,8 +86,7 @@ def plain(hint: Any) -> Any:
 
 def _item(returned: Any) -> Any:
     """The hint of one response: an item of a stream, or the return value."""
-    is_stream = typing.get_origin(returned) in (*ASYNC_STREAMS, *STREAMS)
-    return typing.get_args(returned)[0] if is_stream else returned
+    return typing.get_args(returned)[0] if typing.get_origin(returned) in STREAMS else returned
 
 
 def _tensor(name: str, hint: Any, defaults: Mapping[str, Any], is_output: bool) -> MetadataTensor | None:
@@ -113,6 +100,6 @@ def _tensor(name: str, hint: Any, defaults: Mapping[str, Any], is_output: bool) 
     return cast("MetadataTensor | None", tensor)
 
 
-def _tensors(found: list[MetadataTensor | None]) -> Tensors | None:
-    known = tuple(tensor for tensor in found if tensor is not None)
-    return known if len(known) == len(found) else None
+def _tensors(tensors: list[MetadataTensor | None]) -> Tensors | None:
+    known = tuple(tensor for tensor in tensors if tensor is not None)
+    return known if len(known) == len(tensors) else None

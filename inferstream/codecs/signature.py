@@ -8,10 +8,8 @@ from typing import Any
 
 from ..errors import CodecError, CodecNotFound, InputsNotFound, InvalidOutput, OutputNotFound
 from ..signature import Signature
-from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
+from ..types import InferenceRequest, InferenceResponse, MetadataTensor, ResponseOutput
 from .annotations import (
-    ASYNC_STREAMS,
-    STREAMS,
     codec_of,
     input_codec_of,
     input_tensors,
@@ -22,7 +20,7 @@ from .annotations import (
 )
 from .base import OUTPUT_PREFIX, InputCodecLike, RequestCodecLike, response_of
 from .registry import find_request_codec
-from .values.hints import shown, without_none
+from .values.hints import ASYNC_STREAMS, STREAMS, shown, without_none
 
 _SIGNATURE = "_inferstream_signature"
 """The attribute of a decorated method that holds its `Signature`."""
@@ -80,19 +78,15 @@ class SignatureCodec:
             else:
                 arguments[tensor.name] = codec.decode_input(tensor)
         if rest:
-            name, request_codec = self._request_argument(rest)
+            if not self._requests:
+                raise InputsNotFound(rest, self._hints)
+            name, request_codec = next(iter(self._requests.items()))
             others = InferenceRequest.trusted({"inputs": rest, "parameters": request.parameters})
             arguments[name] = request_codec.decode_request(others)
         missing = {name: hint for name, hint in self._hints.items() if name not in arguments}
         if missing:
             raise InputsNotFound((), missing)
         return arguments
-
-    def _request_argument(self, unclaimed: list[RequestInput]) -> tuple[str, RequestCodecLike]:
-        """The argument for all inputs that no other argument names."""
-        for name, codec in self._requests.items():
-            return name, codec
-        raise InputsNotFound(unclaimed, self._hints)
 
     def encode_response(
         self,

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ..context import RequestContext
 from .event_loop import new_event_loop
-from .interruption import Interruption
+from .scope import ClientLeft, Scope
 
 logger = logging.getLogger("inferstream.model")
 
@@ -213,7 +213,7 @@ class _Call:
     def _cancel(self) -> None:
         task = self._task
         if self._begun and task is not None:
-            Interruption(task, lambda: not task.done())
+            Scope(task).end(ClientLeft())
 
     def abandoned(self, error: Exception) -> None:
         if not self.over.done():  # otherwise `_end` is already scheduled

@@ -1,25 +1,31 @@
 """Which operations are open, and to whom: every route, RPC and message asks `Access.check`."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from ipaddress import ip_address
-from time import time
+from typing import TypeVar
 
-from ..context import request_id_var
-from ..errors import InferstreamError, PermissionDenied, own_status
+from ..errors import InferstreamError, PermissionDenied
 from ..keys.access_control import AccessControl, keys_configured
-from ..keys.audit import AuditRecord
-from ..keys.counters import Counters
+from ..keys.audit import open_audit_log
+from ..keys.counters import Counters, LocalCounters
+from ..keys.quotas import Quotas
 from ..settings import Settings
-from .caller import Caller, Grant
+from .caller import Caller
+from .metering import Metering
+from .proxies import Proxies
+
+Result = TypeVar("Result")
 
 
 class Action(Enum):
     """Every kind of operation that a client may ask for. A path or an RPC stands for one of them."""
 
+    __hash__ = object.__hash__  # an Enum's own is a function of Python, at each request
+
     HEALTH = "liveness and readiness"
-    """Open to everybody."""
+    PAGE = "files of the page and of the clients"
     INFER = "inference"
     STREAM = "stream"
     CANCEL = "cancel"
@@ -30,19 +36,24 @@ class Action(Enum):
     REPOSITORY_WRITE = "load and unload"
     STATISTICS = "statistics"
     METRICS = "metrics"
-    DOCUMENTATION = "documentation, page and clients"
+    DOCUMENTATION = "documentation"
     REFLECTION = "reflection"
     CUSTOM_ROUTE = "route of a model"
     ACCESS_LOG = "access log"
     SETTINGS = "settings of traces, logs and memory"
 
 
+OPEN = (Action.HEALTH, Action.PAGE)
+"""Operations for everybody: what they answer is no secret, and the page asks its reader for a key."""
+
 CLOSED = {
     Action.REPOSITORY_READ: "The repository API",
     Action.REPOSITORY_WRITE: "The repository API",
     Action.ACCESS_LOG: "The access log",
+    Action.DOCUMENTATION: "The documentation",
+    Action.REFLECTION: "Reflection",
 }
-"""Operations for this machine alone where there are no keys: code from disk, and the names of models and clients."""
+"""Operations for this machine alone where there are no keys: code from disk, clients, and what models take."""
 
 SCOPES = {
     Action.INFER: "infer",
@@ -67,45 +78,78 @@ SCOPES = {
 class Access:
     """Where there are keys, each operation needs one with its scope.
 
-    Without keys the repository and the access log are closed beyond loopback, unless a setting opens them.
-    Raises InvalidSettings for broken keys.
+    Without keys the operations in `CLOSED` are closed beyond loopback, unless a setting opens them.
+    Raises InvalidSettings for broken keys, and for an audit log that cannot be written.
     """
 
-    def __init__(self, settings: Settings, counters: Counters | None = None, saves: bool = True) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        counters: Counters | None = None,
+        saves: bool = True,
+        *,
+        embedded: bool = False,
+    ) -> None:
         self.repository_open = settings.allow_open_repository or is_loopback(settings.host)
-        # A tuple, because it compares members by identity; their hash is a function of Python.
-        self._closed = () if self.repository_open else tuple(CLOSED)
+        # The program that embeds an application decides who may read its documentation.
+        left = (Action.DOCUMENTATION, Action.REFLECTION) if embedded else ()
+        self._closed = frozenset() if self.repository_open else frozenset(CLOSED).difference(left)
         self.keys = AccessControl(settings, counters, saves) if keys_configured(settings) else None
         """None where the server asks for no keys."""
+        self._audit = open_audit_log(settings.audit_log) if settings.audit_log else None
+        self.metering: Metering | None = None
+        """None where the server has neither keys nor an audit log."""
+        if self.keys is not None or self._audit is not None:
+            quotas = Quotas(LocalCounters()) if self.keys is None else self.keys.quotas
+            self.metering = Metering(quotas, self._audit, Proxies(settings.trusted_proxies))
         self._timer: asyncio.Task[None] | None = None
 
     def check(self, action: Action, caller: Caller, model: str | None = None) -> None:
-        """Raise PermissionDenied where this caller may not do this, or not to this model; Unauthenticated."""
-        if self.keys is not None:
-            if action is not Action.HEALTH:
-                self._check_key(self.keys, action, caller, model)
-        elif action in self._closed:
-            raise PermissionDenied(
-                f"{CLOSED[action]} is closed because the server listens beyond loopback; "
-                "the setting allow_open_repository opens it."
-            )
+        """Raise PermissionDenied where this caller may not do this, or not to this model; Unauthenticated.
 
-    def _check_key(self, keys: AccessControl, action: Action, caller: Caller, model: str | None) -> None:
-        """Authenticate each time, so that a revoked key ends with its current call, also on an open socket."""
-        caller.principal = caller.grant = None
+        It authenticates each time, so that a revoked key ends with its current call, also on an open socket.
+        """
         try:
-            principal = keys.authenticate(caller.headers, _offered(caller), caller.identities)
-            caller.principal = principal.name
-            caller.grant = Grant(keys, principal)
-            scope = SCOPES[action]
-            if scope is not None:
-                principal.check(scope, model)
-            elif model is not None and not principal.sees(model):
-                raise PermissionDenied(f'The key does not allow the model "{model}".')
+            if self.keys is None:
+                if action in self._closed:
+                    raise PermissionDenied(
+                        f"{CLOSED[action]} is closed because the server listens beyond loopback; "
+                        "a key with its scope opens it, or the setting allow_open_repository."
+                    )
+            elif action not in OPEN:
+                caller.principal = caller.key = None
+                key = caller.key = self.keys.authenticate(caller.headers)
+                caller.principal = key.name
+                scope = SCOPES[action]
+                if scope is not None and scope not in key.scopes:
+                    raise PermissionDenied(f'The key lacks the scope "{scope}".')
+                if model is not None and not key.sees(model):  # whether or not the model exists
+                    raise PermissionDenied(f'The key does not allow the model "{model}".')
         except InferstreamError as error:
-            if keys.audit is not None:
-                keys.audit.put(_refusal(action, caller, model, error))
+            self.refused(action.name.lower(), caller, model or "", error)
             raise
+
+    def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
+        """Tell the audit log, if there is one, of a refusal before there was a call."""
+        if self.metering is not None:
+            self.metering.refused(operation, caller, model, error)
+
+    def rate_limits(self, caller: Caller) -> dict[str, str]:
+        """The values of `x-ratelimit-*` for a caller; none without limits."""
+        return {} if self.keys is None or caller.key is None else self.keys.quotas.headers(caller.key)
+
+    async def run(
+        self,
+        action: Action,
+        caller: Caller,
+        model: str,
+        work: Callable[[], Awaitable[Result]],
+        size: int = 0,
+    ) -> Result:
+        """Do what `check` allows and is no inference, within the limits of the caller. Raises LimitExceeded."""
+        if self.metering is None:
+            return await work()
+        return await self.metering.run(action.name.lower(), caller, model, size, work)
 
     def start(self) -> None:
         """Read changed keys and save their use from now on."""
@@ -117,36 +161,10 @@ class Access:
         timer, self._timer = self._timer, None
         if self.keys is not None and timer is not None:
             timer.cancel()
-            with suppress(asyncio.CancelledError):
-                await timer
+            await asyncio.wait([timer])
             await self.keys.close()
-
-
-def _offered(caller: Caller) -> list[str]:
-    """The subprotocols that a WebSocket's client offers."""
-    if caller.dialect != "websocket":
-        return []
-    return [each.strip() for each in caller.headers.get("sec-websocket-protocol", "").split(",")]
-
-
-def _refusal(action: Action, caller: Caller, model: str | None, error: InferstreamError) -> AuditRecord:
-    key = "" if caller.grant is None else caller.grant.principal.key
-    return AuditRecord(
-        time(),
-        caller.principal or "",
-        key,
-        caller.peer,
-        caller.door,
-        caller.dialect,
-        action.name.lower(),
-        model or "",
-        "",
-        request_id_var.get() or "",
-        0,
-        0,
-        own_status(error) or 403,
-        error.code.value,
-    )
+        if self._audit is not None:
+            await asyncio.to_thread(self._audit.close)
 
 
 def is_loopback(host: str) -> bool:

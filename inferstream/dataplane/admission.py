@@ -4,12 +4,14 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING
 
 from ..errors import InferstreamError, ModelNotFound
+from ..keys.credentials import WithoutKeys
 from ..signature import Signature
 from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters
 from .call import Call, Operation, identify
 from .caller import Caller
-from .metering import metered
+from .metered import metered
+from .metering import Metering
 from .priority import apply_parameters
 from .reply import Reply
 from .stages.access_log import refused
@@ -34,7 +36,19 @@ class Admission:
     _call: Call
     """The last one that was opened; not set before."""
 
-    __slots__ = ("_call", "_events", "_registry", "_served", "caller", "model", "pipeline", "version")
+    __slots__ = (
+        "_call",
+        "_events",
+        "_registry",
+        "_served",
+        "caller",
+        "headers",
+        "metering",
+        "model",
+        "pipeline",
+        "size",
+        "version",
+    )
 
     def __init__(
         self,
@@ -44,15 +58,22 @@ class Admission:
         version: str | None,
         caller: Caller,
         events: "CloudEvents | None" = None,
+        metering: Metering | None = None,
     ) -> None:
         self._served = served
         self.pipeline = served.pipeline
         """What the model is, for doors that read its requests."""
         self._registry = registry
         self._events = events
+        self.metering = metering
+        """None where nothing is counted, so that doors need no sizes."""
         self.model = model
         self.version = version
         self.caller = caller
+        self.headers = caller.headers if caller.key is None else WithoutKeys(caller.headers)
+        """Those that middleware and model get."""
+        self.size = 0
+        """Bytes of the request, which count with the next call. Doors set it where there is a `metering`."""
 
     @property
     def signature(self) -> Signature:
@@ -74,7 +95,7 @@ class Admission:
 
     def identify(self, request: InferenceRequest) -> Parameters | None:
         """Set the headers of a later request, and its id if it has none. `open` does this for the first request."""
-        parameters = identify(request, self.caller.headers)
+        parameters = identify(request, self.headers)
         if self._events is not None:
             self._events.add_to(request, self.model)
         return parameters
@@ -105,7 +126,7 @@ class Admission:
             self.model,
             self.version,
             request,
-            caller.headers,
+            self.headers,
             more,
             caller.deadline,
             caller.task,
@@ -120,14 +141,24 @@ class Admission:
                 self.renew()
         except InferstreamError as error:
             refused(self._registry.lines, caller, operation.value, self.model, error, None)
+            if self.metering is not None:
+                self.metering.refused(operation.value, caller, self.model, error)
             raise
         served = self._served
         call.priority = call.priority or served.priority
-        grant = caller.grant
-        opening = served.handler(call) if grant is None else metered(served.handler, call, caller, grant)
+        if self.metering is None:
+            opening = served.handler(call)
+        else:
+            size, self.size = self.size, 0
+            opening = metered(self.metering, served.handler, call, caller, size)
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening
+
+    def received(self, size: int) -> None:
+        """Count the bytes of a later message of a request. Raises LimitExceeded."""
+        if self.metering is not None and self.caller.key is not None:
+            self.metering.quotas.receive(self.caller.key, size)
 
     def end(self, error: Exception) -> None:
         """End the last call that was opened, if it has not ended."""

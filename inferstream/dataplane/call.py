@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ..concurrency.interruption import Interruption
-from ..concurrency.tasks import Tasks
+from ..concurrency.scope import Scope
 from ..errors import DeadlineExceeded
 from ..types import InferenceRequest, Parameters
 from ..types.values_request import ValuesRequest
@@ -23,59 +22,8 @@ class Operation(Enum):
     STREAM = "stream"
 
 
-class Interruptible:
-    """Work of a task for a client. Other code can end it."""
-
-    __slots__ = ("_interruption", "expired", "failure", "reply", "seen", "task")
-
-    seen: float
-    """When `LongCalls` saw it first, on the event loop's clock; not set before."""
-
-    def __init__(self, task: asyncio.Task[object] | None) -> None:
-        self.task = task
-        self.failure: Exception | None = None
-        self.expired = False
-        """Whether it ended because its deadline passed."""
-        self.reply: Reply | None = None
-        self._interruption: Interruption | None = None
-
-    def started(self) -> None:
-        """Called when it begins in the process of the model. From now on it may have effects."""
-
-    def fail(self, error: Exception) -> None:
-        self.expired = self.expired or isinstance(error, DeadlineExceeded)
-        if self.reply is not None:
-            self.reply.fail(error)
-        elif self.failure is None:
-            self.failure = error
-            if self.task is not None:
-                self._interruption = Interruption(self.task, lambda: self.task is not None)
-
-    def end(self, error: Exception) -> None:
-        """As `fail`, and run the model's `finally`, also while the reader of its stream is slow."""
-        reply = self.reply
-        self.fail(error)
-        if reply is not None:
-            _ending.start(reply.end(error))
-
-    def failed(self) -> Exception:
-        """Take the failure to raise it. A stored failure would keep its frames alive, and these the call."""
-        failure, self.failure = self.failure, None
-        assert failure is not None
-        return failure
-
-    def take_back_cancel(self) -> None:
-        """Undo the cancel of the task that was opening this call, so that it can report the failure."""
-        if self._interruption is not None:
-            self._interruption.take_back()
-            self._interruption = None
-
-
-_ending = Tasks()
-
-
-class Call(Interruptible):
-    """One inference request from any door.
+class Call(Scope):
+    """One inference request from any door, and the scope of its opening. A stream that is open has one of its own.
 
     `more` yields the later requests of a bidirectional stream; None for other calls.
     `deadline` is a time on the event loop's clock, in seconds.
@@ -90,6 +38,7 @@ class Call(Interruptible):
     __slots__ = (
         "deadline",
         "dialect",
+        "expired",
         "headers",
         "model",
         "more",
@@ -97,7 +46,9 @@ class Call(Interruptible):
         "pace",
         "principal",
         "priority",
+        "reply",
         "request",
+        "seen",
         "trace",
         "version",
         "waited",
@@ -109,6 +60,9 @@ class Call(Interruptible):
 
     halved = False
     """Whether, after a failure, its requests run again in halves, the last of which are logged."""
+
+    seen: float
+    """When `LongCalls` saw it first, on the event loop's clock; not set before."""
 
     def __init__(
         self,
@@ -132,9 +86,10 @@ class Call(Interruptible):
         self.headers = headers
         self.more = more
         self.deadline = deadline
-        self.failure = None  # set here, because a call of the base costs as much as all assignments
-        self.expired = False
+        self.reason = None  # set here, because a call of the base costs as much as all assignments
         self.task = task
+        self.expired = False
+        """Whether it ended because its deadline passed."""
         self.priority = priority
         self.principal = principal
         self.dialect = dialect
@@ -144,8 +99,19 @@ class Call(Interruptible):
         self.waited = 0.0
         """Seconds that it waited in queues."""
         self.trace: Mapping[str, str] | None = None
-        self.reply = None
-        self._interruption = None
+        self.reply: Reply | None = None
+        """The stream that it has opened."""
+
+    def started(self) -> None:
+        """Called when it begins in the process of the model. From now on it may have effects."""
+
+    def end(self, reason: Exception) -> None:
+        """End the call or its stream, from any code of its event loop."""
+        self.expired = self.expired or isinstance(reason, DeadlineExceeded)
+        if self.reply is None:
+            super().end(reason)
+        else:
+            self.reply.end(reason)
 
 
 class MergedCall(Call):

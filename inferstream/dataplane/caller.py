@@ -2,20 +2,13 @@
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..types import Headers
+from .picked import Picked
 
 if TYPE_CHECKING:
-    from ..keys.access_control import AccessControl
     from ..keys.principal import Principal
-
-
-class Grant(NamedTuple):
-    """A client that has shown a key, with the limits that it has."""
-
-    keys: "AccessControl"
-    principal: "Principal"
 
 
 @dataclass(slots=True)
@@ -36,8 +29,10 @@ class Caller:
     pace: float = 0.0
     principal: str | None = None
     """The name of the client; None where nothing has proved one. Only `Access` sets it."""
-    grant: Grant | None = None
-    """The key of the client; None where the server asks for none. Only `Access` sets it."""
+    picked: Picked | None = None
+    """What a trusted gateway says of the request. Only `DataPlane.admit` sets it."""
+    key: "Principal | None" = None
+    """What the key of the client allows; None where the server asks for none. Only `Access` sets it."""
 
     @property
     def peer(self) -> str:
@@ -53,6 +48,10 @@ class Caller:
     def identities(self) -> tuple[str, ...]:
         """The names in the client's verified certificate."""
         return self.headers.identities
+
+    def sees(self, model: str) -> bool:
+        """Whether lists of models name this one to the client."""
+        return self.key is None or self.key.sees(model)
 
     def until(self, deadline: float) -> "Caller":
         """The same client with a deadline of its own, for one request of a connection."""

@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple
 
 from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
+from ..keys.credentials import without_keys
 from ..settings import Settings
 from ..signature import Signature
 from ..telemetry.access import AccessLines
@@ -16,7 +17,10 @@ from .caller import Caller
 from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Capabilities
+from .load import Loads
 from .peers import Peers
+from .picked import Picked
+from .proxies import Proxies
 from .serving import Serving
 from .stages.access_log import refused
 
@@ -56,6 +60,9 @@ class DataPlane:
         self.access = access
         self.peers = peers or Peers()
         self.credentials = Credentials(settings.credential_headers)
+        self._proxies = Proxies(settings.trusted_proxies) if settings.trusted_proxies else None
+        self.loads = Loads(registry, self.peers)
+        """The load of the server, over all front ends."""
         self._cancelling = Cancelling(lambda: registry.lives(), self.peers, self.credentials)
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
         """Makes CloudEvents headers; None where the settings turn them off."""
@@ -74,16 +81,19 @@ class DataPlane:
         Draining, Overloaded.
         """
         self.access.check(action, caller, model)
+        if self._proxies is not None and self._proxies.is_trusted(caller.peer):
+            caller.picked = Picked.of(caller.headers)
         served = self._registry.serving(model, version)
         if served.refuse is not None:
             served.refuse(model)
-        return Admission(served, self._registry, model, version, caller, self.events)
+        return Admission(served, self._registry, model, version, caller, self.events, self.access.metering)
 
     def refused(
         self, caller: Caller, operation: str, model: str, error: BaseException, began: float | None = None
     ) -> None:
         """Log a request that ended in an error before it became a call; `began` is on the clock of `perf_counter`."""
         refused(self._registry.lines, caller, operation, model, error, began)
+        self.access.refused(operation, caller, model, error)
 
     async def cancel(self, id: str, caller: Caller) -> int:
         """Cancel every call of this request id and of the caller's credentials; how many there were.
@@ -105,7 +115,15 @@ class DataPlane:
         if self._registry.draining:
             raise Draining
         served = self._registry.get(name)
-        return await served.live.run(served.execution.ask(request))
+        if caller.key is not None:
+            request = request._replace(headers=without_keys(request.headers))
+        return await self.access.run(
+            Action.CUSTOM_ROUTE,
+            caller,
+            name,
+            lambda: served.live.run(served.execution.ask(request)),
+            len(request.body),
+        )
 
     def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:
         try:
@@ -143,15 +161,16 @@ class DataPlane:
         """Models with a typed RPC; the same list until a model is loaded or unloaded."""
         return self._registry.typed
 
-    def models(self) -> list[tuple[str, str | None]]:
-        return self._registry.names()
+    def models(self, caller: Caller) -> list[tuple[str, str | None]]:
+        """Names and versions that the caller may see."""
+        return [key for key in self._registry.names() if caller.sees(key[0])]
 
-    def text_models(self) -> list[TextModel]:
-        """Every loaded model that takes text and is to be listed, each version of it."""
+    def text_models(self, caller: Caller) -> list[TextModel]:
+        """Every loaded model that takes text, is to be listed and may be seen, each version of it."""
         return [
             TextModel(name, version, served.created, served.ready, served is self._registry.default(name))
             for (name, version), served in self._registry.items()
-            if (text := served.pipeline.text) is not None and text.listed
+            if (text := served.pipeline.text) is not None and text.listed and caller.sees(name)
         ]
 
     def created(self, name: str, version: str | None = None) -> int:
@@ -161,14 +180,14 @@ class DataPlane:
             raise ModelNotFound(name, version)
         return served.created
 
-    def default_text_model(self) -> str:
+    def default_text_model(self, caller: Caller) -> str:
         """The model of requests that name none: that of the settings, else the only one that returns texts.
 
         Raises InvalidRequest where there is no such model, or more than one; ModelNotReady while models load.
         """
         if self._settings.default_model is not None:
             return self._settings.default_model
-        found = self._registry.text_models
+        found = [name for name in self._registry.text_models if caller.sees(name)]
         if not found:
             for (name, version), (state, _) in self._registry.unserved.items():
                 if state is State.LOADING:
@@ -188,18 +207,28 @@ class DataPlane:
             raise Draining
         return self._registry.subscribers
 
-    async def index(self, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
-        """Every model on disk or in memory, with its state."""
-        return await self._registry.index(ready=bool(ready))
+    async def index(self, caller: Caller, ready: bool | None = None) -> list[RepositoryIndexResponseItem]:
+        """Every model on disk or in memory that the caller may see, with its state. Raises PermissionDenied."""
+        self.access.check(Action.REPOSITORY_READ, caller)
+        items = await self.access.run(
+            Action.REPOSITORY_READ, caller, "", lambda: self._registry.index(ready=bool(ready))
+        )
+        return [item for item in items if caller.sees(item.name)]
 
-    async def load(self, name: str) -> None:
+    async def load(self, name: str, caller: Caller) -> None:
         """Load or reload every version of a model; returns when it is ready.
 
-        Raises ModelNotFound, ModelLoadFailed. If loading fails, the version that serves stays.
+        Raises PermissionDenied, ModelNotFound, ModelLoadFailed. If loading fails, the version that serves stays.
         """
-        await self._registry.load(name)
+        self.access.check(Action.REPOSITORY_WRITE, caller, name)
+        await self.access.run(Action.REPOSITORY_WRITE, caller, name, lambda: self._registry.load(name))
 
-    async def unload(self, name: str) -> None:
-        """Unload a model after its calls in progress. Raises ModelNotFound."""
-        if not await self._registry.unload(name):
-            raise ModelNotFound(name)
+    async def unload(self, name: str, caller: Caller) -> None:
+        """Unload a model after its calls in progress. Raises PermissionDenied, ModelNotFound."""
+
+        async def unload() -> None:
+            if not await self._registry.unload(name):
+                raise ModelNotFound(name)
+
+        self.access.check(Action.REPOSITORY_WRITE, caller, name)
+        await self.access.run(Action.REPOSITORY_WRITE, caller, name, unload)

@@ -62,7 +62,39 @@ class ReleaseStream(Query[None]):
     reading: RemoteReading
 
 
-PeerQuery = CancelCalls | AttachReader | ReadEvents | LeaveStream | ReleaseStream
+class ModelLoad(Part):
+    """The load of one model in one process. `slots` are the calls that its model code can run at once."""
+
+    model: str
+    version: str | None
+    in_flight: int
+    waiting: int
+    slots: int
+    kv_used: float = 0.0
+    kv_caches: int = 0
+    calls: int = 0
+    failed: int = 0
+
+    def add(self, other: "ModelLoad") -> None:
+        """Add the same model in another process."""
+        for name in self.__struct_fields__[2:]:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class ProcessLoad(Part):
+    """The load of a front end. `cpu` is in seconds."""
+
+    models: list[ModelLoad]
+    cpu: float
+
+
+class CountLoad(Query[ProcessLoad]):
+    """Count the load now; with `ends` the calls that have ended too."""
+
+    ends: bool
+
+
+PeerQuery = CancelCalls | AttachReader | ReadEvents | LeaveStream | ReleaseStream | CountLoad
 
 Ask = Callable[[int, Any], Awaitable[Any]]
 """Sends another front end a question, and returns its answer."""
@@ -76,6 +108,11 @@ class Peers:
         self._count = count
         self._ask = ask
         self._answers: dict[type[Query[Any]], Callable[[Any], Awaitable[Any]]] = {}
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one front end."""
+        return self._count == 1
 
     def answers(self, kind: type[Query[A]], answer: Callable[[Any], Awaitable[A]]) -> None:
         """Let `answer` answer all questions of a kind. It may raise errors of our own."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ..errors import ModelLoadFailed
 from ..settings import Settings
 from ..telemetry.access import AccessLines
+from ..telemetry.kv import KvMeters
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..telemetry.steps import StepMeters
@@ -56,6 +57,7 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
     store = store_of(settings, meters)
     meters.show(StepMeters)
     meters.show(TokenMeters)
+    meters.show(KvMeters)
     middlewares: tuple[Middleware, ...] = ()
     if settings.middleware:
         from ..repository.middleware import middlewares_of  # late: few servers have any
@@ -69,7 +71,9 @@ def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = Non
     """Put the stages around a model. Raises ModelLoadFailed if a stage returns none."""
     name, version = execution.settings.name, execution.settings.version
     meters = shared.meters.of(name, version)
-    execution.meter(meters.queue, meters.of(StepMeters) if execution.capabilities.steps else None)
+    if execution.capabilities.steps:
+        meters.of(StepMeters)  # shown before the first stream
+    execution.meter(meters)
     model = Pipeline.of(execution, meters, app)
     for factory in STAGES:
         added = factory(model, shared)

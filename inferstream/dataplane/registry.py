@@ -253,16 +253,15 @@ class Registry(Serving):
         try:
             # A copy, because runtimes change their settings and the repository keeps these.
             served = await self._loaded(settings, settings.model_copy(deep=True))
-        except InferstreamError as error:
-            self._outdated_by(error, [key, *gone])
-            with model_context(*key):
-                logger.error("%s", error.message, exc_info=error.__cause__)
+        except BaseException as error:
+            reason = "loading was cancelled"
+            if isinstance(error, InferstreamError):
+                self._outdated_by(error, [key, *gone])
+                reason = error.message
+                with model_context(*key):
+                    logger.error("%s", reason, exc_info=error.__cause__)
             if key not in self._served:
-                self._states[key] = (State.UNAVAILABLE, error.message)
-            raise
-        except asyncio.CancelledError:
-            if key not in self._served:
-                self._states[key] = (State.UNAVAILABLE, "loading was cancelled")
+                self._states[key] = (State.UNAVAILABLE, reason)
             raise
         finally:
             del self.loading[key]

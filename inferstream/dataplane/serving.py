@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from time import time
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,6 +16,7 @@ from ..settings.versions import newest
 from ..signature import Signature
 from ..telemetry.access import AccessLines
 from ..telemetry.metrics import Meters
+from ..telemetry.stages import BatchMeters
 from ..telemetry.subscribers import Subscribers
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
@@ -62,6 +64,9 @@ class ServedModel:
         """Seconds between two responses of a stream, unless its request says otherwise."""
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
+        batches = BatchMeters in pipeline.meters.stages
+        self.capacity = execution.capacity * (execution.settings.max_batch_size if batches else 1)
+        """Calls that model code here can run at once, those in batches included."""
         self.load_seconds = 0.0
         """Seconds that its load took, in all processes together."""
         assert pipeline.live is not None
@@ -179,6 +184,10 @@ class Serving(ABC):
     def default(self, name: str) -> ServedModel | None:
         """The version of a model that answers calls without a version."""
         return self._defaults.get(name)
+
+    def loaded(self) -> Iterable[tuple[ModelKey, ServedModel]]:
+        """Every model that is loaded, in no order."""
+        return self._served.items()
 
     def items(self) -> list[tuple[ModelKey, ServedModel]]:
         """Every model that is loaded, by name and version."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 from ..concurrency.channel import Channel
-from ..concurrency.interruption import Interruption
+from ..concurrency.scope import ClientLeft, Scope
 from ..errors import Abandoned
 from ..types import InferenceRequest, InferenceResponse
 from .admission import Admission
@@ -116,7 +116,7 @@ class SeveralReplies(Reply):
         """End one call as a success, because the client has all that it wants of it."""
         if (reply := self._replies.get(id)) is not None:
             reply.leave()
-        Interruption(self._tasks[id], lambda: True)
+        Scope(self._tasks[id]).end(ClientLeft())
 
     def __aiter__(self) -> Self:
         return self
@@ -128,10 +128,9 @@ class SeveralReplies(Reply):
         self._unbegun.clear()
         running = [(id, task) for id, task in self._tasks.items() if not task.done()]
         for id, task in running:
-            if error is None:
-                self.leave_one(id)
-            else:
-                Interruption(task, lambda: True)
+            if error is None and id in self._replies:
+                self._replies[id].leave()
+            Scope(task).end(ClientLeft())
         if running:
             await asyncio.wait([task for _, task in running])
 

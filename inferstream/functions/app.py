@@ -15,7 +15,7 @@ from ..settings.sources import unknown_fields, validated
 from ..settings.versions import newest
 from ..signature import Rpc
 from .errors import ErrorMap
-from .function import Batching, Function, pascal, place_of
+from .function import BatchBounds, Function, ModelFunction, pascal, place_of
 from .hooks import Hook, Hooks, check_hook
 from .injection import State
 from .lock import Lock, Locked, TypeChanged, lock_path, merged, read_lock
@@ -49,7 +49,7 @@ class App:
         self.service = service
         self.classic = classic
         self.state = State()
-        self.functions: dict[tuple[str, str | None], Function | StepFunction] = {}
+        self.functions: dict[tuple[str, str | None], ModelFunction] = {}
         self.errors = ErrorMap()
         self.hooks = Hooks()
         self.middlewares: list[Middleware] = []
@@ -101,17 +101,9 @@ class App:
             return name
 
         def decorate(function: F) -> F:
-            self._add(
-                Function(
-                    function,
-                    name or _name_of(function),
-                    version,
-                    streaming,
-                    Batching(batch, within_ms),
-                    settings,
-                    app=self,
-                )
-            )
+            batching = BatchBounds(batch, within_ms)
+            own = name or _name_of(function)
+            self._add(Function(function, own, version, settings, self, batching, streaming))
             return function
 
         return decorate
@@ -136,7 +128,7 @@ class App:
 
         def decorate(function: Callable[..., Any]) -> StepFunction:
             own = name if called is None and name else _name_of(function)
-            step = StepFunction(function, own, version, settings, app=self)
+            step = StepFunction(function, own, version, settings, self)
             self._add(step)
             return step
 
@@ -177,15 +169,15 @@ class App:
         self.hooks.unload.append(hook)
         return hook
 
-    def __iter__(self) -> Iterator[Function | StepFunction]:
+    def __iter__(self) -> Iterator[ModelFunction]:
         return iter(self.functions.values())
 
-    def __getitem__(self, key: str) -> Function | StepFunction:
+    def __getitem__(self, key: str) -> ModelFunction:
         """The function of a model, by `name` or `name@version`. Raises KeyError."""
         name, _, version = key.partition("@")
         return self.functions[name, version or None]
 
-    def rpc_of(self, function: "Function | StepFunction") -> Rpc | None:
+    def rpc_of(self, function: ModelFunction) -> Rpc | None:
         """The typed RPC of a model; None for an older version of it. Raises InvalidSettings as `fields_of`."""
         if newest(version for name, version in self.functions if name == function.name) != function.version:
             return None
@@ -194,7 +186,7 @@ class App:
         method = f"{PREFIX}{pascal(function.name)}"
         return Rpc(self.service, method, numbers, self.classic, function.streams)
 
-    def fields_of(self, function: "Function | StepFunction") -> Locked:
+    def fields_of(self, function: ModelFunction) -> Locked:
         """The fields of a model's typed request, removed ones too.
 
         Arguments without a number in the lock file follow those that have one. Raises InvalidSettings for an argument
@@ -229,9 +221,7 @@ class App:
         """The settings of each model. `path` is the import path of the app, which worker processes need."""
         return [self._settings_of(function, path, source) for function in self]
 
-    def _settings_of(
-        self, function: "Function | StepFunction", path: str | None, source: str | None
-    ) -> ModelSettings:
+    def _settings_of(self, function: ModelFunction, path: str | None, source: str | None) -> ModelSettings:
         values = dict(function.settings)
         if function.version is not None:
             values["parameters"] = {**values.get("parameters", {}), "version": function.version}
@@ -239,16 +229,14 @@ class App:
             values["max_batch_size"] = function.batching.rows
             values["max_batch_time"] = function.batching.within_ms / 1000
         key = function.name if function.version is None else f"{function.name}@{function.version}"
-        implementation = (
-            function.model_class() if isinstance(function, StepFunction) else model_class(function)
-        )
+        implementation = model_class(function)
         values |= {"implementation": implementation, "name": function.name}
         settings = validated(ModelSettings, values, function.place)
         settings._source = source
         settings.serve_class(implementation, None if path is None else f"{path}/{key}")
         return settings
 
-    def _add(self, function: Function | StepFunction) -> None:
+    def _add(self, function: ModelFunction) -> None:
         if faults := unknown_fields(ModelSettings, function.settings):
             raise InvalidSettings(f"{function.place}: {'; '.join(faults).replace(' and ignored', '')}")
         key = (function.name, function.version)

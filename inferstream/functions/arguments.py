@@ -10,7 +10,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from ..codecs.values.arrays import Array
-from ..codecs.values.base import DESCRIPTION, NULLABLE, STREAM, Value, fault_of, reason
+from ..codecs.values.base import DESCRIPTION, NULLABLE, STREAM, Value, fault_of, reason, taken
 from ..codecs.values.constraints import description_of
 from ..codecs.values.hints import shown, value_of, without_none
 from ..codecs.values.scalars import Boolean, Number, Text
@@ -118,19 +118,19 @@ class Arguments:
         """The arguments of a call, except injected ones. Raises InvalidRequest, which names the argument."""
         if type(request) is ValuesRequest:
             return {**self._implied, **request.values}
-        found: dict[str, Any] = {**self._implied}
+        given: dict[str, Any] = {**self._implied}
         values = self._values
         for tensor in request.inputs:
             argument = values.get(tensor.name)
             if argument is None:
                 raise InvalidRequest(f'"{tensor.name}" is no argument of the model; {self._known()}')
-            found[tensor.name] = self._value(argument, tensor)
+            given[tensor.name] = self._value(argument, tensor)
         for name in self._required:
-            if name not in found:
+            if name not in given:
                 raise InvalidRequest(f'argument "{name}" is missing; {self._known()}')
         if self.names_sizes:
             self.sizes(request)
-        return found
+        return given
 
     @property
     def may_take_long(self) -> bool:
@@ -163,18 +163,18 @@ class Arguments:
 
         Raises InvalidRequest if a name has two sizes.
         """
-        found: Sizes = {} if known is None else known
+        named: Sizes = {} if known is None else known
         for tensor in request.inputs:
             value = self._values[tensor.name].value
             if not isinstance(value, Array) or _is_null(tensor):
                 continue
             for name, size in value.sizes(tensor.shape).items():
-                first, of = found.setdefault(name, (size, tensor.name))
+                first, of = named.setdefault(name, (size, tensor.name))
                 if first != size:
                     raise InvalidRequest(
                         f'argument "{tensor.name}": dimension "{name}" is {size}, and {first} in argument "{of}"'
                     )
-        return found
+        return named
 
     def _value(self, argument: Argument, tensor: RequestInput) -> Any:
         try:
@@ -185,11 +185,7 @@ class Arguments:
             raise InvalidRequest(fault_of(tensor.name, error)) from None
 
     def _known(self) -> str:
-        names = ", ".join(
-            name if argument.required or argument is self.stream else f"{name} (optional)"
-            for name, argument in self._values.items()
-        )
-        return f"it takes {names}" if names else "it takes no arguments"
+        return taken((name, argument.required) for name, argument in self._values.items())
 
     def _add(self, parameter: inspect.Parameter, hint: Any) -> None:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):

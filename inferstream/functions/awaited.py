@@ -1,17 +1,13 @@
-"""What a function needs that awaits before it runs: its dependencies, and a thread if it blocks."""
+"""Threads for blocking code that the coroutines of a model wait for."""
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..context import request_context
-from ..types import InferenceRequest
-
-if TYPE_CHECKING:
-    from .arguments import Arguments
 
 THREADS = 64
 """Threads of a function whose settings have no number."""
@@ -32,14 +28,6 @@ class Threads:
         except BaseException:
             context.cancelled = context.cancelled or not context.thread.done()  # left by a cancel
             raise
-
-
-async def read(model: Any, arguments: "Arguments", request: InferenceRequest) -> dict[str, Any]:
-    """The arguments of a request, read in a thread of the model if they are large. Raises InvalidRequest."""
-    if not arguments.takes_long(request):
-        return arguments.read(request)
-    given: dict[str, Any] = await model.waiting.run(arguments.read, {"request": request})
-    return given
 
 
 def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:

@@ -31,7 +31,7 @@ def check_batch(place: str, arguments: "Arguments", results: "Results") -> None:
         raise InvalidSettings(f"{place}: return value: a function of batches returns lists: write list[T]")
 
 
-class Rows:
+class BatchItems:
     """Checks that a function of lists returned as many items as it got, and splits off the items that failed."""
 
     def __init__(self, function: "Function") -> None:
@@ -41,10 +41,11 @@ class Rows:
             argument.name for argument in function.arguments.arguments if isinstance(argument.value, ListOf)
         }
 
-    def __call__(self, model: Any, payload: InferenceRequest, returned: Any) -> None:
-        """Raises RowErrors if items failed, InvalidOutput unless there are as many as there should be.
+    def __call__(self, model: Any, payload: InferenceRequest, returned: Any) -> Any:
+        """Give back what the function returned.
 
-        InvalidRequest if the shapes of the request do not count its values.
+        Raises RowErrors if items failed, InvalidOutput unless there are as many as there should be, InvalidRequest if
+        the shapes of the request do not count its values.
         """
         several = self._results.several and isinstance(returned, tuple)
         parts = [*returned] if several else [returned]
@@ -55,7 +56,7 @@ class Rows:
             if isinstance(part, list):
                 failed |= {index: item for index, item in enumerate(part) if isinstance(item, Exception)}
         if not failed:
-            return
+            return returned
         filled = [_filled(part, failed) for part in parts]
         response = None
         if all(part is not None for part in filled):
@@ -64,14 +65,14 @@ class Rows:
 
     def _count(self, model: Any, payload: InferenceRequest, part: Any, count: int | None) -> None:
         try:
-            found = len(part)
+            returned = len(part)
         except TypeError:
             raise InvalidOutput(
                 f"Model {model.name} returned a {type(part).__name__}, not a list, for a batch."
             ) from None
-        if count is not None and found != count:
+        if count is not None and returned != count:
             self._check_shapes(payload)
-            raise InvalidOutput(f"Model {model.name} returned {found} items for a batch of {count}.")
+            raise InvalidOutput(f"Model {model.name} returned {returned} items for a batch of {count}.")
 
     def _check_shapes(self, payload: InferenceRequest) -> None:
         """Raises InvalidRequest for a shape that does not count the values, or not the items, of its input."""
@@ -88,8 +89,7 @@ class Rows:
 
     def _error(self, index: int, error: Exception) -> ModelError:
         """The error of one item, as its client sees it. The log has those that are not meant for clients."""
-        if self._function.app is not None:
-            error = self._function.app.errors.translated(error)
+        error = self._function.errors.translated(error)
         if isinstance(error, ModelError):
             return error
         if isinstance(error, InferstreamError):

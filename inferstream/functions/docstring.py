@@ -15,17 +15,17 @@ Entry = tuple[str, str, int]
 def descriptions(doc: str | None) -> dict[str, str]:
     """What a docstring says of each argument, each as one line."""
     lines = inspect.cleandoc(doc or "").splitlines()
-    found: dict[str, list[str]] = {}
+    parts_of: dict[str, list[str]] = {}
     name, indented = None, 0
     for line, entry in zip(lines, _entries(lines), strict=True):
         if entry is not None:
             name, first, indented = entry
-            found[name] = [first]
+            parts_of[name] = [first]
         elif name is not None and line.strip() and _indent(line) > indented:
-            found[name].append(line.strip())
+            parts_of[name].append(line.strip())
         else:
             name = None
-    return {name: text for name, parts in found.items() if (text := " ".join(parts).strip())}
+    return {name: text for name, parts in parts_of.items() if (text := " ".join(parts).strip())}
 
 
 def _entries(lines: list[str]) -> Iterator[Entry | None]:

@@ -1,6 +1,14 @@
 """The exceptions of an app's functions that clients are told about."""
 
+from collections.abc import Callable
+from typing import Any, NoReturn
+
 from ..errors import InferstreamError, ModelError
+
+Method = Callable[..., Any]
+
+Check = Callable[[Any, Any, Any], Any]
+"""Returns what a method of a model returned for an argument, or raises an error for it."""
 
 
 class ErrorMap:
@@ -29,3 +37,31 @@ class ErrorMap:
                 status, message = self._statuses[kind]
                 return ModelError(message or str(error) or kind.__name__, status)
         return error
+
+    def fail(self, error: Exception) -> NoReturn:
+        """Raise the error that clients get in place of `error`; the same if it is not mapped."""
+        mapped = self.translated(error)
+        if mapped is error:
+            raise error
+        raise mapped from error
+
+    def guarded(self, method: Method, is_async: bool, check: Check | None) -> Method:
+        """A method of a model with one argument, with a check of its result and these errors for its exceptions."""
+        if not self and check is None:
+            return method
+
+        async def awaited(model: Any, argument: Any) -> Any:
+            try:
+                returned = await method(model, argument)
+                return returned if check is None else check(model, argument, returned)
+            except Exception as error:
+                self.fail(error)
+
+        def called(model: Any, argument: Any) -> Any:
+            try:
+                returned = method(model, argument)
+                return returned if check is None else check(model, argument, returned)
+            except Exception as error:
+                self.fail(error)
+
+        return awaited if is_async else called

@@ -7,61 +7,116 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..codecs.values.hints import ASYNC_STREAMS, item_of
 from ..errors import InvalidSettings
-from ..signature import Rpc, Signature
+from ..signature import Signature
 from .arguments import Arguments, hints_of
 from .batches import check_batch
-from .injection import State
-from .results import ASYNC, Results, item_hint
+from .errors import ErrorMap
+from .results import Results
 
 if TYPE_CHECKING:
     from .app import App
 
 
 @dataclass(frozen=True)
-class Batching:
+class BatchBounds:
     """Rows that one call of a function may take, and the milliseconds to wait for them."""
 
     rows: int = 0
     within_ms: float = 0.0
 
 
-@dataclass
-class Function:
-    """A function as a model.
-
-    `streaming` is for functions whose return annotation is that of one item. `settings` are fields of
-    `ModelSettings`. Raises InvalidSettings, which names file, function and parameter.
-    """
+@dataclass(eq=False)
+class ModelFunction:
+    """A function as a model. `settings` are fields of `ModelSettings`."""
 
     function: Callable[..., Any]
     name: str
     version: str | None = None
-    streaming: bool | None = None
-    batching: Batching = field(default_factory=Batching)
     settings: Mapping[str, Any] = field(default_factory=dict)
     app: "App | None" = None
+    batching: BatchBounds = field(default_factory=BatchBounds)
+
+    streams = True
+    """Whether its response is a stream."""
+    results: Results = field(init=False)
+    _arguments: Arguments | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        function = self.function
-        if not inspect.isroutine(function):
-            raise no_function(function)
+        if not inspect.isroutine(self.function):
+            raise no_function(self.function)
+        self.state = None if self.app is None else self.app.state
+        self.errors = ErrorMap() if self.app is None else self.app.errors
+
+    @property
+    def arguments(self) -> Arguments:
+        """The arguments that clients give. Raises InvalidSettings for a step function without `admit`."""
+        if self._arguments is None:
+            name = getattr(self.function, "__name__", self.name)
+            raise InvalidSettings(f"{self.place}: mark the function that begins a stream by @{name}.admit")
+        return self._arguments
+
+    @property
+    def place(self) -> str:
+        """File, line and name, for error messages."""
+        return place_of(self.function)
+
+    def signature(self) -> Signature:
+        """What clients know of it."""
+        return Signature(
+            self.arguments.tensors(),
+            self.results.tensors(),
+            inputs_annotated=True,
+            outputs_annotated=True,
+            streams=self.streams or self.arguments.stream is not None,
+            logprobs=self.results.token,
+            doc=inspect.cleandoc(self.function.__doc__ or ""),
+            function=True,
+            rpc=None if self.app is None else self.app.rpc_of(self),
+        )
+
+
+@dataclass(eq=False)
+class Function(ModelFunction):
+    """A function as a model.
+
+    `streaming` is for functions whose return annotation is that of one item. Raises InvalidSettings, which names
+    file, function and parameter.
+    """
+
+    streaming: bool | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._check_batching()
+        bare = inspect.unwrap(self.function)
+        is_async_generator = inspect.isasyncgenfunction(bare)
+        self.yields = inspect.isgeneratorfunction(bare) or is_async_generator
+        self.is_async = is_async_generator or any(map(inspect.iscoroutinefunction, (self.function, bare)))
+        """Whether it is a coroutine or an async generator, itself or under its decorators."""
         try:
-            self.arguments = Arguments(function, self.state, self.batching.rows > 1)
+            self._arguments = Arguments(self.function, self.state, self.batching.rows > 1)
         except TypeError as error:
             raise InvalidSettings(f"{self.place}: {error}") from None
         try:
-            returned = hints_of(function).get("return", inspect.Signature.empty)
+            returned = hints_of(self.function).get("return", inspect.Signature.empty)
             if returned is inspect.Signature.empty:
                 raise TypeError(f"it has no annotation; {self._advice()}")
-            item, self.annotated_stream = item_hint(returned)
-            self.annotated_async = typing.get_origin(returned) in ASYNC
+            item, self.annotated_stream = item_of(returned)
             self.results = Results(item, self.batching.rows > 1)
         except TypeError as error:
             said = str(error)
             where = "" if said.startswith("return value: ") else "return value: "
             raise InvalidSettings(f"{self.place}: {where}{said}") from None
+        if inspect.isgeneratorfunction(bare) and typing.get_origin(returned) in ASYNC_STREAMS:
+            raise InvalidSettings(f"{self.place}: return value: a `def` that yields returns Iterator[T]")
+        self.streams = self.annotated_stream or self.yields
+        self.blocks = not (self.is_async or typing.get_origin(returned) in ASYNC_STREAMS)
+        """Whether its stream must be read in a thread."""
+        injection = self.arguments.injection
+        self.awaits = bool(injection.coroutines or (self.is_async and injection.dependencies))
+        """Whether its dependencies are awaited: coroutines, and those of a coroutine that may block."""
         self._check_streams()
         if self.batching.rows > 1:
             check_batch(self.place, self.arguments, self.results)
@@ -80,9 +135,6 @@ class Function:
             raise InvalidSettings(f"{self.place}: streaming=True needs a function that yields")
         if self.streaming is False and self.streams:
             raise InvalidSettings(f"{self.place}: it yields, so it streams; remove streaming=False")
-        bare = inspect.unwrap(self.function)
-        if inspect.isgeneratorfunction(bare) and self.annotated_async:
-            raise InvalidSettings(f"{self.place}: return value: a `def` that yields returns Iterator[T]")
         read = self.arguments.stream
         if read is not None and self.arguments.stream_is_async is self.blocks:
             wanted = "a `def` reads Iterator[T]" if self.blocks else "an `async def` reads AsyncIterator[T]"
@@ -96,63 +148,6 @@ class Function:
             return "write -> None for a function that returns nothing, else its type, such as -> str"
         stream = "AsyncIterator" if self.is_async else "Iterator"
         return f"the function yields: write -> {stream}[T], where T is the type of an item, such as str"
-
-    @property
-    def state(self) -> State | None:
-        return None if self.app is None else self.app.state
-
-    @property
-    def place(self) -> str:
-        """File, line and name, for error messages."""
-        return place_of(self.function)
-
-    @property
-    def yields(self) -> bool:
-        """Whether it is a generator."""
-        bare = inspect.unwrap(self.function)
-        return inspect.isgeneratorfunction(bare) or inspect.isasyncgenfunction(bare)
-
-    @property
-    def streams(self) -> bool:
-        """Whether its response is a stream."""
-        return self.annotated_stream or self.yields
-
-    @property
-    def blocks(self) -> bool:
-        """Whether its stream must be read in a thread."""
-        return not (self.is_async or self.annotated_async)
-
-    @property
-    def is_async(self) -> bool:
-        """Whether it is a coroutine or an async generator, itself or under its decorators."""
-        bare = inspect.unwrap(self.function)
-        return any(map(inspect.iscoroutinefunction, (self.function, bare))) or inspect.isasyncgenfunction(
-            bare
-        )
-
-    @property
-    def awaits(self) -> bool:
-        """Whether its dependencies are awaited: coroutines, and those of a coroutine that may block."""
-        injection = self.arguments.injection
-        return bool(injection.coroutines) or (self.is_async and bool(injection.dependencies))
-
-    def signature(self) -> Signature:
-        """What clients know of it."""
-        return Signature(
-            self.arguments.tensors(),
-            self.results.tensors(),
-            inputs_annotated=True,
-            outputs_annotated=True,
-            streams=self.streams or self.arguments.stream is not None,
-            logprobs=self.results.token,
-            doc=inspect.cleandoc(self.function.__doc__ or ""),
-            function=True,
-            rpc=self.rpc(),
-        )
-
-    def rpc(self) -> Rpc | None:
-        """Its typed RPC; None for a function of no app."""
-        return None if self.app is None else self.app.rpc_of(self)
 
 
 def place_of(function: Callable[..., Any]) -> str:

@@ -139,7 +139,7 @@ class Injection:
             hint, default = hints.get(parameter.name), parameter.default
             source = self._source(hint, default, (*above, function))
             if source is None and hint is None and default is parameter.empty:
-                source = _context_source
+                source = self._source(RequestContext, default, ())
             if source is not None:
                 sources[parameter.name] = source
             elif default is parameter.empty:
@@ -166,10 +166,6 @@ def _hints_of(function: Any, code: Any) -> dict[str, Any]:
         ) from None
     except TypeError:  # a class whose `__init__` is Python's own
         return {}
-
-
-def _context_source(request: InferenceRequest, made: Made) -> RequestContext:
-    return context_of(request)
 
 
 def context_of(request: InferenceRequest) -> RequestContext:

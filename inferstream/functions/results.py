@@ -1,15 +1,7 @@
 """What a function returns: the outputs that metadata declare, and the response of each value."""
 
 import typing
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Mapping
 from typing import Any
 
 from ..codecs.values.base import Value, reason
@@ -25,9 +17,6 @@ from .event import Event, without_event
 
 OUTPUT = "output"
 """Name of the only output of a function."""
-
-ASYNC = (AsyncIterator, AsyncGenerator, AsyncIterable)
-STREAMS = (*ASYNC, Iterator, Generator, Iterable)
 
 PLAIN: dict[type[Value], type[Any]] = {Text: str, Binary: bytes, Boolean: bool}
 NUMBERS = {"INT64": int, "FP64": float}
@@ -168,16 +157,6 @@ def _kind_of(value: Value) -> type | None:
     if isinstance(value, Number):
         return NUMBERS.get(value.datatype)
     return PLAIN.get(type(value))
-
-
-def item_hint(returned: Any) -> tuple[Any, bool]:
-    """The annotation of one item, and whether the annotation is that of a stream."""
-    origin = typing.get_origin(returned)
-    if origin not in STREAMS and returned not in STREAMS:
-        return returned, False
-    if not typing.get_args(returned):
-        raise TypeError(f"the type of its items is missing: write {(origin or returned).__name__}[str]")
-    return typing.get_args(returned)[0], True
 
 
 def _is_token(hint: Any) -> bool:

@@ -2,49 +2,30 @@
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..errors import InvalidSettings
-from ..model import Finished, StepModel
-from ..signature import Signature
+from ..model import Finished
 from ..types import InferenceRequest
 from .arguments import Arguments, hints_of
-from .function import Batching, no_function, place_of
-from .results import Results, ResultWriter
-
-if TYPE_CHECKING:
-    from .app import App
+from .errors import Check, Method
+from .function import ModelFunction
+from .results import Results
 
 Admit = typing.TypeVar("Admit", bound=Callable[..., Any])
 Release = typing.TypeVar("Release", bound=Callable[[Any], Any])
 
 
-class StepFunction:
+class StepFunction(ModelFunction):
     """A step function, with the functions that begin and end a stream."""
 
-    batching = Batching()
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        name: str,
-        version: str | None,
-        settings: Mapping[str, Any],
-        app: "App | None" = None,
-    ) -> None:
-        self.function = function
-        self.name = name
-        self.version = version
-        self.settings = settings
-        self.app = app
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._admit: Callable[..., Any] | None = None
         self._release: Callable[[Any], Any] | None = None
-        self._arguments: Arguments | None = None
-        if not inspect.isroutine(function):
-            raise no_function(function)
         try:
-            self.results = Results(_item(hints_of(function).get("return")))
+            self.results = Results(_item(hints_of(self.function).get("return")))
         except TypeError as error:
             raise InvalidSettings(f"{self.place}: return value: {error}") from None
 
@@ -56,7 +37,7 @@ class StepFunction:
         """Mark the function that makes the state of a stream of the arguments of its request."""
         self._admit = function
         try:
-            self._arguments = Arguments(function, None if self.app is None else self.app.state)
+            self._arguments = Arguments(function, self.state)
             if self._arguments.stream is not None:
                 raise TypeError("a step function cannot read a stream")
         except TypeError as error:
@@ -68,114 +49,36 @@ class StepFunction:
         self._release = function
         return function
 
-    @property
-    def arguments(self) -> Arguments:
-        """The arguments of `admit`. Raises InvalidSettings without one."""
-        if self._arguments is None:
-            name = getattr(self.function, "__name__", self.name)
-            raise InvalidSettings(f"{self.place}: mark the function that begins a stream by @{name}.admit")
-        return self._arguments
-
-    @property
-    def place(self) -> str:
-        """File, line and name, for error messages."""
-        return place_of(self.function)
-
-    streams = True
-
-    def signature(self) -> Signature:
-        """What clients know of it."""
-        return Signature(
-            self.arguments.tensors(),
-            self.results.tensors(),
-            inputs_annotated=True,
-            outputs_annotated=True,
-            streams=True,
-            logprobs=self.results.token,
-            doc=inspect.cleandoc(self.function.__doc__ or ""),
-            function=True,
-            rpc=None if self.app is None else self.app.rpc_of(self),
-        )
-
-    def model_class(self) -> type["StepFunctionModel"]:
-        """The class of models that run these functions."""
-        arguments, admit, release = self.arguments, self._admit, self._release
+    def methods(self) -> dict[str, Any]:
+        """The methods of the class of models that run these functions. Raises InvalidSettings."""
+        arguments, admit, release, step = self.arguments, self._admit, self._release, self.function
         assert admit is not None
         injection = arguments.injection
         if injection.coroutines:
             raise InvalidSettings(f"{self.place}: admit: its dependencies must be `def`")
 
-        function: Callable[..., Any] = self.function
-
-        def begin(self: Any, request: InferenceRequest) -> Any:
+        def begin(model: Any, request: InferenceRequest) -> Any:
             return admit(**arguments.read(request), **injection.fill(request))
 
-        def step(self: Any, states: Sequence[Any]) -> Any:
-            return function(states)
-
-        members: dict[str, Any] = {
-            "described": self,
-            "signature": self.signature(),
-            "__module__": self.function.__module__,
-            "__doc__": self.function.__doc__,
-            "admit": self._mapped(_as(begin, admit)),
-            "step": self._mapped(_as(step, function)),
+        methods = {
+            "admit": self._mapped(begin, admit),
+            "step": self._mapped(lambda model, states: step(states), step, self._translated),
         }
         if release is not None:
-            members["release"] = _as(lambda model, state: release(state), release)
-        return type(self.name, (StepFunctionModel,), members)
+            methods["release"] = _as(lambda model, state: release(state), release)
+        return methods
 
-    def _mapped(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """`method` with the app's errors for exceptions that the app maps: raised ones, and results of a step."""
-        errors = None if self.app is None else self.app.errors
-        if not errors:
-            return method
+    def _mapped(self, method: Method, function: Callable[..., Any], check: Check | None = None) -> Method:
+        """`method`, of the kind of `function`, with the app's errors for exceptions that the app maps."""
+        if not self.errors:
+            return _as(method, function)
+        return self.errors.guarded(method, inspect.iscoroutinefunction(inspect.unwrap(function)), check)
 
-        def results(returned: Any) -> Any:
-            if not isinstance(returned, list):
-                return returned
-            return [errors.translated(item) if isinstance(item, Exception) else item for item in returned]
-
-        def fail(error: Exception) -> NoReturn:
-            mapped = errors.translated(error)
-            if mapped is error:
-                raise error
-            raise mapped from error
-
-        async def awaited(*arguments: Any) -> Any:
-            try:
-                return results(await method(*arguments))
-            except Exception as error:
-                fail(error)
-
-        def called(*arguments: Any) -> Any:
-            try:
-                return results(method(*arguments))
-            except Exception as error:
-                fail(error)
-
-        return awaited if inspect.iscoroutinefunction(inspect.unwrap(method)) else called
-
-
-class StepFunctionModel(StepModel):
-    """The base of the classes that `StepFunction.model_class` makes."""
-
-    described: ClassVar[StepFunction]
-    signature: ClassVar[Signature]
-
-    def writer(self) -> ResultWriter:
-        """What makes responses of the values of steps."""
-        return self.described.results.writer(self.name, self.version)
-
-    async def load(self) -> bool:
-        if self.described.app is not None:
-            await self.described.app.hooks.enter()
-        return True
-
-    async def unload(self) -> bool:
-        if self.described.app is not None:
-            await self.described.app.hooks.leave()
-        return True
+    def _translated(self, model: Any, states: Any, results: Any) -> Any:
+        """The results of a step, with the app's errors for those that are exceptions."""
+        if not isinstance(results, list):
+            return results
+        return [self.errors.translated(item) if isinstance(item, Exception) else item for item in results]
 
 
 def _as(method: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:

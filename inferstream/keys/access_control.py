@@ -5,15 +5,14 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidSettings
 from ..settings import Settings
-from .audit import AuditLog
+from ..types import Headers
 from .authenticator import Authenticator, KeyAuthenticator
 from .counters import Counters, LocalCounters
-from .credentials import credential
+from .credentials import Shown, credential, shown
 from .document import Document
 from .errors import Unauthenticated
 from .file import VARIABLE, KeySource
@@ -35,9 +34,12 @@ LOOK = 2
 SAVE = 10
 """Ticks from one look at what is to be saved to the next."""
 
+MOST_KNOWN = 1024
+"""Headers with a key that are known by their bytes."""
+
 
 class AccessControl:
-    """Keys, limits, use and audit log of one process of a server. It is used from the event loop alone.
+    """Keys, limits and use of one process of a server. It is used from the event loop alone.
 
     The process with `saves` has the usage file: the leader of several front ends, or the only process.
     Raises InvalidSettings for a broken file.
@@ -49,25 +51,33 @@ class AccessControl:
         self._keys = KeyAuthenticator(document)
         self._names = _names(document)
         self._tokens = _tokens(document, None)
+        self._known: dict[Shown, Principal] = {}
+        """Principals by the headers that they have shown since the keys were last looked at."""
         self.quotas = Quotas(counters or LocalCounters())
         self._saving = threading.Lock()
         self._usage = UsageFile(settings.usage_file) if settings.usage_file and saves else None
         if self._usage is not None:
             for principal, tokens in self._usage.today(time.time()):
                 self.quotas.restore(principal, tokens)
-        try:
-            self.audit = AuditLog(settings.audit_log) if settings.audit_log else None
-        except OSError as error:
-            raise InvalidSettings(f"{settings.audit_log}: {error.strerror}") from None
 
-    def authenticate(
-        self, headers: Mapping[str, str], subprotocols: Iterable[str] = (), identities: Sequence[str] = ()
-    ) -> Principal:
-        """The principal of a request. `headers` have lower-case names. Raises Unauthenticated."""
-        secret = credential(headers, subprotocols)
+    def authenticate(self, headers: Headers) -> Principal:
+        """The principal of a request. Raises Unauthenticated.
+
+        The same headers as before cost a lookup. It tells nothing of a key by its time, because the hash of bytes is
+        secret and bytes are compared only where hashes are equal.
+        """
+        known = shown(headers.raw)
+        principal = self._known.get(known)
+        if principal is not None and principal.expires > time.time():
+            return principal
+        secret = credential(Headers(known))
         kinds: tuple[Authenticator | None, ...] = (self._tokens, self._keys)
         for kind in kinds:
-            if kind is not None and (principal := kind.authenticate(secret, identities)):
+            if kind is not None and (principal := kind.authenticate(secret, headers.identities)):
+                if secret is not None:
+                    if len(self._known) == MOST_KNOWN:
+                        self._known.clear()
+                    self._known[known] = principal
                 return principal
         raise Unauthenticated
 
@@ -89,6 +99,7 @@ class AccessControl:
     async def read_again(self) -> None:
         """Take the keys of the file if it has changed; those of a broken file are not taken."""
         document, tokens = await asyncio.to_thread(self._read_again)
+        self._known.clear()
         if document is not None:
             self._keys.replace(document)
             self._names.update(_names(document))
@@ -120,11 +131,9 @@ class AccessControl:
             file.save()
 
     async def close(self) -> None:
-        """Save, and write what the audit log still has. `run` has been cancelled."""
+        """Save. `run` has been cancelled."""
         self.quotas.tick()
         await self.save()
-        if self.audit is not None:
-            await asyncio.to_thread(self.audit.close)
 
 
 def keys_configured(settings: Settings) -> bool:

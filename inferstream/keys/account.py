@@ -111,13 +111,9 @@ class Account:
         self.left -= used
         self._count(tokens - used)
 
-    def take_bytes(self, limits: KeyLimits, size: int, now: int, forced: bool) -> None:
-        """Count bytes. Raises LimitExceeded if they are not there, unless they are gone already."""
-        words = self.row.words
-        if forced:
-            words[_BYTES] = max(words[_BYTES], now) - (-size * _SECOND // (limits.bytes_per_second or 1))
-        else:
-            words[_BYTES] = self._bytes_until(limits, size, now)
+    def take_bytes(self, limits: KeyLimits, size: int, now: int) -> None:
+        """Count bytes. Raises LimitExceeded if they are not there."""
+        self.row.words[_BYTES] = self._bytes_until(limits, size, now)
 
     def give_back(self, tokens: int, slot: int, day: int) -> None:
         """Return tokens that were counted in a part of the window and not used."""

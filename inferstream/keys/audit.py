@@ -8,6 +8,8 @@ from contextlib import suppress
 
 import msgspec
 
+from ..errors import InvalidSettings
+
 logger = logging.getLogger("inferstream.keys")
 
 MOST = 16_384
@@ -16,14 +18,19 @@ MOST = 16_384
 _BATCH = 1024
 """Records of one write."""
 
+_PAUSE = 0.05
+"""Seconds in which records gather for a write, because a write for each would cost more than its call."""
+
 
 class AuditRecord(msgspec.Struct, gc=False):
     """Who called what, how much, and how it ended. `time` is in seconds since 1970."""
 
     time: float
-    principal: str
-    key: str
+    principal: str | None
+    """None, as `key`, where the client has shown no valid key."""
+    key: str | None
     peer: str
+    """The address of the client, of which a trusted proxy may tell."""
     door: str
     dialect: str
     operation: str
@@ -48,7 +55,7 @@ class AuditLog:
         self._path = path
         self._records: deque[AuditRecord] = deque()
         self._there = threading.Event()
-        self._closing = False
+        self._closing = threading.Event()
         self._refused = 0
         """Records without room, ever; the loop alone counts them."""
         self._reported = 0
@@ -72,7 +79,7 @@ class AuditLog:
 
     def close(self) -> None:
         """Write what is waiting, and end. It may wait for the disk."""
-        self._closing = True
+        self._closing.set()
         self._there.set()
         self._thread.join()
         os.close(self._descriptor)
@@ -80,11 +87,12 @@ class AuditLog:
     def _run(self) -> None:
         while True:
             self._there.wait()
+            self._closing.wait(_PAUSE)
             self._there.clear()
             while self._records:
                 batch = [self._records.popleft() for _ in range(min(len(self._records), _BATCH))]
                 self._write(batch)
-            if self._closing:
+            if self._closing.is_set():
                 return
 
     def _write(self, batch: list[AuditRecord]) -> None:
@@ -129,3 +137,11 @@ class AuditLog:
         new = self._open()
         os.close(self._descriptor)
         self._descriptor = new
+
+
+def open_audit_log(path: str) -> AuditLog:
+    """The audit log at a path. Raises InvalidSettings."""
+    try:
+        return AuditLog(path)
+    except OSError as error:
+        raise InvalidSettings(f"{path}: {error.strerror}") from None

@@ -1,34 +1,61 @@
 """What a caller shows: a key in its headers, or the names in its certificate."""
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
+from ..types import Headers
 from .errors import Unauthenticated
 
 SUBPROTOCOL = "inferstream.key."
 """Begins the WebSocket subprotocol with a key, for browsers, which can send no headers there."""
 
+HEADERS = ("authorization", "x-api-key", "sec-websocket-protocol")
 
-def credential(headers: Mapping[str, str], subprotocols: Iterable[str] = ()) -> str | None:
+_NAMES = frozenset((*HEADERS, *(name.encode() for name in HEADERS)))
+
+Name = TypeVar("Name", bytes, str, bytes | str)
+
+Shown = tuple[tuple[bytes | str, bytes | str], ...]
+"""The headers of a request that may hold a key, as they arrived."""
+
+
+class WithoutKeys(Headers):
+    """Headers for model code, which may log them or send them elsewhere: all but those that may hold a key."""
+
+    __slots__ = ()
+
+    def __init__(self, headers: Headers) -> None:
+        super().__init__(headers.raw, None, headers.origin)
+
+    @property
+    def raw(self) -> list[tuple[bytes | str, bytes | str]]:
+        return without_keys(self._raw)
+
+
+def without_keys(raw: Iterable[tuple[Name, Name]]) -> list[tuple[Name, Name]]:
+    """Headers without those that may hold a key."""
+    return [pair for pair in raw if pair[0] not in _NAMES]
+
+
+def shown(raw: Iterable[tuple[bytes | str, bytes | str]]) -> Shown:
+    """The headers with lower-case names that may hold a key."""
+    return tuple([(name, value) for name, value in raw if name in _NAMES])
+
+
+def credential(headers: Mapping[str, str]) -> str | None:
     """The key or token in headers with lower-case names, or in WebSocket subprotocols; None without one.
 
     Raises Unauthenticated for two that differ: which one counts would depend on who looks.
     """
-    found = None
-    authorization = headers.get("authorization")
-    if authorization is not None and (
-        authorization.startswith("Bearer ") or authorization[:7].lower() == "bearer "
-    ):
-        found = authorization[7:].strip()
-    key = headers.get("x-api-key")
-    if key is not None:
-        key = key.strip()
-        if found is not None and found != key:
-            raise Unauthenticated("The request has two different keys.")
-        found = key
-    for subprotocol in subprotocols:
-        if subprotocol.startswith(SUBPROTOCOL):
-            key = subprotocol[len(SUBPROTOCOL) :]
-            if found is not None and found != key:
-                raise Unauthenticated("The request has two different keys.")
-            found = key
-    return found or None
+    secrets = []
+    authorization = headers.get("authorization", "")
+    if authorization[:7].lower() == "bearer ":
+        secrets.append(authorization[7:].strip())
+    if (key := headers.get("x-api-key")) is not None:
+        secrets.append(key.strip())
+    for subprotocol in headers.get("sec-websocket-protocol", "").split(","):
+        if (offered := subprotocol.strip()).startswith(SUBPROTOCOL):
+            secrets.append(offered[len(SUBPROTOCOL) :])
+    if len(set(secrets)) > 1:
+        raise Unauthenticated("The request has two different keys.")
+    return secrets[0] or None if secrets else None

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ..errors import PermissionDenied
-
 SCOPES = ("infer", "stream", "repository", "metrics", "docs", "access")
 
 _SECOND = 1_000_000_000
@@ -84,21 +82,9 @@ class Principal:
         self.byte_limit = limits.bytes_per_second is not None
         self.token_limits = limits.tokens_per_minute is not None or limits.tokens_per_day is not None
 
-    def allows(self, scope: str, model: str | None = None) -> bool:
-        """Whether the key has the scope, and the model if the operation has one."""
-        return scope in self.scopes and (model is None or self.sees(model))
-
     def sees(self, model: str) -> bool:
         """Whether the key has the model."""
         return self._every_model or self._models.match(model) is not None
-
-    def check(self, scope: str, model: str | None = None) -> None:
-        """Raise PermissionDenied for what the key does not allow, whether or not the model exists."""
-        if self.allows(scope, model):
-            return
-        if scope not in self.scopes:
-            raise PermissionDenied(f'The key lacks the scope "{scope}".')
-        raise PermissionDenied(f'The key does not allow the model "{model}".')
 
 
 def _interval(rate: float | None) -> int:

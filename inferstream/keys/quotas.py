@@ -20,14 +20,14 @@ class MeteredUse:
     """One call of a principal, from its admission to its end. `tokens` and `bytes` are those so far."""
 
     __slots__ = (
-        "_account",
         "_counted",
         "_ended",
-        "_paid",
         "_quotas",
         "_stream",
         "_usage",
+        "account",
         "bytes",
+        "paid",
         "principal",
         "tokens",
     )
@@ -44,10 +44,10 @@ class MeteredUse:
         size: int,
     ) -> None:
         self._quotas = quotas
-        self._account = account
+        self.account = account
         self._usage = usage
         self._stream = stream
-        self._paid = paid
+        self.paid = paid
         """Tokens that were counted at the admission; without limits of tokens, more than there can be."""
         self._counted = counted
         self._ended = False
@@ -58,9 +58,9 @@ class MeteredUse:
     def charge(self, tokens: int = 1) -> None:
         """Count tokens of a stream before they are sent. Raises LimitExceeded, and then counts nothing."""
         self.tokens += tokens
-        if self.tokens > self._paid:
-            account = self._account
-            over = self.tokens - self._paid
+        if self.tokens > self.paid:
+            account = self.account
+            over = self.tokens - self.paid
             if over > tokens:
                 over = tokens
             if over <= account.left:
@@ -68,42 +68,26 @@ class MeteredUse:
             else:
                 self._quotas.lease(self, account, over, tokens)
 
-    def charge_bytes(self, size: int) -> None:
-        """Count bytes of a stream before they are sent. Raises LimitExceeded, and then counts nothing."""
-        if self.principal.byte_limit:
-            self._quotas.take_bytes(self._account, self.principal, size, forced=False)
-        self.bytes += size
-
-    def headers(self) -> dict[str, str]:
-        """The values of `x-ratelimit-*`; none without limits of requests and tokens."""
-        return self._quotas.headers(self.principal)
-
-    def end(self, tokens: int | None = None, size: int = 0) -> None:
+    def end(self, tokens: int | None = None) -> None:
         """End the call; raises nothing, and does nothing a second time.
 
-        `tokens` are all that it used, if they are known only now, and `size` the bytes sent at once. Those beyond a
-        limit delay later calls.
+        `tokens` are all that it used, if they are known only now. Those beyond a limit delay later calls.
         """
         if self._ended:
             return
         self._ended = True
-        own = self._account.own
+        own = self.account.own
         own[IN_FLIGHT] -= 1
         if self._stream:
             own[STREAMS] -= 1
         before = self.tokens
         if tokens is not None and tokens > before:
             self.tokens = tokens
-        paid = self._paid
-        if paid != _UNLIMITED and (self.tokens > before or paid > self.tokens):
+        paid = self.paid
+        if paid != _UNLIMITED and self.tokens != max(before, paid):
             self._quotas.settle(
-                self._account, self.tokens - max(before, paid), max(paid - self.tokens, 0), self._counted
+                self.account, self.tokens - max(before, paid), max(paid - self.tokens, 0), self._counted
             )
-        if size:
-            self.bytes += size
-            if self.principal.byte_limit:
-                with suppress(LimitExceeded):
-                    self._quotas.take_bytes(self._account, self.principal, size, forced=True)
         usage = self._usage.own
         usage[REQUESTS] += 1
         if self.tokens:
@@ -129,9 +113,7 @@ class Quotas:
         self._unlimited = Account(LocalCounters().row(""), 1)
         self._usages: dict[str, Row] = {}
 
-    def begin(
-        self, principal: Principal, *, stream: bool = False, tokens: int = 0, size: int = 0
-    ) -> MeteredUse:
+    def begin(self, principal: Principal, stream: bool = False, tokens: int = 0, size: int = 0) -> MeteredUse:
         """Admit a call, of which `end` has to be called.
 
         `tokens` are reserved until then; `size` are the bytes of the request. Raises LimitExceeded.
@@ -191,9 +173,12 @@ class Quotas:
             use.tokens -= tokens
             raise
 
-    def take_bytes(self, account: Account, principal: Principal, size: int, *, forced: bool) -> None:
-        limits = principal.limits or NO_LIMITS
-        self._locked(account, lambda: account.take_bytes(limits, size, self._clock(), forced))
+    def receive(self, principal: Principal, size: int) -> None:
+        """Count bytes of a message behind the request of a call. Raises LimitExceeded, and then counts nothing."""
+        if principal.byte_limit and (limits := principal.limits):
+            account = self._accounts.get(principal.name) or self._account(principal.name)
+            self._locked(account, lambda: account.take_bytes(limits, size, self._clock()))
+        (self._usages.get(principal.key) or self._usage(principal.key)).own[BYTES] += size
 
     def settle(self, account: Account, tokens: int, unused: int, counted: tuple[int, int]) -> None:
         """Count tokens that a call has used beyond those of its admission, or return those that it has not used."""

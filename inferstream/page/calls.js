@@ -34,7 +34,7 @@ export function shapeOf(value) {
 export async function* responses(server, model, { values, body, streamed }, signal) {
   const options = { version: model.version || undefined, signal };
   if (model.feeds) {
-    yield* fed(model, values, signal);
+    yield* fed(server, model, values, signal);
   } else if (streamed) {
     for await (const { data, event } of server.client.stream(model.name, body, options)) yield { data, event };
   } else if (isV2(body)) {
@@ -45,7 +45,7 @@ export async function* responses(server, model, { values, body, streamed }, sign
 }
 
 /** The responses to a call whose later requests each carry a value of its stream. It goes over a WebSocket. */
-async function* fed(model, values, signal) {
+async function* fed(server, model, values, signal) {
   const { [model.feeds.name]: stream, ...others } = values;
   const inputsOf = (given) => model.inputs.filter(({ name }) => given[name] !== undefined).map((tensor) => tensorOf(tensor, given[tensor.name]));
   const requests = stream.map((value, index) => ({
@@ -53,7 +53,7 @@ async function* fed(model, values, signal) {
     part: index === 0 ? "first" : "next",
     inputs: inputsOf(index === 0 ? { ...others, [model.feeds.name]: value } : { [model.feeds.name]: value }),
   }));
-  const socket = new WebSocket(`${ROOT.replace(/^http/, "ws")}${pathOf(model.name, model.version)}/stream`);
+  const socket = server.socket(`${ROOT}${pathOf(model.name, model.version)}/stream`);
   const events = [];
   let wake = () => {};
   const put = (event) => (events.push(event), wake());

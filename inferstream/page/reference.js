@@ -68,7 +68,7 @@ export class ApiReference extends HTMLElement {
     const stop = h("button", { type: "button", class: "stop", hidden: true }, icon("stop"), "Stop");
     const address = () => ROOT + parameters.reduce((text, { name, read }) => text.replace(`{${name}}`, read()), path);
     const command = h("pre", { tabindex: 0, role: "region", "aria-label": "Command" });
-    const exchange = { address, method, given, body, out, note, send, stop };
+    const exchange = { server: this._server, address, method, given, body, out, note, send, stop };
     const draw = () => {
       if (socket) return;
       const lines = given().map(([name, value]) => ` \\\n  -H ${quoted(`${name}: ${value}`)}`).join("");
@@ -180,7 +180,7 @@ async function print(response, out) {
 }
 
 /** Send a request over a WebSocket, which stays open until the reader stops it. */
-function talk({ address, body, out, note, stop, send }) {
+function talk({ server, address, body, out, note, stop, send }) {
   const say = (line) => out.append(`${line}\n`);
   out.hidden = false;
   if (send.socket?.readyState === WebSocket.OPEN) {
@@ -188,7 +188,7 @@ function talk({ address, body, out, note, stop, send }) {
     return;
   }
   out.textContent = "";
-  const socket = (send.socket = new WebSocket(address().replace(/^http/, "ws")));
+  const socket = (send.socket = server.socket(address()));
   stop.hidden = false;
   stop.onclick = () => socket.close();
   socket.onopen = () => {

@@ -27,6 +27,13 @@ export class Server extends EventTarget {
   useKey(header, value) {
     this.key = value ? { header, value } : null;
     this.client.headers = this.key ? { [header]: value } : {};
+    this._asked = false;
+  }
+
+  /** A WebSocket, which can have no headers: its key is a subprotocol, beside the one that the server chooses. */
+  socket(url) {
+    const key = this.key?.value.replace(/^bearer +/i, "");
+    return new WebSocket(url.replace(/^http/, "ws"), key ? ["inferstream", `inferstream.key.${key}`] : []);
   }
 
   /** The document at a path. */
@@ -84,7 +91,7 @@ export class Server extends EventTarget {
       this._note(true, found);
     } catch (error) {
       if (error.status === 401 && !this._asked) this.refuse(error);
-      this._asked = true; // once; the key of the bar opens the question again
+      this._asked = true; // once for each key; the key of the bar opens the question again
       this._note(error.status > 0, this.models);
     }
     this.dispatchEvent(new Event("tick"));

@@ -15,7 +15,7 @@ Start LoadInstance UnloadInstance Unloaded Ping Stop Readiness Numbers Describe 
 Open More Wanted Credit Full Cancel Form Item ItemOf Completed Ended Failed Partly
 Configure Prepare Serve Withdraw Release Tell OpenPorts Drain Shutdown Retired Lost Replace
 Load Unload ListModels SumMeters Count Counted SendRecords Subscribed Records
-Forward CancelCalls AttachReader ReadEvents LeaveStream ReleaseStream
+Forward CancelCalls AttachReader ReadEvents LeaveStream ReleaseStream CountLoad
 """
 TAGS = {name: tag for tag, name in enumerate(_FRAMES.split())}
 """The tag of each frame, by the name of its class."""

@@ -73,10 +73,7 @@ def parse_flat(
         refuse_duplicate_keys(text, keys_of(document))
         columns = columns_of(document)
         found = [
-            _tensor(declared[name], column)
-            if name in declared
-            else _undeclared(name, column, known.get(name))
-            for name, column in columns.items()
+            tensor_of(name, column, declared.get(name), known.get(name)) for name, column in columns.items()
         ]
         return InferenceRequest.trusted({"inputs": found})
     if not isinstance(document, dict):
@@ -113,6 +110,13 @@ def parse_flat(
     if extra:
         fields["parameters"] = Parameters.trusted({}, extra)
     return InferenceRequest.trusted(fields)
+
+
+def tensor_of(
+    name: str, value: Any, declared: MetadataTensor | None, described: MetadataTensor | None
+) -> RequestInput:
+    """The tensor of a value in JSON, as the model declares the input or describes it. Raises InvalidRequest."""
+    return _undeclared(name, value, described) if declared is None else _tensor(declared, value)
 
 
 def _keys(document: dict[str, Any]) -> int:

@@ -49,11 +49,21 @@ class LargeRequest:
         self._message = ModelInferRequest.FromString(rest)
         self.raw_input_contents = raws
 
+    def ByteSize(self) -> int:  # noqa: N802  # protobuf's name
+        """Bytes of the message without its raw contents."""
+        return self._message.ByteSize()
+
     def __getattr__(self, name: str) -> object:
         return getattr(self._message, name)
 
 
 InferMessage = ModelInferRequest | LargeRequest
+
+
+def size_of(message: InferMessage) -> int:
+    """Bytes of a message, as protobuf writes it."""
+    raws = message.raw_input_contents if isinstance(message, LargeRequest) else ()
+    return message.ByteSize() + sum(map(len, raws))
 
 
 def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:

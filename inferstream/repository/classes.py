@@ -6,8 +6,7 @@ from typing import Any
 
 from ..errors import InvalidSettings
 from ..functions.function import place_of
-from ..functions.model import FunctionModel
-from ..functions.steps import StepFunctionModel
+from ..functions.model import DescribedModel, FunctionModel
 from ..handlers import get_custom_handlers
 from ..model import MLModel, StepModel
 from ..settings import ModelSettings
@@ -53,7 +52,7 @@ def check_methods(model: MLModel) -> None:
 
 def place_in(model: MLModel) -> str:
     """The file and line of the code that makes a model's responses, as a traceback writes them."""
-    if isinstance(model, FunctionModel | StepFunctionModel):
+    if isinstance(model, DescribedModel):
         return located(model.described.function)
     names = ["step"] if isinstance(model, StepModel) else _written(model)
     return "\n".join(located(getattr(model, name)) for name in names)

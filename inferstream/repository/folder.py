@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from ..errors import InvalidSettings, ModelNotFound
 from ..settings import (
@@ -16,6 +17,7 @@ from ..settings import (
     load_model_settings,
 )
 from ..settings.sources import validated
+from .artefacts import described_by_files
 from .base import BrokenModel, BrokenModels, ModelRepository, Versions
 
 logger = logging.getLogger("inferstream.repository")
@@ -33,10 +35,16 @@ _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\:]|(^|/)\.{1,2}(/|$)|^/|/$|//")
 
 
 class FolderRepository(ModelRepository):
-    """Reads the folder `root` at each call, so models may appear and disappear while the server runs."""
+    """Reads the folder `root` at each call, so models may appear and disappear while the server runs.
 
-    def __init__(self, root: str | Path) -> None:
+    `name` is that of its only model, whatever the settings say. Raises InvalidSettings for one that is not safe.
+    """
+
+    def __init__(self, root: str | Path, name: str | None = None) -> None:
         self._root = Path(root).resolve()
+        self._name = name
+        if name is not None:
+            check_name(name, "settings")
         self._broken: BrokenModels = []
         self._known: dict[Path, tuple[SettingsStamp, ModelSettings | InvalidSettings]] = {}
         self._named: dict[Path, FolderKey] = {}
@@ -66,7 +74,7 @@ class FolderRepository(ModelRepository):
         for path in settings_files(self._root):
             settings = self._remembered(path)
             if isinstance(settings, InvalidSettings):
-                name, version = self._named.get(path, (path.parent.name, None))
+                name, version = self._named.get(path, (self._name or path.parent.name, None))
                 broken.append(BrokenModel(name, self._without_root(settings.message), version, str(path)))
                 continue
             key = self._named[path] = (settings.name, settings.version)
@@ -94,7 +102,9 @@ class FolderRepository(ModelRepository):
         known = self._known.get(path)
         if known is None or known[0] != stamp:
             try:
-                known = (stamp, read_settings(path, self._root))
+                settings = read_settings(path, self._root)
+                settings.name = self._name or settings.name
+                known = (stamp, settings)
             except InvalidSettings as error:
                 known = (stamp, error)
             self._known[path] = known
@@ -110,21 +120,24 @@ class FolderRepository(ModelRepository):
 
     def _described(self) -> tuple[Versions, BrokenModels]:
         try:
-            single = self.from_environment()
+            single = self.without_settings()
         except InvalidSettings as error:
-            return [], [BrokenModel(self._root.name, self._without_root(error.message))]
+            return [], [BrokenModel(self._name or self._root.name, self._without_root(error.message))]
         return [] if single is None else [single], []
 
-    def from_environment(self) -> ModelSettings | None:
-        """The one model that environment variables alone describe; None if they do not.
+    def without_settings(self) -> ModelSettings | None:
+        """The one model that environment variables or the folder's files describe; None for a folder without files.
 
         Its code is searched beside `settings.json`. Relative paths start at the working folder, as with MLServer.
-        Raises InvalidSettings.
+        Raises InvalidSettings, also for files without a model.
         """
+        described: dict[str, Any] = {}
         if not ModelSettings.from_environment().get("implementation"):
-            return None
-        settings = validated(ModelSettings, {}, "environment")
-        settings.name = settings.name or self._root.name
+            described = described_by_files(self._root)
+            if not described:
+                return None
+        settings = validated(ModelSettings, described, "environment")
+        settings.name = self._name or settings.name or self._root.name
         check_name(settings.name, "environment")
         settings._source = str(self._root / SETTINGS_FILE)
         complete(settings, str(self._root))

@@ -84,10 +84,11 @@ def inspect_app(path: str, folder: Path) -> Inspection:
 
 
 def _described(root: Path, server: Settings | None, importing: bool) -> Iterator[Finding]:
-    """The model that environment variables alone describe, if any."""
-    finding = Finding(source="environment", name=root.name)
+    """The model that environment variables or the folder's files describe, if any."""
+    described = bool(ModelSettings.from_environment().get("implementation"))
+    finding = Finding(source="environment" if described else ".", name=root.name)
     try:
-        settings = FolderRepository(root).from_environment()
+        settings = FolderRepository(root).without_settings()
     except InferstreamError as error:
         finding.problems.append(error.message)
         yield finding

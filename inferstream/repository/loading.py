@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..compat.finder import install
-from ..concurrency.interruption import is_own_cancel
 from ..concurrency.model_thread import ModelThread
+from ..concurrency.scope import is_own_cancel
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
-from ..functions.model import AppModel, FunctionModel, implementation_of
-from ..functions.steps import StepFunctionModel
+from ..functions.model import AppModel, DescribedModel, implementation_of
 from ..handlers import get_custom_handlers
 from ..imports.folders import importing_alone
 from ..model import MLModel
@@ -42,7 +41,7 @@ class LoadedModel(NamedTuple):
 
         The hooks of an app run on the event loop: what they make serves all of its functions.
         """
-        return None if isinstance(self.model, AppModel | StepFunctionModel) else self.thread
+        return None if isinstance(self.model, AppModel) else self.thread
 
     async def unload(self) -> None:
         """Run the model's `unload` and log its errors. The model is removed in any case."""
@@ -110,9 +109,7 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                 await loaded.unload()
             elif thread is not None:
                 thread.close()
-            if is_own_cancel(error):
-                raise
-            if isinstance(error, ModelLoadFailed):
+            if is_own_cancel(error) or isinstance(error, ModelLoadFailed):
                 raise
             if isinstance(error, TimeoutError):
                 raise ModelLoadFailed(f"Model {settings.name} did not load within {timeout:g} s.") from None
@@ -130,7 +127,7 @@ def has_own_loop(kind: type[MLModel], settings: ModelSettings) -> bool:
     """
     if settings.loop is not None:
         return settings.loop == "own"
-    if issubclass(kind, FunctionModel | StepFunctionModel):
+    if issubclass(kind, DescribedModel):
         return False
     methods = [
         method

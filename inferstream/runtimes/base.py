@@ -32,6 +32,9 @@ logger = logging.getLogger("inferstream.runtimes")
 
 Function = Callable[..., Any]
 
+KSERVE_OUTPUT = "output-0"
+"""KServe's own servers give their only output this name, which its clients ask for."""
+
 MLSERVER = "mlserver_"
 """Prefix of MLServer's names of runtimes. Models under such a name are served as there."""
 
@@ -68,8 +71,8 @@ class Runtime(FrameworkModel):
 
     def method(self, artefact: Any, name: str) -> Function | None:
         """The method for the output `name`, or None."""
-        found = None if name.startswith("_") else getattr(artefact, name, None)
-        return found if callable(found) else None
+        function = None if name.startswith("_") else getattr(artefact, name, None)
+        return function if callable(function) else None
 
     def features(self, artefact: Any) -> int | None:
         """The number of columns that the artefact takes; None if it is unknown."""
@@ -187,16 +190,16 @@ class Runtime(FrameworkModel):
             raise self._failed(f'predict_fn "{self._predict_fn}" is no method of a {kind}, which has {known}')
 
     async def _find(self) -> Path:
-        found = await get_model_uri(self.settings, self.artefacts)
-        path = Path(found)
+        uri = await get_model_uri(self.settings, self.artefacts)
+        path = Path(uri)
         if path.is_file():
             return path
         if path.is_dir():
             raise self._failed(f"its folder holds no {_listed(self.artefacts)}")
-        raise self._failed(f"{found} is not a file")
+        raise self._failed(f"{uri} is not a file")
 
     def _function(self, name: str) -> Function:
-        function = self._functions.get(name)
+        function = self._functions.get(self._default.name if name == KSERVE_OUTPUT else name)
         if function is None:
             known = ", ".join(self._functions)
             raise InvalidRequest(f'output "{name}" is not one of the model\'s outputs: {known}')

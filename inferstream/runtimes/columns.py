@@ -69,20 +69,20 @@ class Columns:
 
     def table(self, request: InferenceRequest) -> Any:
         """The table of a request of columns. Raises InvalidRequest, which names the column."""
-        found = {self._name(tensor.name): _values(tensor) for tensor in request.inputs}
-        for name in found:
+        table = {self._name(tensor.name): _values(tensor) for tensor in request.inputs}
+        for name in table:
             if name not in self._known:
                 raise InvalidRequest(f'column "{name}" is not one of the model\'s: {self.listed()}')
         for name in self._required:
-            if name not in found:
+            if name not in table:
                 raise InvalidRequest(f'column "{name}" is missing; the model has {self.listed()}')
-        first, *others = found.items()
+        first, *others = table.items()
         for name, values in others:
             if len(values) != len(first[1]):
                 raise InvalidRequest(
                     f'column "{name}" has {len(values)} rows, and "{first[0]}" has {len(first[1])}'
                 )
-        return self._assembled({name: found[name] for name in self._names if name in found})
+        return self._assembled({name: table[name] for name in self._names if name in table})
 
     def ordered(self, frame: Any) -> Any:
         """A data frame of exactly the model's columns in the model's order; any other frame as it is."""
@@ -112,21 +112,21 @@ class Columns:
         more = len(self._names) - SHOWN
         return ", ".join(self._names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
-    def _assembled(self, found: Mapping[str, Any]) -> Any:
-        dtypes = {values.dtype for values in found.values()}
-        alike = len(dtypes) == 1 and np.dtype(object) not in dtypes and len(found) == len(self._names)
+    def _assembled(self, table: Mapping[str, Any]) -> Any:
+        dtypes = {values.dtype for values in table.values()}
+        alike = len(dtypes) == 1 and np.dtype(object) not in dtypes and len(table) == len(self._names)
         if not self._frames:
-            return np.column_stack([*found.values()])
+            return np.column_stack([*table.values()])
         import pandas as pd  # late: pandas is an extra
 
         if self._categories:
-            return pd.DataFrame(dict(found)).astype(self._categories)
+            return pd.DataFrame(dict(table)).astype(self._categories)
         if not alike:
-            return pd.DataFrame(dict(found))
+            return pd.DataFrame(dict(table))
         # One block of one dtype: a frame of single columns takes several times as long.
         if self._index is None:
             self._index = pd.Index(self._names)
-        return pd.DataFrame(np.column_stack([*found.values()]), columns=self._index, copy=False)
+        return pd.DataFrame(np.column_stack([*table.values()]), columns=self._index, copy=False)
 
 
 def described(name: str, datatype: str, shape: Iterable[int], **parameters: Any) -> MetadataTensor:

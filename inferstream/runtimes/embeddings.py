@@ -64,13 +64,8 @@ class EmbeddingsModel(EncoderModel):
             return self._encoder.default_prompt
         prompt = self._encoder.prompts.get(name)
         if prompt is None:
-            message = (
-                f'prompt_name "{name}" is not one of the model\'s prompts: {_listed(self._encoder.prompts)}'
-            )
+            known = ", ".join(self._encoder.prompts) or "it has none"
+            message = f'prompt_name "{name}" is not one of the model\'s prompts: {known}'
             detail: dict[str, object] = {"loc": ["prompt_name"], "msg": message, "type": "value_error"}
             raise InvalidRequest(message, detail=[detail])
         return prompt
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(names) or "it has none"

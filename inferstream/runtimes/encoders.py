@@ -149,8 +149,8 @@ class TransformerEncoder(Encoder):
         vectors = self._model(**features).last_hidden_state
         mask = features["attention_mask"]
         pooled = [pool(self._torch, vectors, mask, kind) for kind in self._pooling]
-        found = pooled[0] if len(pooled) == 1 else self._torch.cat(pooled, dim=-1)
-        return self._torch.nn.functional.normalize(found, dim=-1) if self._normalize else found
+        pooling = pooled[0] if len(pooled) == 1 else self._torch.cat(pooled, dim=-1)
+        return self._torch.nn.functional.normalize(pooling, dim=-1) if self._normalize else pooling
 
 
 def pool(torch: Any, vectors: Any, mask: Any, kind: Pooling) -> Any:

@@ -39,8 +39,8 @@ def array_of(estimator: Any) -> MetadataTensor | None:
     count = getattr(estimator, "n_features_in_", None)
     if count is None:
         return described("text", "BYTES", [-1]) if _takes_texts(_first(estimator)) else None
-    found = set(_datatypes(estimator, int(count)))
-    datatype = "BYTES" if "BYTES" in found else found.pop() if len(found) == 1 else "FP64"
+    datatypes = set(_datatypes(estimator, int(count)))
+    datatype = "BYTES" if "BYTES" in datatypes else datatypes.pop() if len(datatypes) == 1 else "FP64"
     return described("features", datatype, [-1, int(count)])
 
 
@@ -82,10 +82,10 @@ def _returned(estimator: Any, method: str, width: int, **parameters: Any) -> Met
 def float_of(estimator: Any) -> str:
     """The datatype of the numbers that an estimator was fitted with: FP32 where it says so, else FP64."""
     for attribute in WIDE:
-        found = getattr(estimator, attribute, None)
-        found = found[0] if isinstance(found, list) and found else found
-        if isinstance(found, np.ndarray):
-            return "FP32" if found.dtype == np.float32 else "FP64"
+        values = getattr(estimator, attribute, None)
+        values = values[0] if isinstance(values, list) and values else values
+        if isinstance(values, np.ndarray):
+            return "FP32" if values.dtype == np.float32 else "FP64"
     return "FP64"
 
 
@@ -116,12 +116,12 @@ def _targets(regressor: Any) -> int:
     if _is(regressor, "MultiOutputRegressor", "RegressorChain"):
         return len(regressor.estimators_)
     for attribute in ("n_outputs_", "n_targets_"):
-        if isinstance(found := getattr(regressor, attribute, None), int | np.integer):
-            return int(found)
+        if isinstance(targets := getattr(regressor, attribute, None), int | np.integer):
+            return int(targets)
     for attribute in ("coef_", "intercept_", "_y"):
-        found = getattr(regressor, attribute, None)
-        if isinstance(found, np.ndarray) and found.ndim == 2:
-            return int(found.shape[0] if attribute == "coef_" else found.shape[-1])
+        targets = getattr(regressor, attribute, None)
+        if isinstance(targets, np.ndarray) and targets.ndim == 2:
+            return int(targets.shape[0] if attribute == "coef_" else targets.shape[-1])
     return 1
 
 
@@ -191,12 +191,12 @@ def _datatypes(estimator: Any, count: int) -> list[str]:
     """The datatype of each feature. An estimator that does not say takes numbers."""
     first = _first(estimator)
     if _is(first, "ColumnTransformer"):
-        found = ["FP64"] * count
+        datatypes = ["FP64"] * count
         for transformer, positions, text in _parts(first):
             kinds = ["BYTES"] if text else _datatypes(transformer, len(positions))
             for position, kind in zip(positions, kinds, strict=False):
-                found[position] = kind
-        return found
+                datatypes[position] = kind
+        return datatypes
     if _is(first, "FeatureUnion") and getattr(first, "transformer_list", None):
         return _datatypes(first.transformer_list[0][1], count)
     categories = getattr(first, "categories_", None)

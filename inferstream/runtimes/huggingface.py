@@ -93,8 +93,8 @@ class HuggingFaceRuntime(EncoderModel):
             run = list(indices)
             named = {name: [each[row] for row in run] for name, each in rows.items()}
             first = [named.pop(name) for name in ("array_inputs", "args") if name in named][:1]
-            found = self._ask(first, {**named, **dict(chosen)}, request)
-            results += found if len(found) == len(run) else [found]
+            answers = self._ask(first, {**named, **dict(chosen)}, request)
+            results += answers if len(answers) == len(run) else [answers]
         if "args" in rows:
             # As `_together` answers one, where it has one result.
             results = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in results]

@@ -28,8 +28,12 @@ class LightGBMModel(Runtime):
 
     def method(self, artefact: Any, name: str) -> Function | None:
         # A booster takes the number of threads per call: its other parameters come from the file.
-        found = super().method(artefact, name)
-        return partial(found, num_threads=self._threads) if found is not None and name == "predict" else found
+        function = super().method(artefact, name)
+        return (
+            partial(function, num_threads=self._threads)
+            if function is not None and name == "predict"
+            else function
+        )
 
     def wanted(self, outputs: Sequence[RequestOutput]) -> Sequence[RequestOutput]:
         # MLServer's runtime computes `predict` for any output name, so clients may use any name.
@@ -52,14 +56,14 @@ class LightGBMModel(Runtime):
         if len(positions) != len(categories):
             return None  # LightGBM needs to know which columns are categorical
         chosen = dict(zip(positions, categories, strict=True))
-        found = [
+        columns = [
             Column(name, _datatype(chosen[position]), category=True)
             if position in chosen
             else Column(name, "FP64")
             for position, name in enumerate(names)
         ]
         # LightGBM takes arrays in less time than data frames, and writes `_` for a space in a name.
-        return Columns(found, frames=bool(chosen), spelled=lambda name: name.replace(" ", "_"))
+        return Columns(columns, frames=bool(chosen), spelled=lambda name: name.replace(" ", "_"))
 
     def array(self, artefact: Any) -> MetadataTensor | None:
         return described("features", "FP64", [-1, int(artefact.num_feature())])

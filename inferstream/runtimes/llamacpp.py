@@ -161,11 +161,11 @@ class LlamaCppModel(FrameworkModel):
         pointer = self._library.llama_get_logits_ith(self._llama.ctx, -1)
         logits = np.ctypeslib.as_array(pointer, shape=(size,)).astype(np.float64)
         logits -= logits.max()
-        found = logits - np.log(np.exp(logits).sum())
+        logprobs = logits - np.log(np.exp(logits).sum())
         if not sampling.top_logprobs:
-            return float(found[token]), None
-        highest = np.argsort(found)[: -sampling.top_logprobs - 1 : -1]
-        return float(found[token]), {self._shown(int(each)): float(found[each]) for each in highest}
+            return float(logprobs[token]), None
+        highest = np.argsort(logprobs)[: -sampling.top_logprobs - 1 : -1]
+        return float(logprobs[token]), {self._shown(int(each)): float(logprobs[each]) for each in highest}
 
     def _shown(self, token: int) -> str:
         text: bytes = self._llama.detokenize([token], special=True)
@@ -222,11 +222,11 @@ class LlamaCppModel(FrameworkModel):
     def _ends(self, token: int) -> bool:
         return bool(self._library.llama_vocab_is_eog(self._vocabulary, token))
 
-    def _file(self, found: Path) -> Path:
+    def _file(self, source: Path) -> Path:
         """The file of the model: that of `parameters.uri`, or the only one in its folder, or the first of its parts."""
-        if found.is_file():
-            return found
-        files = [path for path in sorted(found.glob("*.gguf")) if not path.name.startswith("mmproj")]
+        if source.is_file():
+            return source
+        files = [path for path in sorted(source.glob("*.gguf")) if not path.name.startswith("mmproj")]
         parts = [path for path in files if "-00001-of-" in path.name]
         if len(parts or files) == 1:
             return (parts or files)[0]
@@ -260,9 +260,9 @@ class LlamaCppModel(FrameworkModel):
         name = settings.chat_format
         if name is not None:
             for spelling in (name.replace("-", "_"), name.replace("-", "")):
-                found: Callable[..., Any] | None = getattr(formats, f"format_{spelling}", None)
-                if found is not None:
-                    return found
+                known: Callable[..., Any] | None = getattr(formats, f"format_{spelling}", None)
+                if known is not None:
+                    return known
             raise self._failed(f'"chat_format" in parameters.extra: llama-cpp-python has no "{name}"')
         llama = self._llama
         template = llama.metadata.get(TEMPLATE)

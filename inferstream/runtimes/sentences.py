@@ -41,18 +41,18 @@ def read_sentences(folder: Path) -> Sentences:
     """What the files of a folder say; mean pooling for a folder of a bare transformer. Raises ValueError."""
     if not (folder / MODULES).is_file():
         return Sentences()
-    found: dict[str, Any] = {}
+    read: dict[str, Any] = {}
     special: list[str] = []
     for module in _read(folder / MODULES, list):
         kind, path = str(module["type"]).rpartition(".")[2], folder / str(module.get("path") or "")
         if kind == "Transformer":
-            found["encoder"] = str(module.get("path") or "")
-            found |= _lengths(path)
+            read["encoder"] = str(module.get("path") or "")
+            read |= _lengths(path)
         elif kind == "Pooling":
-            found["pooling"], other = _pooling(_read(path / "config.json", dict))
+            read["pooling"], other = _pooling(_read(path / "config.json", dict))
             special += other
         elif kind == "Normalize":
-            found["normalize"] = True
+            read["normalize"] = True
         else:
             special.append(kind)
     config = folder / "config_sentence_transformers.json"
@@ -60,7 +60,7 @@ def read_sentences(folder: Path) -> Sentences:
     if general.get("truncate_dim"):
         special.append("truncate_dim")
     return Sentences(
-        **found,
+        **read,
         prompts=general.get("prompts") or None,
         default_prompt=general.get("default_prompt_name"),
         special=tuple(special),

@@ -34,8 +34,8 @@ class SKLearnModel(Runtime):
         return getattr(artefact, "n_features_in_", None)
 
     def columns(self, artefact: Any) -> Columns | None:
-        found = columns_of(artefact)
-        return None if found is None else Columns(found, frames=True)
+        columns = columns_of(artefact)
+        return None if columns is None else Columns(columns, frames=True)
 
     def output(self, artefact: Any, method: str) -> MetadataTensor | None:
         return output_of(artefact, method)

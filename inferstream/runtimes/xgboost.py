@@ -60,11 +60,11 @@ class XGBoostModel(Runtime):
         if names is None:
             return None
         types = booster.feature_types or [""] * len(names)
-        found = [
+        columns = [
             Column(name, DATATYPES.get(kind, "FP32"), category=kind == CATEGORY)
             for name, kind in zip(names, types, strict=True)
         ]
-        return Columns(found, frames=True)
+        return Columns(columns, frames=True)
 
     def array(self, artefact: Any) -> MetadataTensor | None:
         count = self.features(artefact)

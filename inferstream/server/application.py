@@ -59,6 +59,7 @@ class Application:
     ) -> None:
         """A server with ports of its own gives `supervise`, which makes the supervisor of its front ends."""
         own, repository = resolve(served, settings, repository)
+        embedded = supervise is None
         if supervise is None:
             own = own.model_copy(update=WITHOUT_PORTS)
         self.settings = own
@@ -79,7 +80,8 @@ class Application:
             self.tracing,
             self.front_ends,
         )
-        self.access = Access(own, None if self.front_ends is None else self.front_ends.counters)
+        counters = None if self.front_ends is None else self.front_ends.counters
+        self.access = Access(own, counters, embedded=embedded)
         peers = None if self.front_ends is None else self.front_ends.peers
         self.dataplane = DataPlane(own, self.registry, self.access, peers)
         self.killed = False

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from ..concurrency.interruption import Interruption
+from ..concurrency.scope import ClientLeft, Scope
 
 SCOPE_KEY = "inferstream.connection"
 """The key of a connection of ours in an ASGI scope."""
@@ -62,9 +62,9 @@ class ScopeClient(ScopeOrigin):
         """Whether the response is whole."""
         self._receive = receive
         self._task = task
-        self._gone = False
         self._listener: asyncio.Task[None] | None = None
-        self._interruption: Interruption | None = None
+        self._ended: Scope | None = None
+        """The work that ended because the client of a foreign connection has left."""
         self.connection: OwnConnection | None = scope.get(SCOPE_KEY)
         """The connection, if it is ours."""
         if self.connection is not None:
@@ -72,7 +72,7 @@ class ScopeClient(ScopeOrigin):
 
     @property
     def left(self) -> bool:
-        return self._gone or (self.connection is not None and self.connection.lost)
+        return self._ended is not None or (self.connection is not None and self.connection.lost)
 
     def listen(self) -> None:
         """Await the message of a foreign connection, because the body is there."""
@@ -86,9 +86,9 @@ class ScopeClient(ScopeOrigin):
         self._interrupt()
 
     def _interrupt(self) -> None:
-        if not (self._gone or self.answered):
-            self._gone = True
-            self._interruption = Interruption(self._task, lambda: not self.answered)
+        if self._ended is None and not self.answered:
+            self._ended = Scope(self._task)
+            self._ended.end(ClientLeft())
 
     def drop(self) -> None:
         """Let the client go. ASGI cannot close the connection; its server does."""
@@ -104,8 +104,8 @@ class ScopeClient(ScopeOrigin):
             self.connection.release(self._task)
         if self._listener is not None:
             self._listener.cancel()
-        if self._interruption is not None:
-            self._interruption.take_back()  # the task continues with the code around this application
+        if self._ended is not None:
+            self._ended.over()  # the task continues with the code around this application
 
 
 def address(client: tuple[str, int] | None) -> str:

@@ -119,7 +119,7 @@ def repository_of(settings: Settings) -> ModelRepository:
     """The repository that the settings name. Raises InvalidSettings."""
     implementation, root = settings.model_repository_implementation, settings.model_repository_root
     if implementation is None:
-        return FolderRepository(root)
+        return FolderRepository(root, settings.model_repository_implementation_args.get("name"))
     try:
         install()
         found: Any = resolve_class(implementation, str(Path(root, SETTINGS_FILE)))

@@ -167,8 +167,7 @@ class Server:
 
     async def _start_metrics(self, sock: socket.socket) -> None:
         settings, application = self.settings, self.application
-        assert settings.metrics_endpoint is not None
-        service = metrics_service(settings.metrics_endpoint, application.meters, settings, application.access)
+        service = metrics_service(application.meters, settings, application.dataplane)
         self._http["metrics"] = HttpServer(service, settings, "metrics")
         await self._http["metrics"].start(sock)
 

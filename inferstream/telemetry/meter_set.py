@@ -41,7 +41,7 @@ histogram = _declare("histogram")
 class Changes(NamedTuple):
     """Changes in one process since its last report, in the declared order of the meters."""
 
-    numbers: list[int]
+    numbers: list[int | float]
     histograms: list[tuple[list[int], float]]
 
 
@@ -49,13 +49,16 @@ class MeterSet:
     """Meters of one subject, declared as attributes of the class; each set has their numbers instead."""
 
     label_names: ClassVar[tuple[str, ...]] = ("model", "version")
+    kinds: ClassVar[dict[str, type["MeterSet"]]] = {}
+    """Every class of sets, by the name that it has in frames of workers."""
     declared: ClassVar[dict[str, Meter]] = {}
     _numbers: ClassVar[list[str]] = []
     _histograms: ClassVar[list[str]] = []
 
-    _reported: list[int] | None = None
+    _reported: list[int | float] | None = None
 
     def __init_subclass__(cls) -> None:
+        MeterSet.kinds[cls.__name__] = cls
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Meter)}
         for name in own:
             delattr(cls, name)  # an attribute of the class would slow down each look at the set's own

@@ -24,7 +24,8 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from .histogram import Histogram
-from .metrics import Meters, ModelMeters
+from .metrics import Meters
+from .model_meters import ModelMeters
 from .tokens import PROVIDER, TokenMeters
 
 logger = logging.getLogger("inferstream.push")
@@ -76,14 +77,19 @@ class MetricPush:
     def _data(self) -> MetricsData:
         now = time_ns()
         models = [(_labels(meters), meters) for meters in self._meters.models.values()]
+        seconds = [
+            self._point({**labels, "call.end": end}, durations, now)
+            for labels, meters in models
+            for end, durations in meters.durations.items()
+        ]
         metrics = [
-            _metric(
+            Metric(
                 "inferstream.call.duration",
                 "Seconds from call to end",
                 "s",
-                HistogramPoints(list(self._durations(models, now)), AggregationTemporality.CUMULATIVE),
+                HistogramPoints(seconds, AggregationTemporality.CUMULATIVE),
             ),
-            _metric(
+            Metric(
                 "inferstream.calls",
                 "Calls by how they ended",
                 "{call}",
@@ -96,13 +102,13 @@ class MetricPush:
                     now,
                 ),
             ),
-            _metric(
+            Metric(
                 "inferstream.calls.in_progress",
                 "Calls waiting or running",
                 "{call}",
                 self._sum(((labels, meters.in_flight) for labels, meters in models), now, monotonic=False),
             ),
-            _metric(
+            Metric(
                 "inferstream.stream.items",
                 "Responses sent in streams",
                 "{item}",
@@ -140,14 +146,7 @@ class MetricPush:
             ("gen_ai.client.token.usage", "Tokens of a call", "{token}", used),
         ):
             histogram = HistogramPoints(points, AggregationTemporality.CUMULATIVE)
-            yield _metric(name, description, unit, histogram)
-
-    def _durations(
-        self, models: Iterable[tuple[Labels, ModelMeters]], now: int
-    ) -> Iterator[HistogramDataPoint]:
-        for labels, meters in models:
-            for end, durations in meters.durations.items():
-                yield self._point({**labels, "call.end": end}, durations, now)
+            yield Metric(name, description, unit, histogram)
 
     def _point(self, labels: Labels, found: Histogram, now: int) -> HistogramDataPoint:
         unknown: Any = None  # the protocol allows it, the class of the library does not say so
@@ -181,7 +180,3 @@ def _gen_ai_labels(meters: ModelMeters, operation: str) -> Labels:
         "gen_ai.request.model": model,
         "gen_ai.response.model": model,
     }
-
-
-def _metric(name: str, description: str, unit: str, data: HistogramPoints | Sum) -> Metric:
-    return Metric(name, description, unit, data)

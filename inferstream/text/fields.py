@@ -80,6 +80,20 @@ class Fields:
             raise self.wrong(name, "is missing")
         return value
 
+    def needed_texts(self, name: str, most: int = LARGEST) -> list[str]:
+        """One string, or a list of at most `most`."""
+        value = self._document.get(name)
+        if value is None:
+            raise self.wrong(name, "is missing")
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list) or not texts:
+            raise self.wrong(name, "must be a string or a list of strings")
+        if len(texts) > most:
+            raise self.wrong(name, f"holds {len(texts)} texts, at most {most} are allowed")
+        if not all(isinstance(each, str) for each in texts):
+            raise self.wrong(name, "must hold strings; token ids are not taken")
+        return texts
+
     def flag(self, name: str) -> bool:
         value = self._document.get(name)
         if value is not None and not isinstance(value, bool):

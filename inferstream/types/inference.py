@@ -64,6 +64,11 @@ class Headers(MutableMapping[str, str]):
         self._decoded: dict[str, str] | None = None
 
     @property
+    def origin(self) -> Origin | None:
+        """What knows the client; None where the transport, or this process, does not."""
+        return self._origin
+
+    @property
     def raw(self) -> Iterable[tuple[bytes | str, bytes | str]]:
         """Names and values as they arrived."""
         return self._raw
@@ -82,7 +87,7 @@ class Headers(MutableMapping[str, str]):
 
     def _all(self) -> dict[str, str]:
         if self._decoded is None:
-            self._decoded = {_text(name).lower(): _text(value) for name, value in self._raw}
+            self._decoded = {_text(name).lower(): _text(value) for name, value in self.raw}
             if self._more is not None:
                 self._decoded.update(self._more())
         return self._decoded

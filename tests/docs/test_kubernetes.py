@@ -1,6 +1,7 @@
 """The manifests of deploy/kubernetes fit each other, the server that they start, and the schema of Kubernetes' API."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -15,36 +16,26 @@ from inferstream.server.stopping import longest_stop
 from inferstream.settings import Settings
 from tests.serving import Running, eventually, metric, text, write_model
 
+from .manifests import (
+    DEPLOY,
+    DEPLOYMENT,
+    FILES,
+    FOLDERS,
+    OBJECTS,
+    POD,
+    RUNTIME,
+    SERVER,
+    documents,
+    objects,
+    settings_of,
+    variables,
+)
 from .sandbox import ROOT
+from .schemas import SCHEMAS, object_faults
 
-DEPLOY = ROOT / "deploy" / "kubernetes"
-FILES = [file for file in sorted(DEPLOY.rglob("*.yaml")) if file.name != "kustomization.yaml"]
-
-
-def documents(file: Path) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all(file.read_text()))
-
-
-OBJECTS = {
-    (document["kind"], document["metadata"]["name"]): document
-    for file in sorted((DEPLOY / "base").glob("*.yaml"))
-    for document in documents(file)
-    if document["kind"] != "Kustomization"
-}
-DEPLOYMENT = OBJECTS["Deployment", "models"]["spec"]
-POD = DEPLOYMENT["template"]["spec"]
-[SERVER] = POD["containers"]
-[RUNTIME] = documents(DEPLOY / "kserve" / "serving-runtime.yaml")[0]["spec"]["containers"]
-
-
-def variables(container: dict[str, Any]) -> dict[str, str]:
-    return {variable["name"]: variable["value"] for variable in container["env"]}
-
-
-def settings_of(container: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Settings:
-    for name, value in variables(container).items():
-        monkeypatch.setenv(name, value)
-    return Settings()
+GAUGES = {"inferstream_waiting", "inferstream_running", "inferstream_utilization", "inferstream_kv_usage"}
+LOAD = {"waiting", "running", "utilization", "kv_usage", "models"}
+"""The totals that scalers and pickers read: gauges without labels, and the fields of `/v2/load`."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +73,7 @@ def test_the_ports_are_the_defaults_of_the_settings() -> None:
 def test_every_variable_is_a_setting(container: dict[str, Any]) -> None:
     for name in variables(container):
         field = name.removeprefix("INFERSTREAM_").lower()
-        assert field in Settings.model_fields or name == "MLSERVER_MODEL_NAME", name
+        assert field in Settings.model_fields, name
 
 
 def test_kubernetes_waits_for_a_stop_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,10 +84,6 @@ def test_kubernetes_waits_for_a_stop_to_end(monkeypatch: pytest.MonkeyPatch) -> 
     probe = SERVER["readinessProbe"]
     assert settings.shutdown_delay > probe["periodSeconds"] * probe["failureThreshold"]
     assert settings.shutdown_grace == Settings.model_fields["shutdown_grace"].default
-
-
-def test_kserve_waits_for_a_stop_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert longest_stop(settings_of(RUNTIME, monkeypatch)) < 30  # the default of Kubernetes
 
 
 def test_a_server_that_stops_is_not_ready_and_serves_on(tmp_path: Path) -> None:
@@ -147,44 +134,112 @@ def test_the_server_needs_no_rights_and_writes_to_tmp_alone() -> None:
     assert "USER 1000" in (ROOT / "Dockerfile").read_text()
 
 
-def test_the_name_of_an_inference_service_is_that_of_its_model(tmp_path: Path) -> None:
-    """KServe puts the name of the InferenceService into the paths of its requests."""
-    folder = tmp_path / "models"
-    write_model(folder, ".", "faulty_models.Echo")
-    assert variables(RUNTIME)["MLSERVER_MODEL_NAME"] == "{{.Name}}"
-    running = Running(folder, MLSERVER_MODEL_NAME="iris")
-    try:
-        assert running.infer("iris", text()).status_code == 200
-    finally:
-        running.stop()
+@pytest.mark.parametrize("file", ["prometheus", "metrics-api"])
+def test_keda_scales_the_deployment_by_a_total(file: str) -> None:
+    [document] = documents(DEPLOY / "keda" / f"{file}.yaml")
+    spec = document["spec"]
+    target = spec["scaleTargetRef"]
+    assert (target["kind"], target["name"]) in OBJECTS
+    assert spec["minReplicaCount"] == DEPLOYMENT["replicas"]
+    [trigger] = spec["triggers"]
+    given = trigger["metadata"]
+    assert trigger["type"] == file
+    if file == "prometheus":
+        assert set(re.findall(r"inferstream_\w+", given["query"])) <= GAUGES
+        assert float(given["threshold"]) < 1
+    else:
+        assert given["valueLocation"] in LOAD
+        url = httpx.URL(given["url"])
+        ports = OBJECTS["Service", "models"]["spec"]["ports"]
+        assert (url.path, url.host.split(".")[0], ports[0]["port"]) == ("/v2/load", "models", 80)
+        assert trigger["metricType"] == "Value", "one server of several is asked"
+
+
+def test_the_pool_has_the_servers_and_its_picker_reads_their_gauges(served: Running) -> None:
+    found = objects("gateway")
+    pool = found["InferencePool", "models"]["spec"]
+    assert pool["selector"]["matchLabels"] == DEPLOYMENT["template"]["metadata"]["labels"]
+    assert pool["targetPorts"] == [{"number": 8080}]
+    picker = pool["endpointPickerRef"]
+    service = found["Service", picker["name"]]["spec"]
+    assert picker["port"]["number"] == service["ports"][0]["port"]
+    deployment = found["Deployment", "models-picker"]["spec"]["template"]
+    assert service["selector"] == deployment["metadata"]["labels"]
+    config = yaml.safe_load(found["ConfigMap", "models-picker"]["data"]["picker.yaml"])
+    plugins = {plugin["type"]: plugin.get("parameters") for plugin in config["plugins"]}
+    [engine] = plugins["core-metrics-extractor"]["engineConfigs"]
+    labels = found["Deployment", "models"]["spec"]["template"]["metadata"]["labels"]
+    assert labels == {"llm-d.ai/engine-type": engine.pop("name")}
+    assert set(engine.values()) <= GAUGES
+    path = plugins["metrics-data-source"]["path"]
+    assert httpx.get(f"{served.url}{path}").status_code == 200, "the pool's port has the metrics too"
+    used = str(config["schedulingProfiles"]) + str(config["dataLayer"]) + str(config["requestHandler"])
+    for name in plugins:
+        assert name in used, f"{name} is used"
+
+
+CUSTOM = [
+    document
+    for file in FILES
+    for document in documents(file)
+    if document.get("kind") in SCHEMAS and document["kind"] != "Kustomization"
+]
+
+
+@pytest.mark.parametrize("document", CUSTOM, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}")
+def test_they_fit_the_schemas_of_their_controllers(document: dict[str, Any]) -> None:
+    assert object_faults(document) == []
+
+
+def test_a_wrong_field_does_not_fit() -> None:
+    wrong = json.loads(json.dumps(FOLDERS))
+    wrong["spec"]["containers"][0] |= {"ports": [{"name": 1}], "portz": []}
+    wrong["spec"]["supportedModelFormats"][0]["priority"] = 0
+    assert object_faults(wrong) == [
+        "spec.supportedModelFormats[0].priority: 0 is out of bounds",
+        "spec.containers[0].ports[0].containerPort: missing",
+        "spec.containers[0].ports[0].name: a int",
+        "spec.containers[0].portz: unknown",
+    ]
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is missing")
-@pytest.mark.parametrize("folder", ["base", "gpu"])
+@pytest.mark.parametrize("folder", ["base", "gpu", "drain", "gateway"])
 def test_kubectl_builds_them(folder: str) -> None:
     ran = subprocess.run(
         ["kubectl", "kustomize", DEPLOY / folder], capture_output=True, text=True, check=True
     )
     found = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(ran.stdout)}
-    assert found.keys() == OBJECTS.keys()
-    [server] = found["Deployment", "models"]["spec"]["template"]["spec"]["containers"]
+    assert found.keys() == OBJECTS.keys() | (objects(folder).keys() if folder == "gateway" else set())
+    pod = found["Deployment", "models"]["spec"]["template"]["spec"]
+    [server] = pod["containers"]
     assert server["readinessProbe"] == SERVER["readinessProbe"]
     assert ("nvidia.com/gpu" in server["resources"]["limits"]) == (folder == "gpu")
+    assert (pod["terminationGracePeriodSeconds"] == 60) == (folder in ("drain", "gateway"))
 
 
 @pytest.mark.parametrize("version", ["1.29", "1.33", "1.37"])
 def test_they_fit_the_schema_of_the_api(version: str) -> None:
     kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="`make manifests` installs it")
-    for document in OBJECTS.values():
+    others = [each for key, each in objects("gateway").items() if key != ("Deployment", "models")]
+    for document in (*OBJECTS.values(), *(each for each in others if each["kind"] not in SCHEMAS)):
         kubernetes_validate.validate(json.loads(json.dumps(document)), version, strict=True)
 
 
 def test_the_files_are_no_more_than_these() -> None:
     assert {document["kind"] for file in FILES for document in documents(file)} == {
+        "ClusterServingRuntime",
+        "ConfigMap",
         "Deployment",
+        "HTTPRoute",
         "HorizontalPodAutoscaler",
+        "InferencePool",
         "InferenceService",
         "PodDisruptionBudget",
+        "Role",
+        "RoleBinding",
+        "ScaledObject",
         "Service",
+        "ServiceAccount",
         "ServingRuntime",
     }

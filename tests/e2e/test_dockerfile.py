@@ -14,6 +14,7 @@ import httpx
 import pytest
 from dockerfile_parse import DockerfileParser
 
+from inferstream.cli.wheel import NAME as WHEEL
 from tests.serving import SERVER, eventually, text
 
 CODE = """
@@ -136,12 +137,18 @@ def test_a_model_alone_has_the_name_of_its_folder(
 def test_the_image_has_the_extras_that_the_settings_ask_for(tmp_path: Path) -> None:
     def installed(folder: Path) -> str:
         assert subprocess.run([*SERVER, "dockerfile", str(folder)], check=False).returncode == 0
-        (line,) = re.findall(r"^ARG INFERSTREAM=(.*)==", (folder / "Dockerfile").read_text(), re.M)
+        (line,) = re.findall(r"^ARG INFERSTREAM=/tmp/(.*)$", (folder / "Dockerfile").read_text(), re.M)
         return line
 
-    assert installed(write(tmp_path / "plain")) == "inferstream"
+    assert installed(write(tmp_path / "plain")) == WHEEL
     models = tmp_path / "models"
     write(models / "a", implementation="mlserver_sklearn.SKLearnModel")
     write(models / "b", implementation="inferstream.runtimes.xgboost.XGBoostModel")
     (models / "settings.json").write_text('{"kafka_enabled": true, "tracing_server": "otel:4317"}')
-    assert installed(models) == "inferstream[kafka,sklearn,tracing,xgboost]"
+    assert installed(models) == f"{WHEEL}[kafka,sklearn,tracing,xgboost]"
+    write(tmp_path / "chat", implementation="inferstream.runtimes.transformers.CausalLM", chat_template="x")
+    assert installed(tmp_path / "chat") == f"{WHEEL}[chat,transformers]"
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "model.bst").write_text("tree")
+    assert installed(bare) == f"{WHEEL}[lightgbm]"

@@ -1,8 +1,10 @@
 """Requests by Kafka, answered once at least, whatever becomes of server and broker."""
 
 import asyncio
+import hashlib
 import itertools
 import json
+import secrets
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,6 +124,33 @@ async def test_whatever_is_wrong_is_answered_too(endpoint: Endpoint) -> None:
         assert "canary" not in answers[key]["error"]
     assert answers["ours"]["outputs"]
     assert "nobody not found" in endpoint.running.text()
+
+
+async def test_a_message_brings_its_key_in_a_header(broker: Broker, tmp_path: Path) -> None:
+    key = f"ifs_kafka_{secrets.token_urlsafe(32)}"
+    entry = {"id": "kafka", "principal": "k", "sha256": hashlib.sha256(key.encode()).hexdigest()}
+    rights = {"scopes": ["infer"], "models": ["echo"], "limits": {"bytes_per_second": 1}}
+    (tmp_path / "keys.json").write_text(json.dumps({"version": 1, "keys": [entry | rights]}))
+    own = {"keys_file": str(tmp_path / "keys.json"), "audit_log": str(tmp_path / "audit.jsonl")}
+    endpoint = Endpoint(tmp_path, broker, **own)
+    good, echo = json.dumps(fp32([1.0])).encode(), {"mlserver-model": "echo"}
+    cases = {
+        "no key": (echo, "unauthenticated"),
+        "wrong": (echo | {"X-API-Key": "wrong"}, "unauthenticated"),
+        "another model": ({"mlserver-model": "slow", "x-api-key": key}, "permission_denied"),
+        "right": (echo | {"Authorization": f"Bearer {key}"}, None),
+        "too much": (echo | {"x-api-key": key}, "limit_exceeded"),
+    }
+    await broker.send(endpoint.asked, *((name, good, headers) for name, (headers, _) in cases.items()))
+    answers = await endpoint.answers(*cases)
+    assert {name: answers[name].get("code") for name in cases} == {
+        name: code for name, (_, code) in cases.items()
+    }
+    assert endpoint.running.stop() == 0, endpoint.running.text()
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert sorted(line["status"] for line in lines) == [200, 401, 401, 403, 429]
+    assert {line["door"] for line in lines} == {"kafka"}
+    assert key not in endpoint.running.text() + (tmp_path / "audit.jsonl").read_text()
 
 
 async def test_so_many_messages_are_worked_on_at_once(endpoint: Endpoint) -> None:

@@ -19,7 +19,8 @@ import tritonclient.http
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.compat.blazerpc.jsonrpc import JsonRpcClient
+from inferstream.protos.dataplane_pb2 import ModelInferRequest, RepositoryIndexRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from inferstream.protos.requests_pb2 import CancelRequest, CancelResponse
 from tests.serving import Running, eventually
@@ -28,6 +29,7 @@ APP = """
 import asyncio
 from collections.abc import AsyncIterator
 from inferstream import App
+from inferstream.types import Headers
 
 app = App()
 
@@ -46,6 +48,10 @@ async def say(prompt: str, max_tokens: int = 16) -> AsyncIterator[str]:
         yield word
 
 @app.model
+def mirror(headers: Headers) -> str:
+    return " ".join(headers)
+
+@app.model
 async def forever(n: int) -> AsyncIterator[int]:
     while True:
         yield n
@@ -54,7 +60,19 @@ async def forever(n: int) -> AsyncIterator[int]:
 
 SECRETS = {
     id: f"ifs_{id}_{secrets.token_urlsafe(32)}"
-    for id in ("all", "other", "expired", "infers", "doubles", "rated", "brief", "five", "revoked")
+    for id in (
+        "all",
+        "other",
+        "expired",
+        "infers",
+        "doubles",
+        "rated",
+        "brief",
+        "five",
+        "bytes",
+        "routes",
+        "revoked",
+    )
 }
 EVERY = ["infer", "stream", "repository", "metrics", "docs", "access"]
 
@@ -80,6 +98,8 @@ KEYS = [
     entry("rated", limits={"requests_per_second": 1, "burst": 1}),
     entry("brief", limits={"tokens_per_day": 3}),
     entry("five", limits={"requests_per_second": 0.001, "burst": 5}),
+    entry("bytes", limits={"bytes_per_second": 400}),
+    entry("routes", limits={"requests_per_second": 0.001, "burst": 2}),
     entry("revoked"),
 ]
 
@@ -124,7 +144,7 @@ REFUSED = [({}, 401), ({"authorization": "Bearer wrong"}, 401), (bearer("expired
         ("POST", "/v2/repository/index", "repository"),
         ("GET", "/metrics", "metrics"),
         ("GET", "/v2/models/stats", "metrics"),
-        ("GET", "/docs", "docs"),
+        ("GET", "/openapi.json", "docs"),
         ("GET", "/v2/access", "access"),
         ("GET", "/v2/models/double", None),
         ("GET", "/v2", None),
@@ -161,6 +181,157 @@ def test_a_model_that_a_key_does_not_allow_looks_like_one_that_does_not_exist(se
     assert answers[0].text.replace("count", "nothing") == answers[1].text
     missing = httpx.post(f"{server.url}/v2/models/nothing/infer", json=v2(1), headers=bearer("all"))
     assert (missing.status_code, "double" in missing.text) == (404, False)
+
+
+def test_lists_name_the_models_that_a_key_allows(server: Running) -> None:
+    for id, every in (("all", True), ("doubles", False)):
+        options: dict[str, Any] = {"headers": bearer(id)}
+        lists = [
+            {each["id"] for each in httpx.get(f"{server.url}/v1/models", **options).json()["data"]},
+            {*httpx.get(f"{server.url}/v1/models", **options).json()["models"]},
+            {*httpx.get(f"{server.url}/v2/models", **options).json()["models"]},
+            {each["name"] for each in httpx.post(f"{server.url}/v2/repository/index", **options).json()},
+            {
+                each["name"]
+                for each in httpx.get(f"{server.url}/v2/models/stats", **options).json()["model_stats"]
+            },
+        ]
+        assert [("say" in names) for names in lists] == [every] * 5
+        assert [("double" in names) for names in lists[1:]] == [True] * 4
+    unnamed = httpx.post(f"{server.url}/generate", json={"inputs": "a"}, headers=bearer("doubles"))
+    assert "say" not in unnamed.text
+    with grpc.insecure_channel(server.grpc) as channel:
+        index = GRPCInferenceServiceStub(channel).RepositoryIndex(
+            RepositoryIndexRequest(), metadata=tuple(bearer("doubles").items())
+        )
+    assert [model.name for model in index.models] == ["double"]
+
+
+def test_json_rpc_answers_refusals_with_their_status(server: Running) -> None:
+    call = {"jsonrpc": "2.0", "method": "double", "params": {"n": 1}, "id": 7}
+    other = call | {"method": "count", "id": 8}
+    cases: list[tuple[Any, dict[str, str], int]] = [
+        (call, {}, 401),
+        (call, bearer("all"), 200),
+        (other, bearer("doubles"), 403),
+        ([other, other], bearer("doubles"), 403),
+        ([call, other], bearer("doubles"), 200),
+    ]
+    for body, headers, status in cases:
+        answer = httpx.post(f"{server.url}/rpc", json=body, headers=headers)
+        assert answer.status_code == status, answer.text
+    assert answer.json()[1]["error"]["data"] == {"code": "permission_denied", "status": 403}
+    refused = httpx.post(f"{server.url}/rpc", json=other, headers=bearer("doubles")).json()
+    assert (refused["id"], refused["error"]["code"]) == (8, -32000)
+
+    async def client_of_blazerpc() -> None:
+        async with JsonRpcClient(f"{server.url}/jsonrpc") as client:
+            with pytest.raises(Exception, match="needs a valid key"):
+                await client.predict("double", n=1)
+
+    asyncio.run(client_of_blazerpc())
+    for _ in range(3):
+        limited = httpx.post(f"{server.url}/rpc", json=call, headers=bearer("routes"))
+    assert (limited.status_code, limited.json()["id"]) == (429, 7)
+    assert limited.headers["retry-after"]
+
+
+def test_repository_calls_are_limited_too(server: Running) -> None:
+    url = f"{server.url}/v2/repository/index"
+    statuses = [httpx.post(url, headers=bearer("routes")).status_code for _ in range(4)]
+    assert statuses[-1] == 429
+
+
+def test_bytes_count_however_they_come(server: Running) -> None:
+    text = json.dumps(v2(1)).ljust(500).encode()
+    url = f"{server.url}/v2/models/double/infer"
+    message = ModelInferRequest(model_name="double", id="i" * 500)
+    message.inputs.add(name="n", datatype="INT64", shape=[1]).contents.int64_contents.append(3)
+
+    def chunked() -> bool:
+        return httpx.post(url, content=iter([text]), headers=bearer("bytes")).status_code == 429
+
+    def over_grpc() -> bool:
+        with grpc.insecure_channel(server.grpc) as channel:
+            try:
+                GRPCInferenceServiceStub(channel).ModelInfer(message, metadata=tuple(bearer("bytes").items()))
+            except grpc.RpcError as error:
+                return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        return False
+
+    def over_a_socket() -> bool:
+        with connect(
+            f"{server.url.replace('http', 'ws')}/v2/models/double/stream", additional_headers=bearer("bytes")
+        ) as socket:
+            socket.send(text.decode())
+            return json.loads(socket.recv()).get("code") == "limit_exceeded"
+
+    for call in (chunked, over_grpc, over_a_socket):
+        eventually(
+            call
+        )  # the bucket has a second's bytes at most, so that the second of two large ones waits
+
+
+def test_model_code_does_not_get_the_key(server: Running) -> None:
+    body = {"inputs": []}
+    for headers in (bearer("all"), {"x-api-key": SECRETS["all"]}):
+        answer = httpx.post(
+            f"{server.url}/v2/models/mirror/infer", json=body, headers={**headers, "x-mark": "here"}
+        )
+        seen = answer.json()["outputs"][0]["data"][0]
+        assert ("x-mark" in seen, "authorization" in seen, "x-api-key" in seen) == (True, False, False)
+        assert SECRETS["all"] not in answer.text
+
+
+def test_a_resumable_stream_has_the_headers_of_limits(server: Running) -> None:
+    url = f"{server.url}/v2/models/count/infer_stream"
+    answer = httpx.post(url, json=v2(2), headers={**bearer("rated"), "prefer": "resumable"})
+    while answer.status_code == 429:
+        answer = httpx.post(url, json=v2(2), headers={**bearer("rated"), "prefer": "resumable"})
+    assert answer.headers["preference-applied"] == "resumable"
+    assert answer.headers["x-ratelimit-limit-requests"] == "1"
+
+
+def test_an_audit_log_needs_no_keys_and_tells_who_is_behind_a_proxy(tmp_path: Path) -> None:
+    server = start(tmp_path / "app", keys_file=None, trusted_proxies=["127.0.0.1"])
+    try:
+        url = f"{server.url}/v2/models/double/infer"
+        assert httpx.post(url, json=v2(1), headers={"x-forwarded-for": "203.0.113.7"}).status_code == 200
+        assert httpx.post(url, content=b"{").status_code == 400
+        assert httpx.post(f"{server.url}/v2/models/none/infer", json=v2(1)).status_code == 404
+        assert httpx.get(f"{server.url}/v2", headers={"host": "evil.example"}).status_code == 403
+        assert httpx.post(f"{server.url}/v2/repository/index").status_code == 200
+    finally:
+        assert server.stop() == 0, server.text()
+    lines = [json.loads(line) for line in (tmp_path / "app" / "audit.jsonl").read_text().splitlines()]
+    assert [(line["operation"], line["status"], line["model"]) for line in lines] == [
+        ("infer", 200, "double"),
+        ("infer", 400, "double"),
+        ("infer", 404, "none"),
+        ("repository_read", 200, ""),
+    ]
+    assert lines[0]["peer"] == "203.0.113.7"
+    assert lines[1]["peer"].startswith("ipv4:127.0.0.1:")
+    assert {line["principal"] for line in lines} == {None}
+
+
+def test_beyond_loopback_without_keys_management_and_documents_are_closed(tmp_path: Path) -> None:
+    server = start(tmp_path / "app", keys_file=None, host="0.0.0.0")
+    try:
+        closed = ["/openapi.json", "/v2/docs/dataplane.json", "/proto", "/v2/access"]
+        assert [httpx.get(server.url + path).status_code for path in closed] == [403] * 4
+        assert httpx.post(f"{server.url}/v2/repository/index").status_code == 403
+        opened = ["/", "/docs", "/metrics", "/v2/models", "/v2/models/double"]
+        assert [httpx.get(server.url + path).status_code for path in opened] == [200] * 5
+        assert "no keys: inference, metadata and metrics are open" in server.text()
+        assert "are closed because the server listens beyond loopback" in server.text()
+        with grpc.insecure_channel(server.grpc) as channel:
+            reflect = channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+            with pytest.raises(grpc.RpcError) as refused:
+                list(reflect(iter([b""])))
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    finally:
+        assert server.stop() == 0, server.text()
 
 
 def test_the_metrics_port(server: Running) -> None:
@@ -347,6 +518,6 @@ def test_a_revoked_key_ends_and_a_broken_file_changes_nothing(tmp_path: Path) ->
     assert (called["principal"], called["key"], called["model"]) == ("revoked", "revoked", "double")
     assert (called["operation"], called["status"], called["door"]) == ("infer", 200, "http")
     refused = next(line for line in lines if line["status"] == 401)
-    assert (refused["principal"], refused["end"]) == ("", "unauthenticated")
+    assert (refused["principal"], refused["end"]) == (None, "unauthenticated")
     assert not any(secret in (folder / "audit.jsonl").read_text() for secret in SECRETS.values())
     assert "Traceback" not in server.text()

@@ -317,7 +317,7 @@ def test_beyond_loopback_the_repository_is_closed_unless_opened(start, tmp_path)
     folder = tmp_path / "models"
     write_model(folder, "echo", GOOD)
     server = start(folder, "--host", "0.0.0.0")
-    assert "repository API is closed" in server.text()
+    assert "repository API, access log, documentation and reflection are closed" in server.text()
     for answer in (
         httpx.post(f"{server.url}/v2/repository/index"),
         load(server, "echo"),

@@ -4,7 +4,7 @@ import asyncio
 import weakref
 from functools import partial
 
-from inferstream.concurrency.interruption import Interruption
+from inferstream.concurrency.scope import ClientLeft, Scope
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.dataplane import DataPlane
@@ -87,8 +87,8 @@ class Client:
             self._ledger.tasks.append(asyncio.get_running_loop().create_task(self._cancel_by_id()))
             return
         self._seen.cancelled = how
-        if how == "interruption":
-            Interruption(task, lambda: not task.done())
+        if how == "scope":
+            Scope(task).end(ClientLeft())
         else:
             task.cancel()
 

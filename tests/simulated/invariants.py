@@ -83,7 +83,7 @@ def _check_reason(schedule: "Schedule", seen: Seen) -> None:
     shared = plan.settings.get("max_batch_size") or plan.settings.get("cache_enabled")
     joined = bool(plan.settings.get("cache_enabled") and plan.settings.get("request_timeout"))
     reasons = {
-        "CancelledError": seen.cancelled in ("task", "interruption"),
+        "CancelledError": seen.cancelled in ("task", "scope"),
         "Cancelled": seen.cancelled == "id",
         "DeadlineExceeded": seen.ended - seen.opened >= min(limits) - 2 * RESOLUTION or joined,
         "Draining": changed,

@@ -34,7 +34,7 @@ class Visit:
     priority: int = 0
     timeout: float | None = None
     cancel: str = ""
-    """`task`, `interruption` or `id`: how somebody ends it."""
+    """`task`, `scope` or `id`: how somebody ends it."""
     cancel_step: int = 0
     """The callback of the loop after which this happens."""
     reading: float = 0.0
@@ -131,7 +131,7 @@ def _visit(random: Random, kind: str, value: int) -> Visit:
     if random.random() < 0.25:
         visit.timeout = random.choice((0.0005, 0.005, 0.02, 0.05, random.uniform(0, 0.1)))
     if random.random() < 0.3:
-        visit.cancel = random.choice(("task", "task", "interruption", "id"))
+        visit.cancel = random.choice(("task", "task", "scope", "id"))
         visit.cancel_step = random.randrange(1, random.choice((30, 100, 300)))
     if random.random() < 0.3:
         visit.reading = random.choice((0.0005, 0.01, 0.05))

@@ -25,7 +25,8 @@ from inferstream.model import MLModel
 from inferstream.repository.base import InMemoryRepository
 from inferstream.settings import ModelSettings, Settings
 from inferstream.signature import SIGNATURE
-from inferstream.telemetry.metrics import Meters, ModelMeters
+from inferstream.telemetry.metrics import Meters
+from inferstream.telemetry.model_meters import ModelMeters
 
 from . import models
 from .clients import Client

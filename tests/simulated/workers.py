@@ -143,7 +143,7 @@ class VirtualGroup(Group):
         assert isinstance(process, VirtualProcess)
         self.crash(process)
 
-    def meter(self, instance: int, queue: object, steps: object) -> None:
+    def meter(self, instance: int, meters: object) -> None:
         """The meters of workers are no part of a schedule."""
 
     async def unload(self, instance: int) -> None:

@@ -39,7 +39,7 @@ class Seen:
 def figures(seen: Seen) -> dict[str, Any]:
     """The statistics for JSON. Times are milliseconds, rates are per second."""
     seconds = max(seen.ended - seen.began, 1e-9)
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "seconds": round(seconds, 3),
         "answered": seen.succeeded,
         "failed": seen.failed,
@@ -49,11 +49,11 @@ def figures(seen: Seen) -> dict[str, Any]:
         "latency_ms": spread(seen.latencies),
     }
     if seen.items:
-        found["items"] = seen.items
-        found["item_rate"] = round(seen.items / seconds, 2)
-        found["first_item_ms"] = spread(seen.firsts)
-        found["gap_ms"] = spread(seen.gaps)
-    return found
+        report["items"] = seen.items
+        report["item_rate"] = round(seen.items / seconds, 2)
+        report["first_item_ms"] = spread(seen.firsts)
+        report["gap_ms"] = spread(seen.gaps)
+    return report
 
 
 def spread(seconds: "array[float]") -> Spread | None:
@@ -61,10 +61,10 @@ def spread(seconds: "array[float]") -> Spread | None:
     if not seconds:
         return None
     times = np.frombuffer(seconds) * 1e3
-    found = {"mean": times.mean()}
-    found |= {f"p{share}": np.percentile(times, share) for share in PERCENTILES}
-    found["max"] = times.max()
-    return {name: round(float(value), 3) for name, value in found.items()}
+    percentiles = {"mean": times.mean()}
+    percentiles |= {f"p{share}": np.percentile(times, share) for share in PERCENTILES}
+    percentiles["max"] = times.max()
+    return {name: round(float(value), 3) for name, value in percentiles.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +78,26 @@ class LoadLimits:
     min_rate: float | None = None
     max_errors: float | None = None
 
-    def broken(self, found: dict[str, Any]) -> list[str]:
+    def broken(self, report: dict[str, Any]) -> list[str]:
         """A message for each limit that does not hold. A limit on a value without measurements does not hold."""
-        calls = found["answered"] + found["failed"]
+        calls = report["answered"] + report["failed"]
         upper = [
-            ("latency p50", self.max_p50, _of(found, "latency_ms", "p50"), "ms"),
-            ("latency p99", self.max_p99, _of(found, "latency_ms", "p99"), "ms"),
-            ("first item p99", self.max_first_p99, _of(found, "first_item_ms", "p99"), "ms"),
-            ("gap p99", self.max_gap_p99, _of(found, "gap_ms", "p99"), "ms"),
-            ("errors", self.max_errors, found["failed"] / calls if calls else None, "of the calls"),
+            ("latency p50", self.max_p50, _of(report, "latency_ms", "p50"), "ms"),
+            ("latency p99", self.max_p99, _of(report, "latency_ms", "p99"), "ms"),
+            ("first item p99", self.max_first_p99, _of(report, "first_item_ms", "p99"), "ms"),
+            ("gap p99", self.max_gap_p99, _of(report, "gap_ms", "p99"), "ms"),
+            ("errors", self.max_errors, report["failed"] / calls if calls else None, "of the calls"),
         ]
         broken = [
             f"{name} {'was not measured' if value is None else f'{value:g}'}, at most {limit:g} {unit}"
             for name, limit, value, unit in upper
             if limit is not None and (value is None or value > limit)
         ]
-        if self.min_rate is not None and found["rate"] < self.min_rate:
-            broken.append(f"rate {found['rate']:g}, at least {self.min_rate:g} per second")
+        if self.min_rate is not None and report["rate"] < self.min_rate:
+            broken.append(f"rate {report['rate']:g}, at least {self.min_rate:g} per second")
         return broken
 
 
-def _of(found: dict[str, Any], kind: str, name: str) -> float | None:
-    times: Spread | None = found.get(kind)
+def _of(report: dict[str, Any], kind: str, name: str) -> float | None:
+    times: Spread | None = report.get(kind)
     return None if times is None else times[name]

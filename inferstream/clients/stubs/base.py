@@ -4,7 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import MethodType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from ...functions.function import Function
 from ..asked import AskedCall, Exit
@@ -14,26 +14,39 @@ from ..model_types import ModelTypes, types_of_function
 from ..transport import ModelName
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", AsyncClient, Client)
 
 DEFAULT: Any = ...
 """A default that has no literal. The model uses its own."""
 
 
-class AsyncStub:
-    """The models of an app at `server`, which is a URL or a client. The options are those of `AsyncClient`."""
+class ServerStub(Generic[C]):
+    """The models of an app at `server`, which is a URL or a client. The options are those of the client."""
+
+    _client_class: ClassVar[type[Any]]
 
     def __init__(
         self,
-        server: str | AsyncClient,
+        server: str | C,
         *,
         timeout: float = 60.0,
         retries: int = 2,
         headers: Mapping[str, str] | None = None,
         verify: bool = True,
     ) -> None:
-        if isinstance(server, str):
-            server = AsyncClient(server, timeout=timeout, retries=retries, headers=headers, verify=verify)
-        self.client = server
+        options: dict[str, Any] = {
+            "timeout": timeout,
+            "retries": retries,
+            "headers": headers,
+            "verify": verify,
+        }
+        self.client: C = self._client_class(server, **options) if isinstance(server, str) else server
+
+
+class AsyncStub(ServerStub[AsyncClient]):
+    """The models of an app. The options are those of `AsyncClient`."""
+
+    _client_class = AsyncClient
 
     async def __aenter__(self) -> Self:
         return self
@@ -46,21 +59,10 @@ class AsyncStub:
         await self.client.aclose()
 
 
-class Stub:
-    """The models of an app at `server`, which is a URL or a client. The options are those of `Client`."""
+class Stub(ServerStub[Client]):
+    """The models of an app. The options are those of `Client`."""
 
-    def __init__(
-        self,
-        server: str | Client,
-        *,
-        timeout: float = 60.0,
-        retries: int = 2,
-        headers: Mapping[str, str] | None = None,
-        verify: bool = True,
-    ) -> None:
-        if isinstance(server, str):
-            server = Client(server, timeout=timeout, retries=retries, headers=headers, verify=verify)
-        self.client = server
+    _client_class = Client
 
     def __enter__(self) -> Self:
         return self
@@ -82,8 +84,8 @@ def remote(model: str, version: str | None = None) -> Callable[[F], F]:
 
         @functools.cache  # not at import: the annotations may name classes further down
         def described() -> tuple[Function, ModelTypes]:
-            found = Function(MethodType(function, object()), model, version)
-            return found, types_of_function(found)
+            declared = Function(MethodType(function, object()), model, version)
+            return declared, types_of_function(declared)
 
         def ask(client: AsyncClient, *given: Any, **named: Any) -> AskedCall:
             _, *arguments = signature.bind(*given, **named).arguments.items()
@@ -92,9 +94,6 @@ def remote(model: str, version: str | None = None) -> Callable[[F], F]:
 
         async def predict_async(self: AsyncStub, *given: Any, **named: Any) -> Any:
             return await self.client.predict_asked(ask(self.client, self, *given, **named))
-
-        def stream_async(self: AsyncStub, *given: Any, **named: Any) -> Any:
-            return self.client.stream_asked(ask(self.client, self, *given, **named))
 
         def call(self: Stub, *given: Any, **named: Any) -> Any:
             signature.bind(self, *given, **named)  # a wrong call fails here, not at the first item
@@ -105,9 +104,9 @@ def remote(model: str, version: str | None = None) -> Callable[[F], F]:
         def chosen(self: AsyncStub | Stub, *given: Any, **named: Any) -> Any:
             if isinstance(self, Stub):
                 return call(self, *given, **named)
-            return stream_async(self, *given, **named)
+            return self.client.stream_asked(ask(self.client, self, *given, **named))
 
-        found: Any = predict_async if inspect.iscoroutinefunction(function) else chosen
-        return cast(F, functools.update_wrapper(found, function))
+        method: Any = predict_async if inspect.iscoroutinefunction(function) else chosen
+        return cast(F, functools.update_wrapper(method, function))
 
     return decorate

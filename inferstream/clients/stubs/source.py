@@ -9,8 +9,7 @@ from typing import Any
 from ...errors import InvalidSettings
 from ...functions.app import App
 from ...functions.arguments import Argument
-from ...functions.function import Function, pascal
-from ...functions.steps import StepFunction
+from ...functions.function import Function, ModelFunction, pascal
 from .types import TypeSource, literal, quoted
 
 BASES = ("AsyncStub", "Stub")
@@ -54,17 +53,17 @@ def _imports(lines: set[str]) -> list[str]:
     for line in sorted(lines):
         module, _, name = line.removeprefix("from ").partition(" import ")
         names.setdefault(module, []).extend([name] if name else [])
-    found = [f"from {module} import {', '.join(of)}" if of else module for module, of in names.items()]
-    return ["\n".join(sorted(found, key=lambda line: (line.startswith("from"), line)))] if found else []
+    imports = [f"from {module} import {', '.join(of)}" if of else module for module, of in names.items()]
+    return ["\n".join(sorted(imports, key=lambda line: (line.startswith("from"), line)))] if imports else []
 
 
-Methods = dict[str, Function | StepFunction]
+Methods = dict[str, ModelFunction]
 
 
 def _methods(app: App) -> Methods:
     """The functions of an app by the names of their methods."""
     names = [function.name for function in app]
-    found: Methods = {}
+    methods: Methods = {}
     for function in app:
         name = function.name
         if function.version is not None and names.count(name) > 1:
@@ -74,10 +73,10 @@ def _methods(app: App) -> Methods:
             name = f"_{name}"
         if keyword.iskeyword(name) or name in TAKEN or name.startswith("__"):
             name = f"{name}_"
-        if name in found:
+        if name in methods:
             raise InvalidSettings(f'{function.place}: a stub would have two methods of the name "{name}"')
-        found[name] = function
-    return found
+        methods[name] = function
+    return methods
 
 
 def _class(name: str, base: str, doc: str, types: TypeSource, methods: Methods) -> str:
@@ -85,7 +84,7 @@ def _class(name: str, base: str, doc: str, types: TypeSource, methods: Methods) 
     return "\n\n".join([f'class {name}({base}):\n    """{doc}"""', *written])
 
 
-def _method(name: str, function: Function | StepFunction, types: TypeSource, awaits: bool) -> str:
+def _method(name: str, function: ModelFunction, types: TypeSource, awaits: bool) -> str:
     result = types.written(Any if function.results.free else function.results.hint)
     if function.streams:
         result = f"{'AsyncIterator' if awaits else 'Iterator'}[{result}]"
@@ -102,7 +101,7 @@ def _method(name: str, function: Function | StepFunction, types: TypeSource, awa
     return "\n".join([*lines, "        raise NotImplementedError"])
 
 
-def _parameters(function: Function | StepFunction, types: TypeSource, awaits: bool) -> Iterator[str]:
+def _parameters(function: ModelFunction, types: TypeSource, awaits: bool) -> Iterator[str]:
     """The parameters of a method in their order. If one without a default follows one with, these go by name."""
     arguments = function.arguments
     known: dict[str, str] = {argument.name: _written(argument, types) for argument in arguments.arguments}

@@ -1,7 +1,7 @@
 """The base class of values, and the parameters of metadata that describe them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from math import prod
 from typing import Any
@@ -33,6 +33,17 @@ DESCRIBED = "described"
 """Parameter of a tensor that a runtime describes in metadata. Nothing declares it, and nothing enforces it."""
 STREAM = "stream"
 """Parameter of an input whose later values arrive in later requests of the same call."""
+
+
+def fact(tensor: MetadataTensor, parameter: str) -> Any:
+    """A parameter of a declared tensor; None without it."""
+    return None if tensor.parameters is None else tensor.parameters.get(parameter)
+
+
+def taken(inputs: Iterable[tuple[str, bool]]) -> str:
+    """The inputs of a model, as the end of a refusal: each with whether a request must have it."""
+    names = ", ".join(name if required else f"{name} (optional)" for name, required in inputs)
+    return f"it takes {names}" if names else "it takes no arguments"
 
 
 class Value(ABC):
@@ -165,7 +176,7 @@ class Value(ABC):
         return fields
 
 
-class Single(Value):
+class SingleValue(Value):
     """A value that is one element of a tensor. Lists of it are tensors of one dimension."""
 
     @abstractmethod
@@ -201,13 +212,13 @@ class Single(Value):
 
 def each(convert: Callable[[Any], Any], elements: Sequence[Any]) -> list[Any]:
     """Convert each element. Errors name its index."""
-    found = []
+    values = []
     for index, element in enumerate(elements):
         try:
-            found.append(convert(element))
+            values.append(convert(element))
         except (TypeError, ValueError) as error:
             raise ValueError(f"element {index} {reason(error)}") from None
-    return found
+    return values
 
 
 UNWRITTEN = ("str", "base64")

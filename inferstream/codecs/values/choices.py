@@ -7,16 +7,18 @@ from typing import Any
 import orjson
 
 from ...types import RequestInput, ResponseOutput
-from .base import CHOICES, Single, brief
+from .base import CHOICES, SingleValue, brief
 
 
-class Choice(Single):
+class Choice(SingleValue):
     """One of `values`. An enum travels as the values of its members.
 
     All values have one type, which `of` converts.
     """
 
-    def __init__(self, of: Single, values: Sequence[Any], members: type[enum.Enum] | None = None) -> None:
+    def __init__(
+        self, of: SingleValue, values: Sequence[Any], members: type[enum.Enum] | None = None
+    ) -> None:
         self._of = of
         self._values = [*values]
         self._members = members

@@ -7,9 +7,9 @@ import orjson
 
 from ...types import MetadataTensor
 from .arrays import Array
-from .base import CHOICES, DIMENSIONS, FORMAT, Single, Value
+from .base import CHOICES, DIMENSIONS, FORMAT, SingleValue, Value, fact
 from .choices import Choice
-from .frames import Frame
+from .frames import FrameValue
 from .images import Image
 from .lists import ListOf
 from .objects import Json
@@ -17,7 +17,7 @@ from .scalars import Binary, Boolean, Number, Text, Time
 
 TIMES = {"date": date, "time": time}
 
-FILES: dict[str | None, Single] = {"json": Json(Any), "pd_json": Frame(), "image": Image()}
+FILES: dict[str | None, SingleValue] = {"json": Json(Any), "pd_json": FrameValue(), "image": Image()}
 
 
 def value_of_tensor(tensor: MetadataTensor) -> Value:
@@ -26,18 +26,17 @@ def value_of_tensor(tensor: MetadataTensor) -> Value:
     A tensor of shape [1] is a single value, one of shape [-1] a list. Tensors of numbers with other shapes, or with
     content type `np`, are arrays.
     """
-    parameters = tensor.parameters
-    content = None if parameters is None else parameters.content_type
+    content = None if tensor.parameters is None else tensor.parameters.content_type
     if tensor.datatype != "BYTES" and (content == "np" or tensor.shape not in ([1], [-1])):
         return Array(tensor.datatype, _dimensions(tensor))
-    single = _single(tensor.datatype, content, None if parameters is None else parameters.get(FORMAT))
-    choices = None if parameters is None else parameters.get(CHOICES)
+    single = _single(tensor.datatype, content, fact(tensor, FORMAT))
+    choices = fact(tensor, CHOICES)
     if choices is not None:
         single = Choice(single, [single.from_json(value) for value in orjson.loads(choices)])
     return single if tensor.shape == [1] else ListOf(single)
 
 
-def _single(datatype: str, content: str | None, form: str | None) -> Single:
+def _single(datatype: str, content: str | None, form: str | None) -> SingleValue:
     if datatype == "BYTES":
         if content in FILES:
             return FILES[content]
@@ -48,7 +47,7 @@ def _single(datatype: str, content: str | None, form: str | None) -> Single:
 
 
 def _dimensions(tensor: MetadataTensor) -> tuple[Any, ...] | None:
-    named = None if tensor.parameters is None else tensor.parameters.get(DIMENSIONS)
+    named = fact(tensor, DIMENSIONS)
     if named is not None:
         return tuple(orjson.loads(named))
     return None if tensor.shape == [-1] else tuple(None if size == -1 else size for size in tensor.shape)

@@ -11,7 +11,7 @@ from ...types import InferenceResponse, MetadataTensor, RequestInput, ResponseOu
 from ...types.json_numbers import Numbers
 from ...types.value_response import ValueResponse
 from .arrays import Array
-from .base import NULLABLE, OPTIONAL, STREAM, Value, fault_of, reason
+from .base import NULLABLE, OPTIONAL, STREAM, Value, fact, fault_of, reason, taken
 from .declared import value_of_tensor
 from .lists import ListOf
 from .objects import Json
@@ -28,10 +28,8 @@ class FlatArguments:
 
     def __init__(self, inputs: Sequence[MetadataTensor], strict: bool) -> None:
         self._values: dict[str, Value] = {tensor.name: value_of_tensor(tensor) for tensor in inputs}
-        self._optional = {
-            tensor.name for tensor in inputs if _says(tensor, OPTIONAL) or _says(tensor, STREAM)
-        }
-        self._nullable = {tensor.name for tensor in inputs if _says(tensor, NULLABLE)}
+        self._optional = {tensor.name for tensor in inputs if fact(tensor, OPTIONAL) or fact(tensor, STREAM)}
+        self._nullable = {tensor.name for tensor in inputs if fact(tensor, NULLABLE)}
         self.required = [name for name in self._values if name not in self._optional]
         """The inputs that a request must have."""
         self._strict = strict
@@ -92,8 +90,7 @@ class FlatArguments:
 
     def known(self) -> str:
         """The names of all inputs, as the end of a refusal."""
-        names = ", ".join(f"{name} (optional)" if name in self._optional else name for name in self._values)
-        return f"it takes {names}" if names else "it takes no arguments"
+        return taken((name, name not in self._optional) for name in self._values)
 
 
 class FlatResults:
@@ -129,10 +126,6 @@ class FlatResults:
             return kind.to_json(kind.read(tensor))
         except (TypeError, ValueError, CodecError) as error:
             raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {reason(error)}.') from error
-
-
-def _says(tensor: MetadataTensor, parameter: str) -> bool:
-    return tensor.parameters is not None and bool(tensor.parameters.get(parameter))
 
 
 def _described(tensor: ResponseOutput) -> MetadataTensor:

@@ -7,14 +7,14 @@ import orjson
 
 from ...types import RequestInput, ResponseOutput
 from ..json import encode_to_json_bytes
-from .base import Single, brief
+from .base import SingleValue, brief
 from .scalars import as_text, expect
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Frame(Single):
+class FrameValue(SingleValue):
     """A `pandas.DataFrame` as one element of JSON: `{"column": [values, ...], ...}`, or a list of rows as objects."""
 
     datatype = "BYTES"

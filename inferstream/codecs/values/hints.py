@@ -3,23 +3,31 @@
 import enum
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from datetime import date, datetime, time
 from typing import Any, Literal, Union
 
 import numpy as np
 
 from .arrays import array_of
-from .base import Single, Value
+from .base import SingleValue, Value
 from .choices import Choice
 from .constraints import Constrained, constrains
-from .frames import Frame, is_frame
+from .frames import FrameValue, is_frame
 from .images import Image, is_image
 from .lists import ListOf
 from .objects import Json, is_object
 from .scalars import Binary, Boolean, Number, Text, Time, number_of
 
-SINGLE: dict[Any, Single] = {
+SINGLE: dict[Any, SingleValue] = {
     str: Text(),
     bytes: Binary(),
     int: Number("INT64"),
@@ -31,6 +39,10 @@ SINGLE: dict[Any, Single] = {
     time: Time(time),
 }
 
+
+ASYNC_STREAMS = (AsyncIterator, AsyncGenerator, AsyncIterable)
+STREAMS = (*ASYNC_STREAMS, Iterator, Generator, Iterable)
+"""Annotations of streams."""
 
 FRAMEWORKS = {
     "torch": "torch.from_numpy(x) or y.numpy()",
@@ -76,7 +88,7 @@ def _meant(hint: Any) -> Any:
     return hint
 
 
-def _single(hint: Any) -> Single | None:
+def _single(hint: Any) -> SingleValue | None:
     try:
         if hint in SINGLE:
             return SINGLE[hint]
@@ -88,7 +100,7 @@ def _single(hint: Any) -> Single | None:
         return _choice([member.value for member in hint], hint, hint)
     if isinstance(hint, type) and issubclass(hint, np.number):
         return number_of(hint)
-    return Image() if is_image(hint) else Frame() if is_frame(hint) else None
+    return Image() if is_image(hint) else FrameValue() if is_frame(hint) else None
 
 
 def _choice(values: Any, hint: Any, members: type[enum.Enum] | None = None) -> Choice:
@@ -105,6 +117,19 @@ def _annotated(hint: Any) -> Value:
     if not constrains(hint):
         return value
     return Json(hint) if isinstance(value, Json) else Constrained(value, hint)
+
+
+def item_of(hint: Any) -> tuple[Any, bool]:
+    """The annotation of one item of a stream, or the hint itself; and whether it is that of a stream.
+
+    Raises TypeError for a stream of unknown items.
+    """
+    origin = typing.get_origin(hint)
+    if origin not in STREAMS and hint not in STREAMS:
+        return hint, False
+    if not typing.get_args(hint):
+        raise TypeError(f"the type of its items is missing: write {(origin or hint).__name__}[str]")
+    return typing.get_args(hint)[0], True
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...types import RequestInput, ResponseOutput
-from .base import Single, brief
+from .base import SingleValue, brief
 from .scalars import expect, from_base64
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ PROGRAM = "EPS"
 """The format for which Pillow starts Ghostscript."""
 
 
-class Image(Single):
+class Image(SingleValue):
     """A `PIL.Image.Image` as one element of BYTES: a file of any format that Pillow reads, base64 in JSON."""
 
     datatype = "BYTES"

@@ -3,13 +3,13 @@
 from typing import Any
 
 from ...types import RequestInput, ResponseOutput
-from .base import Single, Value, brief, each
+from .base import SingleValue, Value, brief, each
 
 
 class ListOf(Value):
     """`list[T]` as a tensor of shape [-1]. Reading accepts any shape and gives a flat list."""
 
-    def __init__(self, of: Single) -> None:
+    def __init__(self, of: SingleValue) -> None:
         self.of = of
         self.datatype = of.datatype
         self.content = of.content

@@ -11,11 +11,11 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import is_typeddict
 
 from ...types import RequestInput, ResponseOutput
-from .base import SCHEMA, Single, brief
+from .base import SCHEMA, SingleValue, brief
 from .scalars import as_text, expect
 
 
-class Json(Single):
+class Json(SingleValue):
     """A value of any type that pydantic can validate, as one element of JSON text."""
 
     datatype = "BYTES"

@@ -12,10 +12,10 @@ import numpy as np
 from ...types import RequestInput, ResponseOutput
 from ...types.conversion import array_from_values, whole
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
-from .base import FORMAT, Single, brief, single
+from .base import FORMAT, SingleValue, brief, single
 
 
-class Text(Single):
+class Text(SingleValue):
     """`str` as one element of BYTES, UTF-8 on the wire."""
 
     datatype = "BYTES"
@@ -44,7 +44,7 @@ class Text(Single):
         return value
 
 
-class Binary(Single):
+class Binary(SingleValue):
     """`bytes` as one element of BYTES. JSON holds them as base64."""
 
     datatype = "BYTES"
@@ -86,7 +86,7 @@ PLAIN: dict[str, type[Any]] = {"INT64": int, "FP64": float}
 LEAST, LARGEST = -(2**63), 2**63 - 1
 
 
-class Number(Single):
+class Number(SingleValue):
     """`int`, `float` or a number of NumPy, as one element of a numeric datatype."""
 
     def __init__(self, datatype: str) -> None:
@@ -105,8 +105,8 @@ class Number(Single):
 
     def read_all(self, tensor: RequestInput | ResponseOutput) -> list[Any]:
         self._expect(tensor)
-        found: list[Any] = tensor.data.to_numpy(self.datatype).reshape(-1).tolist()
-        return found
+        numbers: list[Any] = tensor.data.to_numpy(self.datatype).reshape(-1).tolist()
+        return numbers
 
     def element(self, value: Any) -> Any:
         return self._exact(value.item() if isinstance(value, np.generic) else value)
@@ -119,12 +119,12 @@ class Number(Single):
             ):
                 return None
         try:
-            found: list[Any] = [*map(int if integer else float, values)]
+            numbers: list[Any] = [*map(int if integer else float, values)]
             if self.datatype != "FP64":
-                array_from_values(found, self.datatype)
+                array_from_values(numbers, self.datatype)
         except (ValueError, OverflowError):  # the look at each number says which one
             return None
-        return found
+        return numbers
 
     def from_json(self, value: Any) -> Any:
         if type(value) is self._plain and (not self._integer or LEAST <= value <= LARGEST):
@@ -160,7 +160,7 @@ class Number(Single):
         return value
 
 
-class Boolean(Single):
+class Boolean(SingleValue):
     """`bool` as one element of BOOL."""
 
     datatype = "BOOL"
@@ -190,7 +190,7 @@ def _truth(element: Any) -> bool:
     return bool(element)
 
 
-class Time(Single):
+class Time(SingleValue):
     """`datetime`, `date` or `time` as ISO 8601 text."""
 
     datatype = "BYTES"

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from inferstream.codecs.values.arrays import ANY
+from inferstream.codecs.values.hints import item_of
 from inferstream.context import RequestContext
 from inferstream.functions import injection
 from inferstream.functions.arguments import hints_of
-from inferstream.functions.results import item_hint
 
 from .context import Context, Depends, MakeContext
 
@@ -78,6 +78,6 @@ def _returned(function: Function, hint: Any, streaming: bool) -> Any:
         hint = ANY
     bare = inspect.unwrap(function)
     yields = inspect.isgeneratorfunction(bare) or inspect.isasyncgenfunction(bare)
-    if streaming and not yields and not item_hint(hint)[1]:
+    if streaming and not yields and not item_of(hint)[1]:
         return Iterator[hint]
     return hint

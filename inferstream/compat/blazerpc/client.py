@@ -114,5 +114,5 @@ KINDS: dict[int, Any] = {400: InvalidCall, 404: UnknownModel, 501: UnknownModel}
 def _failure(error: CallFailed, model: str) -> Exception:
     if isinstance(error, ConnectionFailed) and error.unreachable:
         return error
-    found: Exception = KINDS.get(error.status or 500, FailedCall)(error, model)
-    return found
+    failure: Exception = KINDS.get(error.status or 500, FailedCall)(error, model)
+    return failure

@@ -7,6 +7,7 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
+from inferstream.clients.failures import STATUSES
 from inferstream.errors import ModelError
 from inferstream.functions.errors import ErrorMap
 
@@ -33,27 +34,9 @@ class Status(Enum):
     UNAUTHENTICATED = 16
 
 
-HTTP = {
-    "CANCELLED": 499,
-    "INVALID_ARGUMENT": 400,
-    "DEADLINE_EXCEEDED": 504,
-    "NOT_FOUND": 404,
-    "ALREADY_EXISTS": 409,
-    "PERMISSION_DENIED": 403,
-    "RESOURCE_EXHAUSTED": 429,
-    "FAILED_PRECONDITION": 400,
-    "ABORTED": 409,
-    "OUT_OF_RANGE": 400,
-    "UNIMPLEMENTED": 501,
-    "UNAVAILABLE": 503,
-    "UNAUTHENTICATED": 401,
-}
-"""The HTTP status of each status of an error that has one; 500 for the others."""
-
-
 def http_of(status: Any) -> int:
     """The HTTP status of a status of gRPC."""
-    return 200 if status.name == "OK" else HTTP.get(status.name, 500)
+    return 200 if status.name == "OK" else STATUSES.get(status.name, 500)
 
 
 class GRPCError(ModelError):
@@ -101,8 +84,8 @@ def status_named(name: str) -> Any:
 def installed_error() -> type[Exception] | None:
     """grpclib's own class of errors, if the program has imported it."""
     library = sys.modules.get("grpclib.exceptions")
-    found: type[Exception] | None = getattr(library, "GRPCError", None)
-    return None if found is GRPCError else found
+    installed: type[Exception] | None = getattr(library, "GRPCError", None)
+    return None if installed is GRPCError else installed
 
 
 class GrpcErrors(ErrorMap):

@@ -128,9 +128,9 @@ def _read(value: Any) -> Any:
 
 def _object(body: bytes) -> dict[str, Any]:
     try:
-        found = orjson.loads(body)
+        document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise BlazeRPCError("the server's answer is not one of JSON-RPC")
-    return found
+    return document

@@ -35,8 +35,8 @@ class ONNXModel:
         """All outputs, of the inputs in their order. Raises ValueError for another number of inputs."""
         if len(inputs) != len(self._inputs):
             raise ValueError(f"Expected {len(self._inputs)} inputs ({self._inputs}), got {len(inputs)}")
-        found: list[Any] = self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=True)))
-        return found
+        outputs: list[Any] = self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=True)))
+        return outputs
 
     def predict_dict(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """All outputs by name, of inputs by name."""

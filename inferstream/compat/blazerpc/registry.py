@@ -70,10 +70,10 @@ class ModelRegistry:
 
     def get(self, name: str, version: str = "1") -> ModelInfo:
         """A model. Raises ModelNotFoundError."""
-        found = self.get_or_none(name, version)
-        if found is None:
+        info = self.get_or_none(name, version)
+        if info is None:
             raise ModelNotFoundError(name, version)
-        return found
+        return info
 
     def get_or_none(self, name: str, version: str = "1") -> ModelInfo | None:
         """A model, or None."""

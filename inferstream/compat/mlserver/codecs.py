@@ -31,8 +31,8 @@ Found = TypeVar("Found", InputCodecLike, RequestCodecLike)
 def find_input_codec(
     content_type: str | None = None, payload: Any = None, type_hint: Any = None
 ) -> InputCodecLike | None:
-    found = registry.find_input_codec(content_type, payload, type_hint)
-    return found if content_type else _known(inputs, found)
+    codec = registry.find_input_codec(content_type, payload, type_hint)
+    return codec if content_type else _known(inputs, codec)
 
 
 def find_input_codec_by_payload(payload: Any) -> InputCodecLike | None:
@@ -46,8 +46,8 @@ def find_input_codec_by_type_hint(type_hint: Any) -> InputCodecLike | None:
 def find_request_codec(
     content_type: str | None = None, payload: Any = None, type_hint: Any = None
 ) -> RequestCodecLike | None:
-    found = registry.find_request_codec(content_type, payload, type_hint)
-    return found if content_type else _known(requests, found)
+    codec = registry.find_request_codec(content_type, payload, type_hint)
+    return codec if content_type else _known(requests, codec)
 
 
 def find_request_codec_by_payload(payload: Any) -> RequestCodecLike | None:

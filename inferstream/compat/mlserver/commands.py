@@ -13,7 +13,7 @@ from inferstream.cli.image import dockerfile as dockerfile_of
 from inferstream.cli.main import app
 from inferstream.clients.batch import BatchRun, Rate
 from inferstream.clients.request_file import RequestFile
-from inferstream.clients.results import Results
+from inferstream.clients.results import ResultFile
 from inferstream.clients.transport import Target
 from inferstream.compat.names import VERSION
 
@@ -90,7 +90,7 @@ async def process_batch(
 ) -> None:
     """Send every request of a file to the server at `url`, as `server infer` does."""
     target = Target(url, timeout, binary_data, use_ssl, not insecure, workers)
-    results = Results(Path(output_data_path), False)
+    results = ResultFile(Path(output_data_path), False)
     lines = RequestFile(Path(input_data_path), batch_size, results.done)
     pace = Rate(workers, retries, batch_interval, batch_jitter, headers_of(request_headers))
     sender = transport_of(transport, target)

@@ -19,10 +19,10 @@ class MetricsRegistry(CollectorRegistry):
 
     def get(self, metric_name: str) -> Any:
         """The metric. Raises MetricNotFound."""
-        found = self._found(metric_name)
-        if found is None:
+        metric = self._found(metric_name)
+        if metric is None:
             raise MetricNotFound(metric_name)
-        return found
+        return metric
 
     def _found(self, metric_name: str) -> Any:
         return self._names_to_collectors.get(metric_name)

@@ -6,8 +6,7 @@ from typing import NamedTuple, Protocol
 from ...handlers import CustomHandler, HttpRequest, HttpResponse, RouteHandler
 from ...settings import ModelSettings
 from ...signature import Signature
-from ...telemetry.queues import QueueMeters
-from ...telemetry.steps import StepMeters
+from ...telemetry.model_meters import ModelMeters
 from ...types import MetadataModelResponse
 from ...types.values_request import InputsForm
 from ..call import Call
@@ -60,8 +59,15 @@ class Execution(Protocol):
 
     def __call__(self, call: Call) -> Awaitable[Reply]: ...
 
-    def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Use these meters for the queue behind the stages, and for the steps of a model with steps."""
+    @property
+    def capacity(self) -> int:
+        """The calls that model code can run at once: streams of steps, else slots. 0 where other front ends say it."""
+
+    def measure(self) -> None:
+        """Bring the meters of the KV cache up to date."""
+
+    def meter(self, meters: ModelMeters) -> None:
+        """Count here what happens behind the stages: in workers, and in the steps of a model."""
 
     async def metadata(self) -> MetadataModelResponse:
         """The model's metadata."""

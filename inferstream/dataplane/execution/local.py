@@ -11,8 +11,7 @@ from typing import Any, cast
 
 from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
-from ...functions.model import FunctionModel
-from ...functions.steps import StepFunctionModel
+from ...functions.model import DescribedModel, FunctionModel
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 from ...model import MLModel, StepModel, signature_of
 from ...repository.classes import place_in
@@ -20,7 +19,7 @@ from ...repository.loading import LoadedModel, load_model
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
-from ...telemetry.queues import QueueMeters
+from ...telemetry.model_meters import ModelMeters
 from ...telemetry.steps import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
@@ -28,6 +27,7 @@ from ..checks import checks_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
 from ..slots import Slots
+from . import kv
 from .base import BuildRouteHandler, Capabilities
 from .coroutines import Coroutines, InThread, OnLoop
 from .method_caller import is_async
@@ -74,13 +74,15 @@ class Local:
             selects,
             signature.declared_outputs,
             self.strictness,
-            model.writer() if isinstance(model, FunctionModel | StepFunctionModel) else None,
+            model.writer() if isinstance(model, DescribedModel) else None,
         )
         self._finish.place = place_in(model)
         self._executor = ThreadPoolExecutor(
             settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"
         )
         predicts = type(model).predict is not MLModel.predict
+        self._meters = ModelMeters(model.name, model.version)
+        self._may_report = not isinstance(model, FunctionModel)  # functions have no KV cache
         self._steps: Steps | None = None
         if isinstance(model, StepModel):
             self._steps = Steps(model, settings.max_active, settings.priority_aging, self._loaded.thread)
@@ -138,9 +140,18 @@ class Local:
     def ready(self) -> bool:
         return bool(self._model.ready)
 
-    def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
-        if self._steps is not None and steps is not None:
-            self._steps.queue, self._steps.meters = queue, steps
+    @property
+    def capacity(self) -> int:
+        return self.slots.count if self._steps is None else self.settings.max_active
+
+    def measure(self) -> None:
+        if self._may_report:
+            kv.measure(self._model, self.settings.max_active, self._meters)
+
+    def meter(self, meters: ModelMeters) -> None:
+        self._meters = meters
+        if self._steps is not None:
+            self._steps.queue, self._steps.meters = meters.queue, meters.of(StepMeters)
 
     @property
     def describes_itself(self) -> bool:
@@ -175,6 +186,7 @@ class Local:
             await self._steps.close()
         try:
             await self._loaded.unload()
+            kv.forget(self._meters)
         finally:
             self._loaded.close()
             self._executor.shutdown(wait=False, cancel_futures=True)

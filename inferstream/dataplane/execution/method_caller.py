@@ -9,8 +9,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from ...concurrency.interruption import is_own_cancel
 from ...concurrency.model_thread import ModelThread
+from ...concurrency.scope import is_own_cancel
 
 
 class Outcome(NamedTuple):

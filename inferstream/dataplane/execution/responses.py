@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from ...concurrency.interruption import is_own_cancel
+from ...concurrency.scope import is_own_cancel
 from ...errors import InferenceFailed, InferstreamError
 from ...types import InferenceResponse
 from ..call import Call

@@ -10,8 +10,8 @@ from contextvars import copy_context
 from typing import Any
 
 from ...concurrency.channel import ThreadChannel
-from ...concurrency.interruption import Interruption
 from ...concurrency.model_thread import ModelThread
+from ...concurrency.scope import ClientLeft, Scope
 from ...context import request_context
 from ...types import InferenceResponse
 
@@ -137,7 +137,7 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
         self._read.set()
         task = self._task
         if self._inside and task is not None:  # it is awaiting: a blocking generator would not let this run
-            Interruption(task, lambda: not task.done())
+            Scope(task).end(ClientLeft())
 
     def abandoned(self, error: Exception) -> None:
         if not self.over.done():

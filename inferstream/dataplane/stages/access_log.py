@@ -10,9 +10,9 @@ from ...types import InferenceResponse
 from ..call import Call, Operation
 from ..caller import Caller
 from ..handler import Handler
+from ..metering import kind_of
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
-from .metrics import kind_of
 
 
 class AccessLog:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ...functions.app import App
     from ...functions.middleware import Middleware
     from ...settings import ModelSettings, Settings
-    from ...telemetry.metrics import Meters, ModelMeters
+    from ...telemetry.metrics import Meters
+    from ...telemetry.model_meters import ModelMeters
     from ...telemetry.tracing import Tracer
     from .live import Live
     from .long_calls import LongCalls

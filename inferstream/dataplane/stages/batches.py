@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 from itertools import islice
 
-from ...concurrency.interruption import Interruption
+from ...concurrency.scope import ClientLeft, Scope
 from ...context import request_id_var
 from ...errors import Code, InferenceFailed, InferstreamError, InvalidOutput, ModelError
 from ...rows import RowErrors
@@ -61,7 +61,7 @@ class Batch:
         """Cancel a batch without members. It must have begun, because a task cancelled before never reports its end."""
         task = self.task
         if task is not None and self.begun and not any(member.waits for member in self.members):
-            Interruption(task, lambda: not task.done())
+            Scope(task).end(ClientLeft())
 
     def end(self) -> None:
         """Release the members. They refer to their batch, and the cycle would hold requests until a collection."""

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ...concurrency.interruption import Interruption
+from ...concurrency.scope import ClientLeft, Scope
 from ...types import InferenceResponse
 from ..call import Call
 from ..reply import Reply, StreamReply
@@ -112,7 +112,7 @@ class Flight:
         self.give_up()
         task = self.task
         assert task is not None
-        Interruption(task, lambda: not task.done())
+        Scope(task).end(ClientLeft())
 
     def expired(self, expired: bool) -> None:
         """Note whether the deadline of the reader that left has passed. The last reader's reason becomes the call's."""

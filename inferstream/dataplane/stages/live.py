@@ -5,7 +5,8 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TypeVar
 
-from ..call import Call, Interruptible
+from ...concurrency.scope import Scope
+from ..call import Call
 from ..handler import Handler
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
@@ -22,6 +23,7 @@ class LiveStream(Watcher):
         self._call = call
 
     def end(self, error: BaseException | None) -> None:
+        self._call.reply = None
         self._live.leave(self._call)
 
 
@@ -30,7 +32,7 @@ class Live:
 
     def __init__(self, inner: Handler) -> None:
         self._inner = inner
-        self.calls: set[Interruptible] = set()
+        self.calls: set[Scope] = set()
         self._emptied: asyncio.Event | None = None
 
     async def __call__(self, call: Call) -> Reply:
@@ -41,40 +43,33 @@ class Live:
             reply = await self._inner(call)
         except BaseException as error:  # a cancelled call has ended too
             self.leave(call)
-            call.take_back_cancel()
-            if call.failure is None or isinstance(error, Exception):
-                raise
-            raise call.failed() from None
-        if call.failure is not None:
+            if call.over(error):
+                raise call.taken() from None
+            raise
+        if call.reason is not None:
             # Ended from outside, but the model swallowed the cancel: its response is too late.
             self.leave(call)
-            call.take_back_cancel()
-            await reply.aclose(call.failure)
-            raise call.failed()
+            call.over()
+            await reply.aclose(call.reason)
+            raise call.taken()
+        call.task = None
         if reply.single:
             self.leave(call)
             return reply
-        call.task = None
         call.reply = reply
         return reply.watch(LiveStream(self, call))
 
     async def run(self, awaited: Awaitable[Result]) -> Result:
         """Run other work of the current task that is tracked as a call."""
-        running = Interruptible(asyncio.current_task())
-        self.calls.add(running)
-        try:
-            return await awaited
-        except BaseException as error:
-            running.take_back_cancel()
-            if running.failure is None or isinstance(error, Exception):
-                raise
-            raise running.failed() from None
-        finally:
-            self.leave(running)
+        with Scope(asyncio.current_task()) as work:
+            self.calls.add(work)
+            try:
+                return await awaited
+            finally:
+                self.leave(work)
 
-    def leave(self, call: Interruptible) -> None:
+    def leave(self, call: Scope) -> None:
         self.calls.discard(call)
-        call.reply = call.task = None
         if self._emptied is not None and not self.calls:
             self._emptied.set()
 

@@ -5,7 +5,7 @@ from weakref import WeakSet
 
 from ...errors import DeadlineExceeded
 from ...settings import ModelSettings, Settings
-from ..call import Call, Interruptible, Operation
+from ..call import Call, Operation
 from .deadline import says_limit
 from .live import Live
 
@@ -38,7 +38,7 @@ class LongCalls:
         now = asyncio.get_running_loop().time()
         for live in self._watched:
             for call in list(live.calls):
-                if _is_limited(call):
+                if isinstance(call, Call) and _is_limited(call):
                     call.seen = since = getattr(call, "seen", now)
                     if now - since >= self._limit:
                         call.end(DeadlineExceeded())
@@ -46,6 +46,6 @@ class LongCalls:
         self.begin()
 
 
-def _is_limited(call: Interruptible) -> bool:
+def _is_limited(call: Call) -> bool:
     """Whether it is an inference with one response for a client that waits: a stream ends when its reader stalls."""
-    return isinstance(call, Call) and call.operation is Operation.INFER and call.dialect != "kafka"
+    return call.operation is Operation.INFER and call.dialect != "kafka"

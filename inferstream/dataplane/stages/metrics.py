@@ -3,13 +3,13 @@
 from dataclasses import replace
 from time import perf_counter
 
-from ...errors import Abandoned, InferstreamError
-from ...telemetry.metrics import ModelMeters
+from ...telemetry.model_meters import ModelMeters
 from ...telemetry.tokens import TokenMeters
 from ...text.usage import usage_of
 from ...types import InferenceResponse, Parameters
 from ..call import Call
 from ..handler import Handler
+from ..metering import kind_of
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
 from .gen_ai import operation_of
@@ -116,15 +116,6 @@ class MeteredText(MeteredStream):
     def end(self, error: BaseException | None) -> None:
         MeteredStream.end(self, error)
         self._tokens.ended(self._parameters, self._items)
-
-
-def kind_of(error: BaseException | None) -> str:
-    """The end of a call in a word: `success`, or the code of its error."""
-    if error is None:
-        return "success"
-    if isinstance(error, InferstreamError) and not isinstance(error, Abandoned):
-        return error.code.value
-    return "cancelled" if isinstance(error, Abandoned) or not isinstance(error, Exception) else "internal"
 
 
 def metrics(model: Pipeline, shared: Shared) -> Pipeline:

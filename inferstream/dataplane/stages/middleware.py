@@ -15,9 +15,9 @@ from ...types import InferenceRequest, InferenceResponse
 from ...types.values_request import whole_request
 from ..call import Call
 from ..handler import Handler
+from ..metering import kind_of
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
-from .metrics import kind_of
 
 logger = logging.getLogger("inferstream.middleware")
 

@@ -8,10 +8,10 @@ from ...errors import InferstreamError
 from ...settings import ModelSettings
 from ..call import Call
 from ..handler import Handler
+from ..metering import kind_of
 from ..reply import AtEnd, Reply
 from .base import Pipeline, Shared
 from .gen_ai import GenAi, LastParameters, operation_of, responded
-from .metrics import kind_of
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Span, Tracer

@@ -64,6 +64,8 @@ class AttachedWorker(WorkerClient):
 class AttachedGroup(Group):
     """The workers that this front end is connected to. `replace` asks their owner for another process."""
 
+    owned = False
+
     def __init__(self, meters: WorkerMeters, replace: Callable[[WorkerClient, str], None]) -> None:
         super().__init__(meters)
         self._slots: list[AttachedWorker] = []

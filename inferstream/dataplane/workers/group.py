@@ -13,9 +13,7 @@ from ...errors import ModelLoadFailed, WorkerLost
 from ...imports.folders import shared_folders
 from ...processes.spawning import REAPED, Program
 from ...settings import ModelSettings, Settings
-from ...telemetry.meter_set import MeterSet
-from ...telemetry.queues import QueueMeters
-from ...telemetry.steps import StepMeters
+from ...telemetry.model_meters import ModelMeters
 from ...telemetry.workers import WorkerMeters
 from ..cloudevents import wanted
 from .client import Suspected, WorkerClient
@@ -73,7 +71,7 @@ class WorkerGroup(Group):
             settings.shows_errors,
         )
         self._models: dict[int, LoadInstance] = {}
-        self._meters: dict[int, dict[str, MeterSet]] = {}
+        self._meters: dict[int, ModelMeters] = {}
         self._loading = 0
         self._verdict = asyncio.Lock()
 
@@ -82,9 +80,11 @@ class WorkerGroup(Group):
         """Whether it has no models."""
         return not self._models and not self._loading
 
-    def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Add what the workers count of a model's queue and steps to these meters."""
-        self._meters[instance] = {"queue": queue} if steps is None else {"queue": queue, "steps": steps}
+    def meter(self, instance: int, meters: ModelMeters) -> None:
+        early, self._meters[instance] = self._meters.get(instance), meters
+        for kind, counted in early.stages.items() if early is not None else ():
+            if (changes := counted.drain()) is not None:
+                meters.of(kind).add(changes)
 
     def replace(self, process: WorkerClient, why: str) -> None:
         for slot in self._slots:
@@ -123,6 +123,7 @@ class WorkerGroup(Group):
                         return await self._load_in(self._slots, name, load, one_first=True)
 
     async def _load_in(self, slots: list[Slot], name: str, load: LoadInstance, one_first: bool) -> Loaded:
+        self._meters.setdefault(load.instance, ModelMeters(name, None))  # for what workers report meanwhile
         if one_first and slots[1:]:
             await self._load_in(slots[:1], name, load, one_first=False)
             slots = slots[1:]

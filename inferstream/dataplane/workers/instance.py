@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from ...concurrency.channel import Channel, SizedChannel
-from ...concurrency.interruption import Interruption
+from ...concurrency.scope import is_own_cancel
 from ...context import RequestContext, enter, request_context, request_id_var
 from ...errors import InferenceFailed, InferstreamError
 from ...processes.frames import UNENCODABLE, pack_failure
@@ -14,9 +14,7 @@ from ...processes.link import Link
 from ...processes.shared_memory import Outgoing
 from ...rows import RowErrors
 from ...settings import ModelSettings
-from ...telemetry.meter_set import MeterSet
-from ...telemetry.queues import QueueMeters
-from ...telemetry.steps import StepMeters
+from ...telemetry.model_meters import ModelMeters
 from ...types import InferenceRequest
 from ...types.value_response import ValueResponse
 from ..call import Call, Operation
@@ -60,11 +58,10 @@ class Instance:
     def __init__(self, local: Local, models: "Models") -> None:
         self.local = local
         self.ready = True
-        self.queue, steps = QueueMeters(), StepMeters()
-        self.meters: dict[str, MeterSet] = {"queue": self.queue, "steps": steps}
-        local.meter(self.queue, steps)
+        self.meters = ModelMeters(local.settings.name, local.settings.version)
+        local.meter(self.meters)
         aging = local.settings.priority_aging
-        self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.queue)
+        self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.meters.queue)
         if models.tracing is not None:
             self.handler = _in_span(self.handler, models.tracing)
         if models.shows_errors:
@@ -180,14 +177,14 @@ class ResponseSender:
         enter(RequestContext())  # for a call that ends before its model runs
         try:
             await self._run(handler)
-        except asyncio.CancelledError:
-            self._end_cancelled()
-        except InferstreamError as error:
+        except BaseException as error:  # the front end waits for an end, whatever it is
+            if self.call.over(error) or is_own_cancel(error):
+                self._end_cancelled()
+                return
+            if not isinstance(error, InferstreamError):
+                logger.exception("request %s failed", self.call.request.id)
+                error = InferenceFailed("The worker failed; the server's log says why.")
             self._fail(error)
-        except BaseException:  # the front end waits for an end, whatever it is
-            logger.exception("request %s failed", self.call.request.id)
-            failed = InferenceFailed("The worker failed; the server's log says why.")
-            self._link.send(Failed(self.number, pack_failure(failed)))
 
     def _end_cancelled(self) -> None:
         """Report the end. Code in a thread cannot be interrupted, and may run on."""
@@ -268,13 +265,6 @@ class ResponseSender:
             self._unread.pop()
         if not self._unread.has_room():
             self._link.send(Full(self.number))
-
-    def cancel(self, expired: bool = False) -> None:
-        """End the call, because its deadline passed if `expired`."""
-        self.call.expired = expired
-        task = self.call.task
-        if task is not None:
-            Interruption(task, lambda: not task.done())
 
 
 class RemoteRequests(Channel[InferenceRequest]):

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from ...errors import WorkerLost
+from ...concurrency.scope import ClientLeft
+from ...errors import DeadlineExceeded, WorkerLost
 from ...handlers import HttpResponse
 from ...processes.endpoint import Endpoint, Handlers, MakeLink
 from ...processes.frames import pack_failure, unpack_failure
@@ -76,7 +77,7 @@ class Peer:
             self._cancelled.discard(number)
         if task.cancelled():
             # Cancelled before its first step, so it never ran.
-            instance.queue.left(sender.call.expired)
+            instance.meters.queue.left(sender.call.expired)
             self.send(frames.Ended(number))
 
     def _more(self, frame: frames.More) -> None:
@@ -101,7 +102,7 @@ class Peer:
         sender = self._calls.get(frame.call)
         if sender is not None:
             self._cancelled.add(frame.call)
-            sender.cancel(frame.expired)
+            sender.call.end(DeadlineExceeded() if frame.expired else ClientLeft())
 
     async def _ask(self, frame: frames.Describe | frames.CallRoute) -> bytes | HttpResponse:
         instance = self._models.instances.get(frame.instance)
@@ -121,7 +122,7 @@ class Peer:
         """The front end has ended. Cancel its calls."""
         self._link.close()
         for sender in self._calls.values():
-            sender.cancel()
+            sender.call.end(ClientLeft())
         self.spawn(self._let_go())
 
     async def _let_go(self) -> None:

@@ -8,8 +8,7 @@ from ...handlers import HttpRequest, HttpResponse
 from ...processes.frames import UNENCODABLE
 from ...settings import ModelSettings
 from ...signature import SIGNATURE
-from ...telemetry.queues import QueueMeters
-from ...telemetry.steps import StepMeters
+from ...telemetry.model_meters import ModelMeters
 from ...telemetry.workers import WorkerMeters
 from ...types import MetadataModelResponse
 from ...types.values_request import InputsForm
@@ -31,6 +30,8 @@ class Group:
 
     size = 0
     """Workers that there should be."""
+    owned = True
+    """Whether this process has started them."""
     _slots: Sequence[Place] = ()
 
     def __init__(self, meters: WorkerMeters) -> None:
@@ -70,8 +71,8 @@ class Group:
     def replace(self, process: WorkerClient, why: str) -> None:
         """Replace this process with another."""
 
-    def meter(self, instance: int, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Add what the workers count of a model's queue and steps to these meters."""
+    def meter(self, instance: int, meters: ModelMeters) -> None:
+        """Add what the workers count of a model to these meters."""
 
     async def unload(self, instance: int) -> None:
         """Release a model, and every worker with the last one."""
@@ -131,9 +132,20 @@ class Pool:
     def _hung(self, process: WorkerClient) -> None:
         self.group.replace(process, f"runs a request of model {self.settings.name} that does not end")
 
-    def meter(self, queue: QueueMeters, steps: StepMeters | None) -> None:
-        """Use these meters for the queue in the workers, and for the model's steps."""
-        self.group.meter(self._instance, queue, steps)
+    @property
+    def capacity(self) -> int:
+        """Workers have one limit for the calls of all front ends, so their owner alone says it."""
+        if self.settings.max_concurrency is not None and not self.capabilities.steps:
+            return self.slots.count
+        if not self.group.owned:
+            return 0
+        return self.settings.max_active * self.group.size if self.capabilities.steps else self.slots.count
+
+    def measure(self) -> None:
+        """The workers report it."""
+
+    def meter(self, meters: ModelMeters) -> None:
+        self.group.meter(self._instance, meters)
 
     async def metadata(self) -> MetadataModelResponse:
         """The metadata from loading, or from a worker if the model's own code makes it."""

@@ -14,6 +14,7 @@ from ...processes.custom_metrics import RECEIVERS
 from ...processes.link import Link
 from ...processes.spawning import REAPED, Child, Program
 from ...telemetry.meter_set import MeterSet
+from ...telemetry.model_meters import ModelMeters
 from . import frames
 from .client import Suspected, WorkerClient
 
@@ -26,9 +27,9 @@ BLOCKED = 2.0
 
 
 class InstanceMeters:
-    """Adds the numbers of one worker process to `meters`, by instance and name."""
+    """Adds the numbers of one worker process to `meters`, by instance."""
 
-    def __init__(self, meters: Mapping[int, Mapping[str, MeterSet]]) -> None:
+    def __init__(self, meters: Mapping[int, ModelMeters]) -> None:
         self._meters = meters
         self._shares: dict[tuple[int, str], MeterSet] = {}
 
@@ -51,7 +52,8 @@ class InstanceMeters:
         self._shares.clear()
 
     def _of(self, instance: int, name: str) -> MeterSet | None:
-        return self._meters.get(instance, {}).get(name)
+        meters = self._meters.get(instance)
+        return None if meters is None else meters.of(MeterSet.kinds[name])
 
 
 class WorkerProcess(WorkerClient):
@@ -97,13 +99,13 @@ class WorkerProcess(WorkerClient):
         loading = self._endpoint.ask(frame)
         try:
             loaded = await self._changed(asyncio.shield(loading))
-        except asyncio.CancelledError:
-            loading.add_done_callback(lambda _: self._endpoint.ask(frames.UnloadInstance(frame.instance)))
-            raise
         except WorkerLost:
             raise
         except InferstreamError as error:
             raise ModelLoadFailed(error.message, own_status(error)) from error.__cause__
+        except BaseException:  # cancelled, and the worker goes on loading
+            loading.add_done_callback(lambda _: self._endpoint.ask(frames.UnloadInstance(frame.instance)))
+            raise
         self.models.setdefault(frame.instance, True)  # it may have become unready meanwhile
         return loaded
 

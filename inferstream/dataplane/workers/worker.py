@@ -157,6 +157,7 @@ class Worker:
                 if instance.local.ready is not instance.ready:
                     instance.ready = not instance.ready
                     self._tell_readiness(number, instance)
+                instance.local.measure()
                 self._tell_numbers(number, instance)
 
     def _tell_readiness(self, number: int, instance: Instance) -> None:
@@ -165,10 +166,10 @@ class Worker:
         self._tell_front_ends(changed)
 
     def _tell_numbers(self, number: int, instance: Instance) -> None:
-        for name, meters in instance.meters.items():
+        for kind, meters in instance.meters.stages.items():
             changes = meters.drain()
             if changes is not None:
-                self._send(frames.Numbers(number, name, changes))
+                self._send(frames.Numbers(number, kind.__name__, changes))
 
 
 async def _metadata_after_load(local: Local) -> bytes | None:

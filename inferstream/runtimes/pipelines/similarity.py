@@ -23,5 +23,5 @@ class Similarity:
         vectors, _ = self._encoder.encode(texts, self._encoder.default_prompt, request_context())
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         vectors /= np.maximum(lengths, np.finfo(np.float32).tiny)
-        found: list[float] = (vectors[1:] @ vectors[0]).tolist()
-        return found
+        similarities: list[float] = (vectors[1:] @ vectors[0]).tolist()
+        return similarities

@@ -55,20 +55,12 @@ def _raw(tensor: RequestInput) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _arrays(tensor: RequestInput) -> list[Any]:
-    return list(NumpyCodec.decode_input(tensor))
-
-
-def _images(tensor: RequestInput) -> list[Any]:
-    return [_image(element) for element in tensor.data.flat()]
-
-
 DECODERS: dict[str, Callable[[RequestInput], Any]] = {
     "hg_json": lambda tensor: _objects(tensor)[0],
     LISTS: _objects,
     "raw": _raw,
-    "nplist": _arrays,
-    "pillow_image": _images,
+    "nplist": lambda tensor: list(NumpyCodec.decode_input(tensor)),
+    "pillow_image": lambda tensor: [_image(element) for element in tensor.data.flat()],
 }
 
 

@@ -20,7 +20,7 @@ from ..framework import CONTEXT_LENGTH, TRANSFORMERS_LOADING, FrameworkModel
 from ..sampling import Sampling, read_sampling, refused
 from .prompts import Prompts
 from .settings import LanguageSettings
-from .stream import Stream
+from .stream import TokenStream
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -80,7 +80,7 @@ class CausalLM(FrameworkModel, StepModel):
             self.outputs = [MetadataTensor(name="text", datatype="BYTES", shape=[1])]
         self._description = Description(parameters={CONTEXT_LENGTH: self._context})
 
-    def admit(self, request: InferenceRequest) -> Stream:
+    def admit(self, request: InferenceRequest) -> TokenStream:
         parameters = request.parameters
         given = dict(parameters.items()) if parameters is not None else {}
         sampling = read_sampling(given, self._sampling)
@@ -92,24 +92,24 @@ class CausalLM(FrameworkModel, StepModel):
         most = sampling.max_tokens or self._max_tokens or self._context
         detokenizer = Detokenizer(self._decode, prompt[-CONTEXT:])
         limit = min(len(prompt) + most, self._context)
-        stream = Stream(prompt, limit, sampling, detokenizer, request_context().single)
+        stream = TokenStream(prompt, limit, sampling, detokenizer, request_context().single)
         if sampling.temperature > 0:
             stream.generator = self._generator(sampling)
         self._engine.add(stream)
         return stream
 
-    def step(self, states: Sequence[Stream]) -> Sequence[Emission]:
+    def step(self, states: Sequence[TokenStream]) -> Sequence[Emission]:
         choices = self._engine.step(states)
         return [self._emission(state, choices[state]) if state in choices else None for state in states]
 
-    def release(self, state: Stream) -> None:
+    def release(self, state: TokenStream) -> None:
         self._engine.remove(state)
 
     async def unload(self) -> bool:
         self._engine = None
         return True
 
-    def _emission(self, state: Stream, choice: Any) -> Emission:
+    def _emission(self, state: TokenStream, choice: Any) -> Emission:
         ended = choice.token in self._ends and not state.sampling.ignore_eos
         full = len(state.tokens) >= state.limit
         text = "" if ended else state.detokenizer.add(choice.token)

@@ -8,8 +8,8 @@ import torch
 from .cache import SharedCache
 from .masks import Masks
 from .rows import Rows
-from .sampling import Choice, choose
-from .stream import Stream
+from .sampling import ChosenToken, choose
+from .stream import TokenStream
 
 OLDEST_SHARE = 4
 """The prompt that waits longest gets this fraction of the budget, whatever shorter prompts there are."""
@@ -18,7 +18,7 @@ OLDEST_SHARE = 4
 class Piece(NamedTuple):
     """Tokens of a prompt that one step reads."""
 
-    stream: Stream
+    stream: TokenStream
     tokens: int
 
 
@@ -32,7 +32,7 @@ class Engine:
         self._masks = Masks(model)
         self.cache = SharedCache()
         self.rows = Rows(self.cache, most, kept)
-        self._waiting: list[Stream] = []
+        self._waiting: list[TokenStream] = []
         self._came = 0
 
     @property
@@ -40,14 +40,14 @@ class Engine:
         """Streams that have a row."""
         return len(self.rows.active)
 
-    def add(self, stream: Stream) -> None:
+    def add(self, stream: TokenStream) -> None:
         """Let a stream take part in the next steps; it gets a row when its prompt begins to be read."""
         self._came += 1
         stream.number = self._came
         self._waiting.append(stream)
 
     @torch.inference_mode()
-    def remove(self, stream: Stream) -> None:
+    def remove(self, stream: TokenStream) -> None:
         """Release a stream and its row."""
         if stream.row < 0:
             self._waiting.remove(stream)
@@ -55,7 +55,7 @@ class Engine:
             self.rows.leave(stream)
 
     @torch.inference_mode()
-    def step(self, streams: Sequence[Stream]) -> dict[Stream, Choice]:
+    def step(self, streams: Sequence[TokenStream]) -> dict[TokenStream, ChosenToken]:
         """One token for each stream whose prompt is read, and a piece of the other prompts.
 
         A stream whose prompt ends in this step gets its first token in it.
@@ -75,7 +75,7 @@ class Engine:
             stream.tokens.append(choice.token)
         return dict(zip(writing, choices, strict=True))
 
-    def write(self, writing: list[Stream]) -> torch.Tensor:
+    def write(self, writing: list[TokenStream]) -> torch.Tensor:
         """Logits after the last token of each; they are in the order of their rows.
 
         The pass runs all rows up to the last one of these, because views of the cache cost nothing. Rows in
@@ -145,7 +145,7 @@ class Engine:
         return logits
 
 
-def shared_out(streams: list[Stream], budget: int) -> list[Piece]:
+def shared_out(streams: list[TokenStream], budget: int) -> list[Piece]:
     """Divide the budget of a step among prompts: the one with the least left first, and some for the oldest."""
     if not streams:
         return []
@@ -175,5 +175,5 @@ def _column(values: list[int]) -> list[list[int]]:
     return [[value] for value in values]
 
 
-def _row(stream: Stream) -> int:
+def _row(stream: TokenStream) -> int:
     return stream.row

@@ -12,7 +12,7 @@ from ..sampling import Sampling, read_sampling
 from .engine import Engine, Piece
 from .quantization import quantize
 from .settings import LanguageSettings
-from .stream import Stream
+from .stream import TokenStream
 
 TOP_K = 50
 """What `generate` takes where a configuration that samples does not say."""
@@ -75,13 +75,13 @@ def _ends(model: Any, tokenizer: Any) -> frozenset[int]:
 
 def _sampling(model: Any, settings: LanguageSettings) -> Sampling:
     """What `generate` would do by the model's own configuration, then the settings."""
-    config, found = model.generation_config, {}
+    config, defaults = model.generation_config, {}
     if config.do_sample:
-        found = {name: getattr(config, name, None) for name in ("temperature", "top_k", "top_p", "min_p")}
-        found["temperature"] = found["temperature"] or 1.0
-        found["top_k"] = TOP_K if found["top_k"] is None else found["top_k"]
-    found["repetition_penalty"] = getattr(config, "repetition_penalty", None)
-    return read_sampling(settings.sampling, read_sampling(found, Sampling()))
+        defaults = {name: getattr(config, name, None) for name in ("temperature", "top_k", "top_p", "min_p")}
+        defaults["temperature"] = defaults["temperature"] or 1.0
+        defaults["top_k"] = TOP_K if defaults["top_k"] is None else defaults["top_k"]
+    defaults["repetition_penalty"] = getattr(config, "repetition_penalty", None)
+    return read_sampling(settings.sampling, read_sampling(defaults, Sampling()))
 
 
 @torch.inference_mode()
@@ -93,7 +93,7 @@ def check(model: Any) -> None:
     vocabulary = model.config.get_text_config().vocab_size
     texts = [[(7 * n + 3) % vocabulary for n in range(count)] for count in (6, 11)]
     engine = Engine(model, most=2, budget=64, kept=0)
-    pair = [Stream(text[:-1], len(text), Sampling(), Detokenizer(str), single=False) for text in texts]
+    pair = [TokenStream(text[:-1], len(text), Sampling(), Detokenizer(str), single=False) for text in texts]
     try:
         for each in pair:
             engine.add(each)
@@ -104,10 +104,10 @@ def check(model: Any) -> None:
         together = engine.write(sorted(pair, key=lambda each: each.row))
     except Exception as error:
         raise ValueError(f"a {type(model).__name__} does not run over a shared cache: {error}") from error
-    for each, found in zip(sorted(pair, key=lambda each: each.row), together, strict=True):
+    for each, batched in zip(sorted(pair, key=lambda each: each.row), together, strict=True):
         alone = model(input_ids=torch.tensor([each.tokens], device=model.device), use_cache=False).logits[
             0, -1
         ]
         tolerance = 1e-3 if model.dtype == torch.float32 else 0.1
-        if (found - alone).abs().max() > tolerance * alone.abs().max():
+        if (batched - alone).abs().max() > tolerance * alone.abs().max():
             raise ValueError(f"a {type(model).__name__} does not compute the same over a shared cache")

@@ -79,12 +79,12 @@ def _text_of(tensor: Any) -> str:
 
 def _list_of(name: str, text: str) -> list[Any]:
     try:
-        found = orjson.loads(text)
+        items = orjson.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, list):
+        items = None
+    if not isinstance(items, list):
         raise refused(name, f"{name} is a JSON list")
-    return found
+    return items
 
 
 def _plain(message: Any) -> dict[str, Any]:

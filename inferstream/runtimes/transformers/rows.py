@@ -3,13 +3,13 @@
 from itertools import count
 
 from .cache import SharedCache
-from .stream import Stream
+from .stream import TokenStream
 
 FEW = 512
 """Tokens that are not worth an own resize to give their memory back."""
 
 
-class Ended:
+class EndedRow:
     """The tokens that the row of an ended stream holds, and when it ended."""
 
     __slots__ = ("tokens", "when")
@@ -31,8 +31,8 @@ class Rows:
         self._cache = cache
         self._most = most
         self._kept = kept
-        self.active: list[Stream] = []
-        self._ended: list[Ended] = []
+        self.active: list[TokenStream] = []
+        self._ended: list[EndedRow] = []
         """In the order of their rows, which begin where those of `active` end."""
         self._touched: dict[int, int] = {}
         """Tokens ever written in each row since the last resize, and so the memory that it takes."""
@@ -43,7 +43,7 @@ class Rows:
         """Tokens of ended streams that can be built upon."""
         return sum(len(ended.tokens) for ended in self._ended)
 
-    def take(self, stream: Stream) -> None:
+    def take(self, stream: TokenStream) -> None:
         """Give a stream a row that holds as much of its prompt as any other row does."""
         row = len(self.active)
         self.reserve(stream.prompt_length, row + 1)
@@ -59,7 +59,7 @@ class Rows:
         stream.row, stream.read = row, shared
         self.active.append(stream)
 
-    def leave(self, stream: Stream) -> None:
+    def leave(self, stream: TokenStream) -> None:
         """Take the row of a stream that has ended; the last active row moves there."""
         row, last = stream.row, len(self.active) - 1
         self._touch(row, stream.read)
@@ -72,7 +72,7 @@ class Rows:
         self.active.pop()
         stream.row = -1
         if self._kept:
-            self._ended.insert(0, Ended(stream.tokens[: stream.read], next(self._clock)))
+            self._ended.insert(0, EndedRow(stream.tokens[: stream.read], next(self._clock)))
         self._shrink()
 
     def reserve(self, tokens: int, rows: int = 0) -> None:
@@ -83,7 +83,7 @@ class Rows:
             length = cache.capacity - 1 if tokens < cache.capacity else max(tokens, cache.capacity * 3 // 2)
             self._resize(rows, length)
 
-    def _longest_prefix(self, stream: Stream) -> tuple[int, int]:
+    def _longest_prefix(self, stream: TokenStream) -> tuple[int, int]:
         """How many tokens of the prompt some row holds, and which row; the last token is always read anew."""
         prompt = stream.tokens
         best, source = 0, -1

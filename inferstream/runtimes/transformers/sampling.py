@@ -6,13 +6,13 @@ from typing import NamedTuple
 import torch
 
 from ..sampling import Sampling
-from .stream import Stream
+from .stream import TokenStream
 
 FIRST = 1024
 """Tokens that are sorted to apply top_p; where they are too few, all are."""
 
 
-class Choice(NamedTuple):
+class ChosenToken(NamedTuple):
     """A chosen token, and the log probabilities of it and of the most likely ones, where asked for."""
 
     token: int
@@ -20,7 +20,7 @@ class Choice(NamedTuple):
     top: list[tuple[int, float]] | None = None
 
 
-def choose(logits: torch.Tensor, streams: Sequence[Stream]) -> list[Choice]:
+def choose(logits: torch.Tensor, streams: Sequence[TokenStream]) -> list[ChosenToken]:
     """The next token of each stream, of its row of `logits`."""
     scores = logits.float()
     plain = scores
@@ -36,28 +36,28 @@ def choose(logits: torch.Tensor, streams: Sequence[Stream]) -> list[Choice]:
         drawn = _draw(rows, [streams[index] for index in sampled])
         for index, token in zip(sampled, drawn, strict=True):
             tokens[index] = token
-    choices = [Choice(token) for token in tokens]
+    choices = [ChosenToken(token) for token in tokens]
     for index, stream in enumerate(streams):
         if stream.sampling.logprobs:
             choices[index] = _with_logprobs(plain[index], tokens[index], stream.sampling.top_logprobs)
     return choices
 
 
-def _penalise(scores: torch.Tensor, stream: Stream) -> None:
+def _penalise(scores: torch.Tensor, stream: TokenStream) -> None:
     """Make tokens that are there already less likely, in place."""
     sampling = stream.sampling
     if sampling.repetition_penalty != 1:
         seen = torch.tensor(stream.tokens, device=scores.device).unique()
-        found = scores[seen]
+        before = scores[seen]
         penalty = sampling.repetition_penalty
-        scores[seen] = torch.where(found < 0, found * penalty, found / penalty)
+        scores[seen] = torch.where(before < 0, before * penalty, before / penalty)
     written = stream.tokens[stream.prompt_length :]
     if written and (sampling.presence_penalty or sampling.frequency_penalty):
         tokens, counts = torch.tensor(written, device=scores.device).unique(return_counts=True)
         scores[tokens] -= sampling.presence_penalty + sampling.frequency_penalty * counts
 
 
-def _draw(scores: torch.Tensor, streams: Sequence[Stream]) -> list[int]:
+def _draw(scores: torch.Tensor, streams: Sequence[TokenStream]) -> list[int]:
     """A token of each row at random, by the row's own generator."""
     samplings = [each.sampling for each in streams]
     scores = scores / _column([each.temperature for each in samplings], scores)
@@ -103,11 +103,11 @@ def _of_top_p(scores: torch.Tensor, samplings: Sequence[Sampling]) -> torch.Tens
     return scores.masked_fill(~kept, -torch.inf)
 
 
-def _with_logprobs(logits: torch.Tensor, token: int, top: int) -> Choice:
+def _with_logprobs(logits: torch.Tensor, token: int, top: int) -> ChosenToken:
     logprobs = logits.log_softmax(-1)
-    found = logprobs.topk(top) if top else None
-    likely = [] if found is None else list(zip(found.indices.tolist(), found.values.tolist(), strict=True))
-    return Choice(token, float(logprobs[token]), likely)
+    best = logprobs.topk(top) if top else None
+    likely = [] if best is None else list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+    return ChosenToken(token, float(logprobs[token]), likely)
 
 
 def _column(values: list[float], like: torch.Tensor) -> torch.Tensor:

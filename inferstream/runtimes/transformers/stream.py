@@ -6,7 +6,7 @@ from ...text.detokenizer import Detokenizer
 from ..sampling import Sampling
 
 
-class Stream:
+class TokenStream:
     """The state of one stream, which `admit` returns.
 
     `limit` is the number of tokens, prompt and text together, at which it ends.

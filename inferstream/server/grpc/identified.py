@@ -3,12 +3,14 @@
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 
-from ...concurrency.interruption import ClientLeft
+from ...concurrency.scope import ClientLeft
 from ...context import request_id_var
 from ...errors import InvalidRequest
 from ..request_ids import NAME, RequestIds, enter
 from .context import RpcContext
 from .rpc import RpcFailed, ServeRpc
+
+Pairs = tuple[tuple[str, str | bytes], ...]
 
 
 class Identified:
@@ -53,15 +55,13 @@ class Identified:
         return response
 
 
-class IdentifiedContext:
-    """The context of an RPC whose initial metadata begins with its id."""
+class ContextAround:
+    """The context of an RPC that passes everything to another."""
 
-    __slots__ = ("_context", "_id", "_opened")
+    __slots__ = ("_context",)
 
-    def __init__(self, context: RpcContext, request_id: str) -> None:
+    def __init__(self, context: RpcContext) -> None:
         self._context = context
-        self._id = (NAME, request_id)
-        self._opened = False
 
     @property
     def deadline(self) -> float | None:
@@ -81,6 +81,26 @@ class IdentifiedContext:
     def read(self) -> Awaitable[bytes | None]:
         return self._context.read()
 
+    def write(self, message: bytes, /) -> Awaitable[None]:
+        return self._context.write(message)
+
+    def send_initial_metadata(self, metadata: Pairs, /) -> Awaitable[None]:
+        return self._context.send_initial_metadata(metadata)
+
+    def set_trailing_metadata(self, metadata: Pairs, /) -> None:
+        self._context.set_trailing_metadata(metadata)
+
+
+class IdentifiedContext(ContextAround):
+    """The context of an RPC whose initial metadata begins with its id."""
+
+    __slots__ = ("_id", "_opened")
+
+    def __init__(self, context: RpcContext, request_id: str) -> None:
+        super().__init__(context)
+        self._id = (NAME, request_id)
+        self._opened = False
+
     async def open(self) -> None:
         """Send the initial metadata, if it is not sent."""
         if not self._opened:
@@ -93,9 +113,6 @@ class IdentifiedContext:
         await self.open()
         await self._context.write(message)
 
-    async def send_initial_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None:
+    async def send_initial_metadata(self, metadata: Pairs, /) -> None:
         self._opened = True
         await self._context.send_initial_metadata((self._id, *metadata))
-
-    def set_trailing_metadata(self, metadata: tuple[tuple[str, str], ...], /) -> None:
-        self._context.set_trailing_metadata(metadata)

@@ -6,7 +6,7 @@ from ...errors import InferstreamError, ModelNotFound, ModelNotReady
 from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
 from ...protos.grpc import request_from, wants_typed
-from ...protos.grpc_requests import InferMessage
+from ...protos.grpc_requests import InferMessage, size_of
 from ...protos.grpc_responses import dump_response
 from .context import RpcContext, TrailingHeaders, caller_of
 
@@ -49,6 +49,8 @@ class InferenceService:
         model, caller = request.model_name, caller_of(context)
         try:
             admission = self._dataplane.admit(model, request.model_version or None, caller)
+            if admission.metering is not None:
+                admission.size = size_of(request)
             inputs = request_from(request, admission.pipeline.form)
         except InferstreamError as error:
             self._dataplane.refused(caller, "infer", model, error)

@@ -7,7 +7,7 @@ from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from ...protos.pool import HEALTH, POOL, REFLECTION, REQUESTS, SERVICE
+from ...protos.pool import HEALTH, ORCA, POOL, REFLECTION, REQUESTS, SERVICE
 from ...protos.reflection_pb2 import (
     ErrorResponse,
     ExtensionNumberResponse,
@@ -21,7 +21,7 @@ from .rpc import RpcExchange
 from .statuses import StatusCode
 from .typed import TypedServices
 
-SERVICES = sorted((SERVICE, REQUESTS, HEALTH, *REFLECTION))
+SERVICES = (SERVICE, REQUESTS, HEALTH, *REFLECTION)
 
 Found = TypeVar("Found")
 
@@ -29,8 +29,9 @@ Found = TypeVar("Found")
 class Reflection:
     """Describes the services from their descriptor pools."""
 
-    def __init__(self, typed: TypedServices) -> None:
+    def __init__(self, typed: TypedServices, reports: bool = False) -> None:
         self._typed = typed
+        self._services = (*SERVICES, ORCA) if reports else SERVICES
 
     async def ServerReflectionInfo(self, exchange: RpcExchange[ServerReflectionRequest]) -> None:
         async for request in exchange:
@@ -53,7 +54,7 @@ class Reflection:
                     name = request.all_extension_numbers_of_type
                     return self._found(lambda pool: _extensions_of(pool, name))
                 case "list_services":
-                    names = sorted((*SERVICES, *self._typed.names))
+                    names = sorted((*self._services, *self._typed.names))
                     services = ListServiceResponse(service=[{"name": name} for name in names])
                     return ServerReflectionResponse(list_services_response=services)
         except KeyError:

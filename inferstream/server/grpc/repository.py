@@ -4,7 +4,7 @@ from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest
 from ...protos import dataplane_pb2 as pb
 from ...protos.converters import RepositoryIndexResponseItemConverter
-from .context import RpcContext
+from .context import RpcContext, caller_of
 
 
 class RepositoryService:
@@ -16,7 +16,7 @@ class RepositoryService:
     async def RepositoryIndex(
         self, request: pb.RepositoryIndexRequest, context: RpcContext
     ) -> pb.RepositoryIndexResponse:
-        items = await self._dataplane.index(request.ready)
+        items = await self._dataplane.index(caller_of(context), request.ready)
         return pb.RepositoryIndexResponse(
             models=[RepositoryIndexResponseItemConverter.from_types(item) for item in items]
         )
@@ -27,14 +27,14 @@ class RepositoryService:
         name = model_named(request) or ""
         if request.parameters:
             raise InvalidRequest("a load takes a name only: what a model is, its folder says")
-        await self._dataplane.load(name)
+        await self._dataplane.load(name, caller_of(context))
         return pb.RepositoryModelLoadResponse(model_name=name, isLoaded=True)
 
     async def RepositoryModelUnload(
         self, request: pb.RepositoryModelUnloadRequest, context: RpcContext
     ) -> pb.RepositoryModelUnloadResponse:
         name = model_named(request) or ""
-        await self._dataplane.unload(name)
+        await self._dataplane.unload(name, caller_of(context))
         return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
 

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from ...concurrency.interruption import FAILURES, ClientLeft, is_own_cancel
+from ...concurrency.scope import FAILURES, ClientLeft, is_own_cancel
 from ...errors import InferstreamError, InvalidRequest
 from ...telemetry.rpcs import RpcMeters
 from ..status import Profile, retry_after

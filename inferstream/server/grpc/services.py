@@ -12,17 +12,20 @@ from ...protos.dataplane_pb2 import ModelInferRequest
 from ...protos.dataplane_pb2_grpc import METHODS, classes_of
 from ...protos.grpc_requests import InferRequests
 from ...protos.health_pb2 import HealthCheckRequest, HealthListRequest
-from ...protos.pool import HEALTH, LEGACY_SERVICE, REFLECTION, REQUESTS, SERVICE
+from ...protos.orca_request_pb2 import OrcaLoadReportRequest
+from ...protos.pool import HEALTH, LEGACY_SERVICE, ORCA, REFLECTION, REQUESTS, SERVICE
 from ...protos.reflection_pb2 import ServerReflectionRequest
 from ...protos.requests_pb2 import CancelRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
+from ..orca import load_reports
 from ..request_ids import RequestIds
 from .context import RpcContext, caller_of
 from .health import Health
 from .identified import Identified
 from .inference import InferenceService
+from .orca import LoadTrailers, OrcaService
 from .reflection import Reflection
 from .repository import RepositoryService, model_named
 from .requests import RequestsService
@@ -62,10 +65,17 @@ ACTIONS = {
     "List": Action.HEALTH,
     "Watch": Action.HEALTH,
     "ServerReflectionInfo": Action.REFLECTION,
+    "StreamCoreMetrics": Action.METRICS,
 }
 """The operation that each method stands for. Typed methods are inferences and streams."""
 
-UNASKED = (Action.HEALTH, Action.INFER, Action.STREAM)
+UNASKED = (
+    Action.HEALTH,
+    Action.INFER,
+    Action.STREAM,
+    Action.REPOSITORY_READ,
+    Action.REPOSITORY_WRITE,
+)
 """Operations that are open to everybody, or ask when they know their model."""
 
 
@@ -91,8 +101,10 @@ def build_services(
     services.add_inference(LEGACY_SERVICE, repository)
     services.add_requests(RequestsService(dataplane))
     services.add_health(Health(dataplane, services.typed))
+    if services.reports is not None:
+        services.add_reports(OrcaService(services.reports))
     if settings.grpc_reflection:
-        services.add_reflection(Reflection(services.typed))
+        services.add_reflection(Reflection(services.typed, reports=services.reports is not None))
     return services
 
 
@@ -112,12 +124,27 @@ class Services:
         self._access = dataplane.access
         self._meters = meters
         self._profile = settings.status_profile
+        self.reports = load_reports(settings, dataplane)
+        """The load in trailers; None where the settings turn that off."""
         self._around = self._layers(settings, tracing)
         self.typed = self._typed(dataplane)
 
-    @staticmethod
-    def _layers(settings: Settings, tracing: "Tracer | None") -> Callable[[str, str], Around]:
+    def _layers(self, settings: Settings, tracing: "Tracer | None") -> Callable[[str, str], Around]:
         """What is around each RPC, by service and method."""
+        layers = self._identified_and_traced(settings, tracing)
+        if self.reports is None:
+            return layers
+        trailers = LoadTrailers(self.reports).around
+
+        def reported(service: str, method: str) -> Around:
+            around = layers(service, method)
+            infers = ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM)
+            return (lambda serve: trailers(around(serve))) if infers else around
+
+        return reported
+
+    @staticmethod
+    def _identified_and_traced(settings: Settings, tracing: "Tracer | None") -> Callable[[str, str], Around]:
         identified = Identified(RequestIds.of(settings)).around
         if tracing is None:
             return lambda *_: identified
@@ -173,6 +200,10 @@ class Services:
         self._add_streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
         self._add_unary(HEALTH, "Check", HealthCheckRequest, health.Check)
         self._add_unary(HEALTH, "List", HealthListRequest, health.List)
+
+    def add_reports(self, orca: OrcaService) -> None:
+        behaviour = orca.StreamCoreMetrics
+        self._add_streaming("SERVER_STREAMING", ORCA, "StreamCoreMetrics", OrcaLoadReportRequest, behaviour)
 
     def add_requests(self, requests: RequestsService) -> None:
         self._add_unary(REQUESTS, "Cancel", CancelRequest, self._when_started(requests.Cancel))

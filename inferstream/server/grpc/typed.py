@@ -9,7 +9,7 @@ from ...dataplane.access import Action
 from ...dataplane.admission import Admission
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
-from ...errors import InvalidRequest, ModelNotReady
+from ...errors import InferstreamError, InvalidRequest, ModelNotReady
 from ...protos.typed import PREFIX, Method, method_of
 from ...protos.typed_files import classes_of, pool_of
 from ...protos.typed_requests import RequestReader
@@ -43,9 +43,15 @@ class TypedRpc:
 
     async def infer(self, data: bytes, context: RpcContext) -> bytes:
         """Serve one request with one response."""
-        model = self.method.model
-        admission = self._dataplane.admit(model, None, caller_of(context))
-        reply = await admission.open(Operation.INFER, self._reader.read(data))
+        model, caller = self.method.model, caller_of(context)
+        try:
+            admission = self._dataplane.admit(model, None, caller)
+            admission.size = len(data)
+            request = self._reader.read(data)
+        except InferstreamError as error:
+            self._dataplane.refused(caller, "infer", model, error)
+            raise
+        reply = await admission.open(Operation.INFER, request)
         response = reply.first
         assert response is not None
         message = self._writer.write(response)
@@ -61,6 +67,7 @@ class TypedRpc:
             if self.method.stream is None:
                 raise InvalidRequest(f"a call of {self.method.name} needs a {self.method.messages[0]}")
             data = b""  # a client may close its stream without a value
+        admission.size = len(data)
         request = self._reader.read(data)
         more = None if self.method.stream is None else self._later(admission, exchange, request)
         write = self._writer.write
@@ -78,6 +85,7 @@ class TypedRpc:
     ) -> AsyncIterator[InferenceRequest]:
         """The requests after the first, with the id of the first."""
         async for data in exchange:
+            admission.received(len(data))
             request = self._reader.read_later(data)
             request.__dict__["id"] = first.id
             admission.identify(request)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Any, cast
 
-from ...concurrency.interruption import Interruption
+from ...concurrency.scope import ClientLeft, Scope
 from ..connections import address, identities
 from .bodies import AT_ONCE
 from .cycle import Cycle, scope_of
@@ -307,7 +307,7 @@ class Connection(asyncio.Protocol):
         if self._current is not None:
             self._current.lose()
         if (task := self._task) is not None:
-            Interruption(task, lambda: self._task is task)
+            Scope(task).end(ClientLeft())
 
     def refuse(self, status: int, message: str) -> None:
         """End the connection with a response of its own, unless another one has begun."""

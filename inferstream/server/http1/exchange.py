@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Protocol
 
-from ...concurrency.interruption import ClientLeft
+from ...concurrency.scope import ClientLeft
 from .heads import RawHeaders, RequestHead
 from .reading import Reading
 from .responses import CLOSE, Openings

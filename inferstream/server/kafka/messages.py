@@ -42,7 +42,9 @@ def request_of(record: Any, limits: JsonLimits, admit: Admit) -> tuple[Admission
         raise Unsupported(f'The method "{method}" is not known here; "infer" is.')
     value = record.value or b""
     limits.check(value)
-    admission = admit(model, _header(headers, "version"), Caller(Headers(record.headers), "kafka"))
+    named = [(name.lower(), value) for name, value in record.headers]
+    admission = admit(model, _header(headers, "version"), Caller(Headers(named), "kafka"))
+    admission.size = len(value)
     document, text = json_requests.load_request(value)
     request, _ = json_requests.build_request(document, text, None, nested=admission.pipeline.takes_any)
     if (key := key_of(record)) is not None:

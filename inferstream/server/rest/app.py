@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from functools import partial
 from time import perf_counter, time
 from typing import Any, Protocol
 
@@ -18,10 +19,12 @@ from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import SCOPE_KEY, ScopeOrigin
 from ..json_limits import json_limits
+from ..orca import load_reports
 from ..request_ids import RequestIds
 from .dialects.base import HttpDialect, ReadRoute, Route, ScopeClaim
 from .dialects.documentation.dialect import Documentation
 from .dialects.extensions import MissingExtensions
+from .dialects.instances import Instances
 from .dialects.javascript import JavaScriptClient
 from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
 from .dialects.metadata import ROOT, Metadata
@@ -38,6 +41,7 @@ from .inference import InferenceDoor, queried
 from .lazy import LazyApp
 from .messages import CALLER, JSON, RawHeaders, Receive, Scope, Send, error_response, respond, wrap
 from .origins import Origins
+from .reporting import ReportingDoor
 from .routes import Routes
 from .websocket import WebSocketDoor
 
@@ -55,6 +59,7 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     JavaScriptClient,
     Requests,
     OpenAI,
+    Instances,
     Tgi,
     JsonRpc,
     JsonRpcStreams,
@@ -89,7 +94,9 @@ class RestApp:
         self.routes = Routes(dialects, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._json = json_limits(settings)
-        self._inference = InferenceDoor(dataplane, settings, meters.rest, self._json)
+        reports = load_reports(settings, dataplane)
+        door = InferenceDoor if reports is None else partial(ReportingDoor, reports)
+        self._inference = door(dataplane, settings, meters.rest, self._json)
         self._origins = Origins(settings)
         self._profile = settings.status_profile
         self._dataplane = dataplane

@@ -8,7 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 from starlette.types import ASGIApp
 
-from ...concurrency.interruption import ClientLeft
+from ...concurrency.scope import ClientLeft
 from ...dataplane.dataplane import DataPlane
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import Settings

@@ -11,6 +11,7 @@ from time import perf_counter
 
 import orjson
 
+from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
 from ...dataplane.call import Operation
@@ -123,21 +124,24 @@ class InferenceDoor:
                         asked = await asyncio.to_thread(self._parse, exchange, body, route, caller, admission)
                     else:
                         asked = self._parse(exchange, body, route, caller, admission)
-                    if caller.grant is not None and asked.operation is Operation.STREAM:
+                    if asked.admission.metering is not None:
+                        asked.admission.size = len(body)
                         self._check_stream(route, asked, caller)
                     opened = True
                     if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
                         reply = await asked.open()
                         assert reply.first is not None
                         headers, text = asked.response(reply.first)
-                        if caller.grant is not None:
-                            headers = headers + rate_limits(caller)
+                        if caller.key is not None:
+                            headers = headers + self._rate_limits(caller)
                         waiting = self._respond(exchange, reply.first, asked, headers, text)
                         if waiting is not None:
                             await waiting
                     elif not posted or self._resuming.wanted(head, asked, route):
                         reader, headers = await self._resuming.begin(route, asked, method)
                         held = True  # counted when the stream has ended
+                        if caller.key is not None:
+                            headers = headers + self._rate_limits(caller)
                         await self._read(exchange, reader, headers)
                     else:
                         await self._send(exchange, await asked.open(), asked)
@@ -146,14 +150,14 @@ class InferenceDoor:
                 pass
             except Exception as error:
                 status, headers, text = route.dialect.error(failure := wrap(error))
-                if caller.grant is not None:
-                    headers = headers + rate_limits(caller)
+                if caller.key is not None:
+                    headers = headers + self._rate_limits(caller)
                 if not opened:
                     self._dataplane.refused(caller, route.operation.value, route.model, failure, started)
                 await _sent(exchange.respond(status, headers, text))
-        except asyncio.CancelledError:
-            # Ours when the client has left: there is nobody to tell, and nothing went wrong.
-            if not exchange.left:
+        except BaseException as error:
+            # When the client has left, a cancel is for that: there is nobody to tell, and nothing went wrong.
+            if not (exchange.left and is_own_cancel(error)):
                 raise
         finally:
             meters.in_progress -= 1
@@ -164,9 +168,15 @@ class InferenceDoor:
                 logger.debug("%s %s of %s %d, %.6f s", method, route.template, route.model, status, seconds)
         return status
 
+    def _rate_limits(self, caller: Caller) -> RawHeaders:
+        """Headers that say how much of its limits a key has left."""
+        values = self._dataplane.access.rate_limits(caller)
+        return [(name.encode(), value.encode()) for name, value in values.items()]
+
     def _check_stream(self, route: Route, asked: ParsedRequest, caller: Caller) -> None:
         """Ask for a stream that its body asks for, and not its path. Raises PermissionDenied."""
-        if route.action is not Action.STREAM and asked.gathering() is None:
+        streams = asked.operation is Operation.STREAM and route.action is not Action.STREAM
+        if caller.key is not None and streams and asked.gathering() is None:
             self._dataplane.access.check(Action.STREAM, caller, asked.admission.model)
 
     def _check_page(self, exchange: Exchange, resumed: bool) -> None:
@@ -226,9 +236,13 @@ class InferenceDoor:
         if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:
             await waiting
 
-    async def _stream(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
+    async def _stream(
+        self, exchange: Exchange, reply: Reply, asked: ParsedRequest, more: RawHeaders = NO_HEADERS
+    ) -> None:
         caller = asked.admission.caller
-        headers = asked.headers if caller.grant is None else asked.headers + rate_limits(caller)
+        headers = asked.headers if caller.key is None else asked.headers + self._rate_limits(caller)
+        if more:
+            headers = headers + more
         if reply.first is not None:
             headers = headers + self._headers(reply.first, asked.admission.model)
         await EventStream(exchange, headers, self._heartbeat, self._stall).run(reply, asked)
@@ -254,14 +268,6 @@ class InferenceDoor:
         ):
             return _respond_compressed(exchange, headers, text, encoding)
         return exchange.respond(200, headers, text)
-
-
-def rate_limits(caller: Caller) -> RawHeaders:
-    """Headers that say how much of its limits a key has left."""
-    if caller.grant is None:
-        return []
-    values = caller.grant.keys.quotas.headers(caller.grant.principal)
-    return [(name.encode(), value.encode()) for name, value in values.items()]
 
 
 def _limit(caller: Caller, head: Head) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from ...concurrency.interruption import ClientLeft as ClientLeft
+from ...concurrency.scope import ClientLeft as ClientLeft
 from ...errors import Code, InferstreamError, InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...keys.errors import LimitExceeded
 from ..compression import DEFLATE, GZIP, deflate, inflate

@@ -7,7 +7,7 @@ import orjson
 from fastapi import Depends, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from ...concurrency.interruption import ClientLeft
+from ...concurrency.scope import ClientLeft
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest
@@ -87,19 +87,20 @@ def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> N
         ready = (await document(request)).get("ready")
         if ready is not None and not isinstance(ready, bool):
             raise InvalidRequest('"ready" must be true or false')
-        return JSONResponse([item.model_dump(mode="json") for item in await dataplane.index(ready)])
+        items = await dataplane.index(request.scope[CALLER], ready)
+        return JSONResponse([item.model_dump(mode="json") for item in items])
 
     @app.post(template(LOAD))
     async def load(name: str, request: Request) -> Response:
         if (await document(request)).get("parameters"):
             raise InvalidRequest(LOAD_PARAMETERS)
-        await dataplane.load(name)
+        await dataplane.load(name, request.scope[CALLER])
         return JSONResponse({"name": name, "load": True})
 
     @app.post(template(UNLOAD))
     async def unload(name: str, request: Request) -> Response:
         await document(request)
-        await dataplane.unload(name)
+        await dataplane.unload(name, request.scope[CALLER])
         return JSONResponse({"name": name, "unload": True})
 
 

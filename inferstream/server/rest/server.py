@@ -6,11 +6,12 @@ import socket
 from functools import partial
 from typing import Any, Literal
 
-from ...dataplane.access import Access, Action
+from ...dataplane.access import Action
 from ...dataplane.caller import Caller
+from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError
 from ...settings import Settings
-from ...telemetry.metrics import CONTENT_TYPE, Meters
+from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import ScopeOrigin
 from ..http1.exchange import Exchange
@@ -22,6 +23,8 @@ from ..options import http_options
 from ..request_ids import HEADER, enter
 from ..tls import certificates
 from .app import PROBES, RestApp
+from .dialects.base import ReadRoute
+from .dialects.metrics import MetricsRoute
 from .messages import COUNT_ON_ARRIVAL, JSON, Head, Receive, Scope, Send, error_response, respond
 from .origins import Origins
 from .sockets import WebSocket
@@ -107,19 +110,25 @@ def rest_service(rest: RestApp, settings: Settings) -> Service:
     )
 
 
-def metrics_service(endpoint: str, meters: Meters, settings: Settings, access: Access) -> Service:
+def metrics_service(meters: Meters, settings: Settings, dataplane: DataPlane) -> Service:
+    route = MetricsRoute(dataplane, settings, meters)
+    reads = {claim.path: claim for claim in route.reads()}
     origins = Origins(settings)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             origins.check(scope["headers"])
-            access.check(Action.METRICS, Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http"))
+            dataplane.access.check(
+                Action.METRICS, Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http")
+            )
         except InferstreamError as error:
             status, headers, body = error_response(error, settings.status_profile)
             await respond(send, status, body, headers)
             return
-        if scope["path"] == endpoint and scope["method"] == "GET":
-            await respond(send, 200, await meters.scrape(), [(b"content-type", CONTENT_TYPE.encode())])
+        claim = reads.get(scope["path"])
+        if claim is not None and scope["method"] == "GET":
+            status, body = await claim.read(ReadRoute(claim.path, claim, route))
+            await respond(send, status, body, [(b"content-type", claim.content_type)])
         else:
             await respond(send, 404, b'{"error":"Not Found"}', [JSON])
 

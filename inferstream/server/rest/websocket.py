@@ -9,7 +9,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
-from ...concurrency.interruption import Interruption
+from ...concurrency.scope import ClientLeft, Scope
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
 from ...dataplane.call import Operation
@@ -26,6 +26,7 @@ from ...errors import (
     NotFound,
     Overloaded,
 )
+from ...keys.errors import LimitExceeded
 from ...protos.websocket import EncodedMessage, Messages, SocketMessage, dump_error
 from ...settings import Settings
 from ...telemetry.metrics import Meters
@@ -125,9 +126,6 @@ class SocketCall:
     begun: bool = False
     failure: Exception | None = None
 
-    def cancel(self) -> None:
-        Interruption(self.task, lambda: not self.task.done())
-
 
 class Conversation:
     """The requests and responses of one socket."""
@@ -175,7 +173,7 @@ class Conversation:
         self._meters.rest.in_progress -= 1
         self._meters.rest.ended("GET", self._template, "101", perf_counter() - self._opened)
         for running in list(self._running.values()):
-            running.cancel()
+            Scope(running.task).end(ClientLeft())
 
     def received(self, message: bytes, text: bool) -> None:
         """Handle a message; an error in it is sent as a message and does not end the conversation."""
@@ -232,7 +230,7 @@ class Conversation:
         running = None if frame.id is None else self._running.get(frame.id)
         if frame.cancel:
             if running is not None:
-                running.cancel()
+                Scope(running.task).end(Cancelled())
         elif frame.part in ("next", "last"):
             # A call may end while its client still sends parts; its response has told the client.
             if running is not None:
@@ -252,6 +250,7 @@ class Conversation:
         if self._limit is not None:
             caller = caller.until(self._loop.time() + self._limit)
         admission = self._dataplane.admit(self._model, self._version, caller, Action.STREAM)
+        admission.size = frame.size
         request, messages = read_message(admission, frame)
         requests = None if frame.part is None else RequestStream(self._socket.reading)
         streams = requests is not None or admission.pipeline.execution.capabilities.streams
@@ -273,8 +272,9 @@ class Conversation:
             if not frame.bare or frame.part == "next":
                 request, _ = frame.request(nested=running.admission.pipeline.takes_any)
                 running.admission.identify(request)
+                running.admission.received(frame.size)
                 running.requests.add(request, frame.size)
-        except InvalidRequest as error:
+        except (InvalidRequest, LimitExceeded) as error:
             running.failure = error  # for a call that is not open yet
             running.admission.end(error)
         if frame.part == "last":

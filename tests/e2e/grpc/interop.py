@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from inferstream.concurrency.interruption import ClientLeft
+from inferstream.concurrency.scope import ClientLeft
 from inferstream.server.grpc.context import RpcContext
 from inferstream.server.grpc.rpc import Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode

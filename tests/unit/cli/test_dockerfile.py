@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from inferstream.cli.image import CONDA_FILES, dockerfile
 from inferstream.cli.main import app
+from inferstream.cli.wheel import NAME as WHEEL
 
 
 def parsed(folder: Path) -> DockerfileParser:
@@ -33,6 +34,7 @@ def test_it_runs_unprivileged_at_the_places_orchestrators_know(folder: Path) -> 
     parser = parsed(folder)
     assert values(parser, "USER") == ["1000"]
     assert values(parser, "COPY")[-1] == "--chown=1000:1000 . ."
+    assert f"{WHEEL} /tmp/{WHEEL}" in values(parser, "COPY")
     assert "--uid 1000" in " ".join(values(parser, "RUN"))
     assert parser.is_multistage
     assert {name: value for name, value in parser.envs.items() if name.startswith("MLSERVER_")} == {
@@ -156,6 +158,8 @@ def test_a_folder_whose_name_has_a_line_break_is_refused(tmp_path: Path, name: s
 DOCKER = """#!/bin/sh
 [ "$1" = version ] && exit {version}
 for word in "$@"; do echo "$word"; done > {record}/arguments
+for word in "$@"; do folder="$word"; done
+ls "$folder" > {record}/context
 echo "$DOCKER_BUILDKIT" > {record}/buildkit
 while [ "$1" != --file ]; do shift; done
 cp "$2" {record}/Dockerfile
@@ -189,6 +193,7 @@ def test_build_runs_docker_with_buildkit(folder: Path, docker) -> None:
     assert (record / "buildkit").read_text() == "1\n"
     assert (record / "Dockerfile").read_text() == dockerfile(folder)
     assert ".git" in (record / "ignored").read_text()
+    assert (record / "context").read_text().split() == [WHEEL, "model-settings.json"]
     assert [path.name for path in folder.iterdir()] == ["model-settings.json"], "nothing stays behind"
 
 
@@ -200,6 +205,14 @@ def test_build_takes_the_edited_dockerfile_and_leaves_a_foreign_one(folder: Path
         assert CliRunner().invoke(app, ["build", str(folder), "--tag", "x"]).exit_code == 0
         assert (record / "Dockerfile").read_text() == used
         assert "--no-cache" not in (record / "arguments").read_text()
+
+
+def test_a_build_leaves_the_wheel_that_was_there(folder: Path, docker) -> None:
+    docker()
+    parsed(folder)
+    before = (folder / WHEEL).read_bytes()
+    assert CliRunner().invoke(app, ["build", str(folder), "--tag", "x"]).exit_code == 0
+    assert (folder / WHEEL).read_bytes() == before
 
 
 def test_a_failed_build_fails(folder: Path, docker) -> None:

@@ -88,3 +88,23 @@ def test_one_port_and_another_for_grpc_are_two(tmp_path: Path) -> None:
 def test_two_free_ports_are_two() -> None:
     assert not Settings(http_port=0, grpc_port=0).one_port
     assert Settings(http_port=0, grpc_port=None).one_port
+
+
+@pytest.mark.parametrize("variable", ["AIP_HTTP_PORT", "SAGEMAKER_BIND_TO_PORT"])
+def test_a_platform_chooses_the_port_unless_somebody_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "7")
+    assert ports(Flags({}), tmp_path, False) == (7, 8081)
+    assert ports(Flags({"http_port": 6}), tmp_path, False) == (6, 8081)
+    monkeypatch.setenv("INFERSTREAM_HTTP_PORT", "5")
+    assert ports(Flags({}), tmp_path, False) == (5, 8081)
+    monkeypatch.delenv("INFERSTREAM_HTTP_PORT")
+    monkeypatch.setenv(variable, "http")
+    with pytest.raises(InvalidSettings, match=f"{variable}.*'http' is no port"):
+        Flags({}).load_settings(tmp_path, False)
+
+
+def test_a_name_is_that_of_the_only_model(tmp_path: Path) -> None:
+    settings = Flags({}, model_name="iris").load_settings(tmp_path, False)
+    assert settings.model_repository_implementation_args == {"name": "iris"}

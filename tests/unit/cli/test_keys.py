@@ -40,8 +40,8 @@ def test_add_prints_a_key_that_only_its_owner_has(keys, tmp_path):
     ).strip()  # fmt: skip
     principal = KeyAuthenticator(document(tmp_path)).authenticate(key)
     assert (principal.name, principal.scopes) == ("alice", {"infer", "metrics"})
-    assert principal.allows("infer", "llm-1")
-    assert not principal.allows("infer", "other")
+    assert principal.sees("llm-1")
+    assert not principal.sees("other")
     assert principal.limits.in_flight == 2
     assert principal.limits.requests_per_second == 0.5
     assert principal.expires < float("inf")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.clients.request_file import RequestFile
-from inferstream.clients.results import Indexes, Results
+from inferstream.clients.results import Indexes, ResultFile
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput
 
 
@@ -17,7 +17,7 @@ def response(**parameters: object) -> InferenceResponse:
 
 
 def test_the_first_failures_are_kept_for_a_summary(tmp_path: Path) -> None:
-    results = Results(tmp_path / "out", resume=False)
+    results = ResultFile(tmp_path / "out", resume=False)
     for index in range(9):
         results.fail(index, f"why {index}")
     results.close()
@@ -35,7 +35,7 @@ def test_indexes_are_a_set(numbers: set[int]) -> None:
 
 def test_an_answer_keeps_the_server_s_parameters_beside_ours(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    results = Results(path, resume=False)
+    results = ResultFile(path, resume=False)
     results.succeed(7, "id-1", response(temperature=0.5, batch_index=99))
     results.fail(8, "why")
     written = [json.loads(line) for line in path.read_text().splitlines()]
@@ -49,7 +49,7 @@ def test_an_answer_keeps_the_server_s_parameters_beside_ours(tmp_path: Path) -> 
 
 def test_resuming_drops_failures_doubles_and_half_lines(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    results = Results(path, resume=False)
+    results = ResultFile(path, resume=False)
     for index in (4, 0):
         results.succeed(index, "id", response())
     results.fail(1, "why")
@@ -57,7 +57,7 @@ def test_resuming_drops_failures_doubles_and_half_lines(tmp_path: Path) -> None:
     results.close()
     whole = path.read_text()
     path.write_text(whole + '"noise"\n{"parameters": {"batch_index": 2}, "outp')
-    results = Results(path, resume=True)
+    results = ResultFile(path, resume=True)
     assert [index in results.done for index in range(6)] == [True, False, False, False, True, False]
     results.succeed(2, "id", response())
     results.close()
@@ -72,7 +72,7 @@ def test_resuming_drops_failures_doubles_and_half_lines(tmp_path: Path) -> None:
 def test_a_run_that_does_not_resume_starts_over(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("old\n")
-    Results(path, resume=False).close()
+    ResultFile(path, resume=False).close()
     assert path.read_text() == ""
 
 

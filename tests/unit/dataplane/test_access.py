@@ -1,10 +1,17 @@
 """What is open on loopback and beyond, by operation and not by path."""
 
+import asyncio
+import json
+from functools import partial
+from pathlib import Path
+
 import pytest
 
 from inferstream.dataplane.access import CLOSED, Access, Action
 from inferstream.dataplane.caller import Caller
-from inferstream.errors import PermissionDenied
+from inferstream.errors import ModelNotFound, PermissionDenied
+from inferstream.keys.errors import LimitExceeded, Unauthenticated
+from inferstream.keys.secret import digest_of, new_key
 from inferstream.settings import Settings
 from inferstream.types import Headers
 
@@ -22,7 +29,7 @@ CALLER = Caller(Headers(()), "v2")
         ("0.0.0.0", True, True),
     ],
 )
-def test_the_repository_and_the_access_log_are_closed_beyond_loopback(
+def test_management_documentation_and_the_access_log_are_closed_beyond_loopback(
     host: str, allowed: bool, opened: bool
 ) -> None:
     access = Access(Settings(host=host, allow_open_repository=allowed))
@@ -33,4 +40,94 @@ def test_the_repository_and_the_access_log_are_closed_beyond_loopback(
             continue
         with pytest.raises(PermissionDenied, match=f"{CLOSED[action]} is closed .* allow_open_repository"):
             access.check(action, CALLER, "m")
-    assert set(CLOSED) == {Action.REPOSITORY_READ, Action.REPOSITORY_WRITE, Action.ACCESS_LOG}
+    assert set(CLOSED) == {
+        Action.REPOSITORY_READ,
+        Action.REPOSITORY_WRITE,
+        Action.ACCESS_LOG,
+        Action.DOCUMENTATION,
+        Action.REFLECTION,
+    }
+
+
+def test_who_embeds_an_application_decides_about_its_documentation() -> None:
+    access = Access(Settings(host="0.0.0.0"), embedded=True)
+    access.check(Action.DOCUMENTATION, CALLER)
+    access.check(Action.REFLECTION, CALLER)
+    with pytest.raises(PermissionDenied):
+        access.check(Action.REPOSITORY_READ, CALLER)
+
+
+KEY = new_key("abc")
+
+
+def keyed(tmp_path: Path, scopes: list[str], models: list[str]) -> Settings:
+    entry = {
+        "id": "abc",
+        "principal": "ann",
+        "sha256": digest_of(KEY).hex(),
+        "scopes": scopes,
+        "models": models,
+    }
+    (tmp_path / "keys.json").write_text(json.dumps({"version": 1, "keys": [entry]}))
+    return Settings(keys_file=str(tmp_path / "keys.json"))
+
+
+def test_a_key_needs_scope_and_model(tmp_path: Path) -> None:
+    access = Access(keyed(tmp_path, ["infer", "metrics"], ["a*"]))
+    caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
+    access.check(Action.METRICS, caller)
+    access.check(Action.INFER, caller, "ab")
+    access.check(Action.MODEL_METADATA, caller, "ab")
+    assert (caller.principal, caller.sees("ab"), caller.sees("b")) == ("ann", True, False)
+    with pytest.raises(PermissionDenied, match='lacks the scope "stream"'):
+        access.check(Action.STREAM, caller, "ab")
+    for action in (Action.INFER, Action.MODEL_METADATA):
+        with pytest.raises(PermissionDenied, match='does not allow the model "b"'):
+            access.check(action, caller, "b")
+
+
+async def test_a_revoked_key_leaves_nothing_on_its_caller(tmp_path: Path) -> None:
+    access = Access(keyed(tmp_path, ["infer"], ["*"]))
+    assert access.keys is not None
+    caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
+    access.check(Action.INFER, caller, "m")
+    (tmp_path / "keys.json").write_text('{"version": 1, "keys": []}')
+    await access.keys.read_again()
+    with pytest.raises(Unauthenticated):
+        access.check(Action.INFER, caller, "m")
+    assert (caller.principal, caller.key) == (None, None)
+
+
+async def test_the_audit_log_needs_no_keys_and_has_a_refusal_once(tmp_path: Path) -> None:
+    access = Access(Settings(host="0.0.0.0", audit_log=str(tmp_path / "audit.jsonl")))
+    with pytest.raises(PermissionDenied) as refused:
+        access.check(Action.REPOSITORY_WRITE, CALLER, "m")
+    access.refused("load", CALLER, "m", refused.value)
+    assert await access.run(Action.CUSTOM_ROUTE, CALLER, "m", partial(asyncio.sleep, 0, 7), 12) == 7
+    with pytest.raises(ModelNotFound):
+        await access.run(Action.REPOSITORY_WRITE, CALLER, "n", missing)
+    await access.close()
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert [(line["operation"], line["model"], line["status"], line["bytes"]) for line in lines] == [
+        ("repository_write", "m", 403, 0),
+        ("custom_route", "m", 200, 12),
+        ("repository_write", "n", 404, 0),
+    ]
+    assert {(line["principal"], line["key"]) for line in lines} == {(None, None)}
+
+
+async def missing() -> None:
+    raise ModelNotFound("n")
+
+
+async def test_what_is_no_inference_is_limited_too(tmp_path: Path) -> None:
+    settings = keyed(tmp_path, ["infer"], ["*"])
+    document = json.loads((tmp_path / "keys.json").read_text())
+    document["keys"][0]["limits"] = {"requests_per_second": 0.001, "burst": 1}
+    (tmp_path / "keys.json").write_text(json.dumps(document))
+    access = Access(settings)
+    caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
+    access.check(Action.CUSTOM_ROUTE, caller, "m")
+    await access.run(Action.CUSTOM_ROUTE, caller, "m", partial(asyncio.sleep, 0))
+    with pytest.raises(LimitExceeded):
+        await access.run(Action.CUSTOM_ROUTE, caller, "m", partial(asyncio.sleep, 0))

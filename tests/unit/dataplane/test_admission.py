@@ -154,9 +154,9 @@ async def test_what_ends_its_last_call_ends_none_before_there_is_one() -> None:
     admitted = admission(served_by(handled))
     admitted.end(Draining())
     admitted.open(Operation.INFER, request())
-    assert handled[0].failure is None
+    assert handled[0].reason is None
     admitted.end(Draining())
-    assert isinstance(handled[0].failure, Draining)
+    assert isinstance(handled[0].reason, Draining)
 
 
 def test_a_wrong_parameter_is_logged_before_there_is_a_call() -> None:

@@ -506,7 +506,7 @@ def test_every_caller_gets_its_own_answer_or_one_error(events: list, room: int, 
                     caller.paces.release()
                 elif not caller.task.done():
                     gone.add(caller)
-                    caller.task.cancel() if event == "cancel" else caller.call.fail(DeadlineExceeded())
+                    caller.task.cancel() if event == "cancel" else caller.call.end(DeadlineExceeded())
             assert stage.holds.bytes <= room
         await stage.finish(*callers)
         for caller in callers:
@@ -530,7 +530,7 @@ async def test_a_computation_left_in_the_queue_ends_for_the_reason_of_its_last_c
     while queue.depth < 1:
         await asyncio.sleep(0)
     if expires:
-        calls[1].fail(DeadlineExceeded())
+        calls[1].end(DeadlineExceeded())
     else:
         asking[1].cancel()
     while queue.depth:

@@ -18,7 +18,8 @@ from inferstream.dataplane.stages.metrics import Metrics
 from inferstream.settings import Settings
 from inferstream.telemetry.compute import SIZES, ComputeMeters
 from inferstream.telemetry.families import families
-from inferstream.telemetry.metrics import Meters, ModelMeters
+from inferstream.telemetry.metrics import Meters
+from inferstream.telemetry.model_meters import ModelMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
 
 RESPONSE = InferenceResponse(model_name="m", outputs=[])

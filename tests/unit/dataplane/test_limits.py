@@ -247,7 +247,7 @@ def test_every_call_ends_once_and_slots_are_kept(actions: list, slots: int, leng
             elif action == "expire":
                 for call in list(stage.handler.calls):
                     if call.request.id == str(number):
-                        call.fail(DeadlineExceeded())
+                        call.end(DeadlineExceeded())
             elif action == "turn":
                 await turns(number)
         await stage.run_all(tasks)

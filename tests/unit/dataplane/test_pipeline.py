@@ -22,7 +22,8 @@ from inferstream.errors import ModelLoadFailed
 from inferstream.repository import InMemoryRepository
 from inferstream.settings import Settings
 from inferstream.telemetry.meter_set import MeterSet, counter
-from inferstream.telemetry.metrics import Meters, ModelMeters
+from inferstream.telemetry.metrics import Meters
+from inferstream.telemetry.model_meters import ModelMeters
 from inferstream.telemetry.stages import BatchMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, State
 

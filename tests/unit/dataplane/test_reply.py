@@ -113,7 +113,7 @@ async def test_a_failure_from_outside_while_waiting() -> None:
     reading = asyncio.create_task(read(watched.reply))
     while not watched.reply._waiting:
         await asyncio.sleep(0)
-    watched.reply.fail(DeadlineExceeded())
+    watched.reply.end(DeadlineExceeded())
     with pytest.raises(DeadlineExceeded):
         await reading
     assert watched.source.finished
@@ -125,7 +125,7 @@ async def test_a_failure_from_outside_between_items() -> None:
     with pytest.raises(DeadlineExceeded):
         async with watched.reply as reply:
             async for _ in reply:
-                reply.fail(DeadlineExceeded())
+                reply.end(DeadlineExceeded())
     assert len(watched.ends) == 1
 
 
@@ -192,7 +192,7 @@ async def test_a_watcher_may_end_the_reply_at_an_item() -> None:
     class Stops(Watcher):
         def item(self, response: InferenceResponse) -> None:
             if response.model_name == "1":
-                reply.fail(limit)
+                reply.end(limit)
 
     source = Source(99)
     reply = StreamReply(response(0), source.responses()).watch(Ends(log)).watch(Stops())
@@ -221,7 +221,9 @@ async def test_a_reply_ends_while_its_reader_is_elsewhere() -> None:
     async with StreamReply(None, rest()).watch(AtEnd(ends.append)) as reply:
         await anext(reply)
         error = Cancelled()
-        await asyncio.create_task(reply.end(error))
+        reply.end(error)
+        await closed.wait()
+        await asyncio.sleep(0)
         assert closed.is_set()
         assert ends == [error]
         with pytest.raises(Cancelled):
@@ -229,3 +231,49 @@ async def test_a_reply_ends_while_its_reader_is_elsewhere() -> None:
         with pytest.raises(StopAsyncIteration):
             await anext(reply)
     assert ends == [error]
+
+
+async def swallowing(goes_on: bool) -> AsyncIterator[InferenceResponse]:
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        if not goes_on:
+            return
+    while True:
+        yield response(1)
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [("end", DeadlineExceeded), ("cancel", asyncio.CancelledError), ("both", asyncio.CancelledError)],
+)
+async def test_a_model_that_swallows_a_cancel_does_not_succeed(
+    goes_on: bool, how: str, expected: type[BaseException]
+) -> None:
+    ends: list[BaseException | None] = []
+    reply = StreamReply(None, swallowing(goes_on)).watch(AtEnd(ends.append))
+    reading = asyncio.create_task(read(reply))
+    while not reply._waiting:
+        await asyncio.sleep(0)
+    if how != "cancel":
+        reply.end(DeadlineExceeded())
+    if how != "end":
+        reading.cancel()
+    with pytest.raises(expected):
+        await reading
+    assert [type(end) for end in ends] == [expected]
+    assert reading.cancelling() == (how != "end")
+
+
+async def test_a_cancel_of_the_reader_at_the_moment_of_an_end_is_not_lost() -> None:
+    watched = Watched(Source(99, pause=60))
+    reading = asyncio.create_task(read(watched.reply))
+    while not watched.reply._waiting:
+        await asyncio.sleep(0)
+    watched.reply.end(DeadlineExceeded())
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert watched.source.finished
+    assert len(watched.ends) == 1

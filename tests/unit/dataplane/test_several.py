@@ -147,7 +147,7 @@ async def test_more_calls_than_a_queue_takes_begin_one_after_another():
 
 
 async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monkeypatch):
-    monkeypatch.setattr("inferstream.concurrency.interruption.PATIENCE", 0.01)
+    monkeypatch.setattr("inferstream.concurrency.scope.PATIENCE", 0.01)
     ended = threading.Event()
 
     class Stubborn(MLModel):

@@ -13,6 +13,7 @@ from inferstream.keys.errors import LimitExceeded, Unauthenticated
 from inferstream.keys.file import VARIABLE, edit
 from inferstream.keys.secret import new_key
 from inferstream.settings import Settings
+from inferstream.types import Headers
 
 from .documents import entry
 
@@ -26,7 +27,7 @@ def settings(tmp_path):
 
 
 def bearer(key):
-    return {"authorization": f"Bearer {key}"}
+    return Headers([(b"authorization", f"Bearer {key}".encode())])
 
 
 def test_a_server_asks_for_keys_that_it_has(settings, monkeypatch):
@@ -39,8 +40,8 @@ def test_a_server_asks_for_keys_that_it_has(settings, monkeypatch):
 def test_a_request_needs_a_key(settings):
     access = AccessControl(settings)
     assert access.authenticate(bearer(KEY)).name == "alice"
-    assert access.authenticate({}, [f"inferstream.key.{KEY}"]).name == "alice"
-    for headers in ({}, bearer(new_key("abc")), bearer("eyJ.eyJ.x")):
+    assert access.authenticate(Headers([("sec-websocket-protocol", f"inferstream.key.{KEY}")])).name
+    for headers in (Headers(()), bearer(new_key("abc")), bearer("eyJ.eyJ.x")):
         with pytest.raises(Unauthenticated):
             access.authenticate(headers)
 
@@ -52,6 +53,30 @@ async def test_a_revoked_key_is_refused_while_the_server_runs(settings, tmp_path
     await access.read_again()
     with pytest.raises(Unauthenticated):
         access.authenticate(bearer(KEY))
+
+
+def test_a_known_key_is_not_hashed_again_and_still_expires(settings, monkeypatch):
+    access = AccessControl(settings)
+    first = access.authenticate(bearer(KEY))
+    monkeypatch.setattr(access._keys, "authenticate", lambda *_: 1 / 0)
+    assert access.authenticate(bearer(KEY)) is first
+    with pytest.raises(ZeroDivisionError):
+        access.authenticate(Headers([(b"x-api-key", KEY.encode())]))
+    first.expires = 1.0
+    with pytest.raises(ZeroDivisionError):
+        access.authenticate(bearer(KEY))
+
+
+def test_what_is_no_key_is_not_known(settings, monkeypatch):
+    monkeypatch.setattr(access_control, "MOST_KNOWN", 2)
+    access = AccessControl(settings)
+    for headers in (bearer(new_key("abc")), Headers([(b"authorization", b"Basic a")])):
+        with pytest.raises(Unauthenticated):
+            access.authenticate(headers)
+    assert not access._known
+    for spaces in range(4):
+        access.authenticate(Headers([(b"x-api-key", b" " * spaces + KEY.encode())]))
+    assert len(access._known) == 2
 
 
 async def test_use_of_today_counts_after_a_restart(settings, tmp_path):
@@ -115,16 +140,6 @@ async def test_the_timer_does_all_of_it(settings, tmp_path, monkeypatch):
     assert (tmp_path / "usage.json").exists()
     assert access.quotas._accounts["alice"].left == 0
     assert "new" in access._names
-
-
-async def test_the_audit_log_is_one_of_the_settings(settings, tmp_path):
-    settings.audit_log = str(tmp_path / "audit.jsonl")
-    access = AccessControl(settings)
-    await access.close()
-    assert (tmp_path / "audit.jsonl").exists()
-    settings.audit_log = str(tmp_path)
-    with pytest.raises(InvalidSettings, match="directory"):
-        AccessControl(settings)
 
 
 def test_a_broken_file_ends_the_start(settings, tmp_path):

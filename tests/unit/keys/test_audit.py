@@ -8,8 +8,9 @@ import threading
 
 import pytest
 
+from inferstream.errors import InvalidSettings
 from inferstream.keys import audit
-from inferstream.keys.audit import AuditLog, AuditRecord
+from inferstream.keys.audit import AuditLog, AuditRecord, open_audit_log
 
 
 def record(i=0):
@@ -128,3 +129,8 @@ def test_a_file_that_was_moved_away_is_begun_again(path):
 
 def test_a_key_in_a_record_has_no_field():
     assert not {"headers", "inputs", "outputs", "secret", "token"} & {*AuditRecord.__struct_fields__}
+
+
+def test_a_log_that_cannot_be_opened_ends_the_start(tmp_path):
+    with pytest.raises(InvalidSettings, match="directory"):
+        open_audit_log(str(tmp_path))

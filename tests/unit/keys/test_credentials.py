@@ -2,40 +2,53 @@
 
 import pytest
 
-from inferstream.keys.credentials import credential
+from inferstream.keys.credentials import WithoutKeys, credential, shown, without_keys
 from inferstream.keys.errors import Unauthenticated
+from inferstream.types import Headers
 
 
 @pytest.mark.parametrize(
-    ("headers", "subprotocols", "found"),
+    ("headers", "found"),
     [
-        ({}, (), None),
-        ({"authorization": "Bearer k1"}, (), "k1"),
-        ({"authorization": "bearer  k1 "}, (), "k1"),
-        ({"authorization": "Basic azE="}, (), None),
-        ({"authorization": "Bearer "}, (), None),
-        ({"authorization": "k1"}, (), None),
-        ({"x-api-key": "k1"}, (), "k1"),
-        ({"x-api-key": ""}, (), None),
-        ({"authorization": "Basic azE=", "x-api-key": "k1"}, (), "k1"),
-        ({"authorization": "Bearer k1", "x-api-key": "k1"}, (), "k1"),
-        ({}, ["chat", "inferstream.key.k1"], "k1"),
-        ({}, ["chat"], None),
-        ({"x-api-key": "k1"}, ["inferstream.key.k1"], "k1"),
+        ({}, None),
+        ({"authorization": "Bearer k1"}, "k1"),
+        ({"authorization": "bearer  k1 "}, "k1"),
+        ({"authorization": "Basic azE="}, None),
+        ({"authorization": "Bearer "}, None),
+        ({"authorization": "k1"}, None),
+        ({"x-api-key": "k1"}, "k1"),
+        ({"x-api-key": ""}, None),
+        ({"authorization": "Basic azE=", "x-api-key": "k1"}, "k1"),
+        ({"authorization": "Bearer k1", "x-api-key": "k1"}, "k1"),
+        ({"sec-websocket-protocol": "chat, inferstream.key.k1"}, "k1"),
+        ({"sec-websocket-protocol": "chat"}, None),
+        ({"x-api-key": "k1", "sec-websocket-protocol": "inferstream.key.k1"}, "k1"),
     ],
 )
-def test_a_key_is_found(headers, subprotocols, found):
-    assert credential(headers, subprotocols) == found
+def test_a_key_is_found(headers, found):
+    assert credential(headers) == found
 
 
 @pytest.mark.parametrize(
-    ("headers", "subprotocols"),
+    "headers",
     [
-        ({"authorization": "Bearer k1", "x-api-key": "k2"}, ()),
-        ({"authorization": "Bearer k1"}, ["inferstream.key.k2"]),
-        ({}, ["inferstream.key.k1", "inferstream.key.k2"]),
+        {"authorization": "Bearer k1", "x-api-key": "k2"},
+        {"authorization": "Bearer k1", "sec-websocket-protocol": "inferstream.key.k2"},
+        {"sec-websocket-protocol": "inferstream.key.k1,inferstream.key.k2"},
     ],
 )
-def test_two_different_keys_are_refused(headers, subprotocols):
+def test_two_different_keys_are_refused(headers):
     with pytest.raises(Unauthenticated, match="two different keys"):
-        credential(headers, subprotocols)
+        credential(headers)
+
+
+def test_the_headers_with_a_key_are_found_in_either_form():
+    raw = [(b"host", b"h"), ("x-api-key", "k"), (b"authorization", b"b")]
+    assert shown(raw) == (("x-api-key", "k"), (b"authorization", b"b"))
+
+
+def test_model_code_gets_no_key():
+    raw = [(b"x-a", b"1"), (b"authorization", b"Bearer k"), (b"x-api-key", b"k"), (b"x-b", b"2")]
+    headers = WithoutKeys(Headers(raw))
+    assert dict(headers) == {"x-a": "1", "x-b": "2"}
+    assert headers.raw == without_keys(raw) == [(b"x-a", b"1"), (b"x-b", b"2")]

@@ -2,12 +2,11 @@
 
 import pytest
 
-from inferstream.errors import PermissionDenied
 from inferstream.keys.principal import KeyLimits, Principal
 
 
-def key_for(*models, scopes=("infer",)):
-    return Principal("alice", "abc", scopes, models)
+def key_for(*models):
+    return Principal("alice", "abc", (), models)
 
 
 @pytest.mark.parametrize(
@@ -26,21 +25,7 @@ def key_for(*models, scopes=("infer",)):
     ],
 )
 def test_models_are_allowed_by_pattern(patterns, model, allowed):
-    assert key_for(*patterns).allows("infer", model) is allowed
-
-
-def test_an_operation_without_a_model_needs_the_scope_alone():
-    assert key_for(scopes=["metrics"]).allows("metrics")
-    assert not key_for("*", scopes=["infer"]).allows("metrics")
-    assert not key_for("*", scopes=["infer"]).allows("stream", "m")
-
-
-def test_refusals_name_scope_or_model():
-    with pytest.raises(PermissionDenied, match='lacks the scope "repository"'):
-        key_for("*").check("repository")
-    with pytest.raises(PermissionDenied, match='does not allow the model "m"'):
-        key_for("x").check("infer", "m")
-    key_for("m").check("infer", "m")
+    assert key_for(*patterns).sees(model) is allowed
 
 
 def test_a_limit_is_no_negative_or_infinite_number():

@@ -50,8 +50,8 @@ def rules(tmp_path):
 def test_claims_become_a_principal(rules):
     principal = TokenAuthenticator(rules).authenticate(token())
     assert (principal.name, principal.key, principal.scopes) == ("alice", "jwt:alice", {"infer", "stream"})
-    assert principal.allows("infer", "llm-1")
-    assert not principal.allows("infer", "other")
+    assert principal.sees("llm-1")
+    assert not principal.sees("other")
     assert principal.limits.in_flight == 2
     assert principal.expires < float("inf")
 
@@ -86,7 +86,7 @@ def test_anything_else_is_refused(rules, made):
 def test_a_token_without_claims_allows_nothing(rules):
     principal = TokenAuthenticator(rules).authenticate(token(scope=None, models=None))
     assert not principal.scopes
-    assert not principal.allows("infer", "llm-1")
+    assert not principal.sees("llm-1")
 
 
 def test_keys_are_no_tokens(rules):

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from inferstream.errors import InvalidSettings
+from inferstream.repository.artefacts import NO_MODEL
 from inferstream.repository.folder import FolderRepository, settings_files
 from inferstream.repository.inspection import inspect_folder
 
@@ -74,3 +76,46 @@ async def test_a_settings_file_goes_before_variables(served, monkeypatch) -> Non
     (served / "own" / "model-settings.json").write_text('{"implementation": "model.Own"}')
     (settings,) = await FolderRepository(served).list()
     assert (settings.name, settings.implementation_) == ("own", "model.Own")
+
+
+async def test_the_files_of_one_model_describe_it(served, monkeypatch) -> None:
+    (served / "model.joblib").write_text("")
+    (settings,) = await FolderRepository(served).list()
+    assert (settings.name, settings.implementation_) == (
+        "served",
+        "inferstream.runtimes.sklearn.SKLearnModel",
+    )
+    assert settings.parameters.uri == str(served / "model.joblib")
+    (finding,) = inspect_folder(served).models
+    assert (finding.source, finding.problems) == (".", [])
+    monkeypatch.setenv("MLSERVER_MODEL_NAME", "iris")
+    (settings,) = await FolderRepository(served).list()
+    assert settings.name == "iris"
+    monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "model.Iris")
+    (settings,) = await FolderRepository(served).list()
+    assert settings.implementation_ == "model.Iris", "variables say more than files"
+
+
+async def test_files_without_a_model_are_a_broken_model(served) -> None:
+    (served / "weights.bin").write_text("")
+    repository = FolderRepository(served, "iris")
+    assert await repository.list() == []
+    (broken,) = await repository.broken()
+    assert (broken.name, broken.reason) == ("iris", NO_MODEL)
+    (finding,) = inspect_folder(served).models
+    assert finding.problems == [NO_MODEL]
+
+
+async def test_the_name_that_is_given_goes_before_that_of_the_settings(served) -> None:
+    (served / "model-settings.json").write_text('{"implementation": "model.Own", "name": "own"}')
+    (settings,) = await FolderRepository(served, "iris").list()
+    assert settings.name == "iris"
+    assert (await FolderRepository(served, "iris").find("iris"))[0].name == "iris"
+    (served / "other").mkdir()
+    (served / "other" / "model-settings.json").write_text('{"implementation": "model.Other"}')
+    repository = FolderRepository(served, "iris")
+    assert await repository.list() == []
+    (broken,) = await repository.broken()
+    assert "two models of this name" in broken.reason
+    with pytest.raises(InvalidSettings, match="not a usable model name"):
+        FolderRepository(served, "../iris")

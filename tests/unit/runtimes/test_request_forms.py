@@ -188,8 +188,10 @@ def test_outputs_that_are_asked_for(client: Client, model: str) -> None:
     request["outputs"] = [{"name": "predict_proba"}, {"name": "predict"}]
     predict = models.predicted(kind, FLOWERS)
     assert asked(client, model, request) == response(model, predict_proba=proba, predict=predict)
-    request["outputs"] = [{"name": "output-0"}]
-    assert b'output \\"output-0\\" is not one of' in asked(client, model, request, status=400)
+    request["outputs"] = [{"name": "output-1"}]
+    assert b'output \\"output-1\\" is not one of' in asked(client, model, request, status=400)
+    request["outputs"] = [{"name": "output-0"}]  # KServe's name of the only output of its own servers
+    assert asked(client, model, request) == response(model, **{"output-0": predict})
 
 
 @pytest.mark.parametrize("model", ["light", "light-frames"])

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from inferstream import App, MLModel, ModelSettings, custom_handler
+from inferstream.dataplane.access import OPEN as ALLOWED
 from inferstream.dataplane.access import SCOPES, Access, Action
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, PermissionDenied
@@ -23,6 +24,7 @@ from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.kafka.messages import request_of
 from inferstream.server.rest.app import DIALECTS
 from inferstream.server.rest.dialects.base import ReadRoute, Route
+from inferstream.server.rest.dialects.documentation.files import page_files
 from inferstream.server.rest.paths import ACTIONS
 from inferstream.server.rest.resources import build_resources
 from inferstream.server.rest.routes import Routes
@@ -59,7 +61,7 @@ async def closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Applica
     def check(action: Action, caller: Caller, model: str | None = None) -> None:
         assert isinstance(caller, Caller)
         asked.append(action)
-        if action is not Action.HEALTH:
+        if action not in ALLOWED:
             raise PermissionDenied("closed")
 
     application = Application([app, ModelSettings(name="routed", implementation=Routed)])
@@ -68,7 +70,19 @@ async def closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Applica
         yield application, asked
 
 
-OPEN = ("/health", "/v2/health/live", "/v2/health/ready", "/v2/models/double/ready")
+OPEN = {
+    "/health": Action.HEALTH,
+    "/ping": Action.HEALTH,
+    "/v2/health/live": Action.HEALTH,
+    "/v2/health/ready": Action.HEALTH,
+    "/v2/models/double/ready": Action.HEALTH,
+    "/": Action.PAGE,
+    "/docs": Action.PAGE,
+    "/v2/docs": Action.PAGE,
+    "/v2/models/double/docs": Action.PAGE,
+    "/inferstream.js": Action.PAGE,
+    **{f"/page/{name}": Action.PAGE for name in page_files()},
+}
 
 
 def every_route() -> list[tuple[str, str]]:
@@ -87,8 +101,8 @@ async def test_each_route_of_http_asks(closed: Any, method: str, path: str) -> N
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         response = await client.request(method, path, headers={"accept": "text/html"})
     assert asked, "nothing has asked for this route"
-    if path in OPEN:
-        assert asked == [Action.HEALTH]
+    if method == "GET" and path in OPEN:
+        assert asked == [OPEN[path]]
         assert response.status_code == 200
     elif path.startswith(("/rpc/stream", "/jsonrpc/stream", "/rpc", "/jsonrpc")):
         assert "closed" in response.text
@@ -147,7 +161,7 @@ async def test_a_websocket_a_message_of_kafka_and_the_metrics_port_ask(closed: A
 
     with pytest.raises(PermissionDenied):
         request_of(Record(), JsonLimits(100, 5, 5), application.dataplane.admit)
-    service = metrics_service("/metrics", application.meters, application.settings, application.access)
+    service = metrics_service(application.meters, application.settings, application.dataplane)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(service.app), base_url="http://localhost"
     ) as client:
@@ -223,12 +237,10 @@ async def test_each_route_of_http_and_each_kind_of_key(
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         response = await client.request(method, path, headers={"accept": "text/html", **headers})
     scopes = [SCOPES.get(action) for action in asked]
-    if path in OPEN:
+    if method == "GET" and path in OPEN:
         assert response.status_code == 200
     elif refusal is None or (who == "without scope" and not any(scopes)):
         assert response.status_code not in (401, 403), response.text
-    elif path in ("/rpc", "/jsonrpc"):
-        assert response.json()["error"]["data"]["status"] == refusal
     else:
         assert response.status_code == refusal, response.text
         assert ("www-authenticate" in response.headers) is (refusal == 401)
@@ -286,7 +298,7 @@ async def test_a_record_of_kafka_brings_its_key_in_a_header(guarded: Any) -> Non
 
 
 def test_every_operation_has_a_scope_or_needs_none() -> None:
-    assert set(SCOPES) == set(Action) - {Action.HEALTH}
+    assert set(SCOPES) == set(Action) - set(ALLOWED)
 
 
 def test_without_keys_nobody_is_authenticated() -> None:

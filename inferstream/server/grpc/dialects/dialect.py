@@ -9,7 +9,7 @@ from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....errors import InferstreamError
 from ....protos.dialects import HEADER
-from ....protos.grpc_requests import InferMessage
+from ....protos.grpc_requests import InferMessage, size_of
 from ....types import Headers
 from ...status import Profile
 from ..rpc import RpcExchange
@@ -31,6 +31,8 @@ class StreamRequest:
         try:
             version = message.model_version or None
             self.admission = dataplane.admit(message.model_name, version, caller, Action.STREAM)
+            if self.admission.metering is not None:
+                self.admission.size = size_of(message)
         except InferstreamError as refusal:
             self._refusal = refusal
             dataplane.refused(caller, "stream", message.model_name, refusal)

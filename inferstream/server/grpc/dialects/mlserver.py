@@ -8,7 +8,7 @@ from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....protos.grpc import request_from, wants_typed
 from ....protos.grpc_messages import MessageWriter
-from ....protos.grpc_requests import InferMessage
+from ....protos.grpc_requests import InferMessage, size_of
 from ....types import Headers, InferenceRequest, Parameters
 from ...status import Profile
 from ..context import TrailingHeaders
@@ -52,6 +52,8 @@ async def _requests_after(
 ) -> AsyncIterator[InferenceRequest]:
     """The requests after the first, with the id of the first."""
     async for message in exchange:
+        if admission.metering is not None:
+            admission.received(size_of(message))
         request = request_from(message)
         request.__dict__["id"] = first.id
         admission.identify(request)

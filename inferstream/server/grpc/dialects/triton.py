@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ....concurrency.scope import ClientLeft, Scope
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
@@ -102,8 +103,7 @@ class TritonStream:
         self._writing = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._running: set[ResponseTask] = set()
-        self._reader: asyncio.Task[None] | None = None
-        self._failure: BaseException | None = None
+        self._reading = Scope(asyncio.current_task())
 
     async def run(self, first: StreamRequest) -> None:
         """Serve the first and every later request, until the client has half-closed and all responses are sent.
@@ -112,42 +112,30 @@ class TritonStream:
         client keeps its side open.
         """
         try:
-            await self._read(first)
-            if self._failure is not None:
-                # After the cancellation of a write, the library could not send a status.
-                await self._writing.acquire()
+            with self._reading:
+                await self._read(first)
+        except Exception:
+            # After the cancellation of a write, the library could not send a status.
+            await self._writing.acquire()
+            raise
         finally:
             for task in self._running:
-                task.cancel()
+                Scope(task).end(ClientLeft())
             await asyncio.gather(*self._running, return_exceptions=True)
-        if self._failure is not None:
-            raise self._failure
 
     async def _read(self, request: StreamRequest) -> None:
-        self._reader = asyncio.current_task()
         before: ResponseTask | None = None
-        try:
-            while True:
-                await self._slots.acquire()
-                if (
-                    request.admission is not None
-                    and request.admission.pipeline.execution.capabilities.streams
-                ):
-                    self._start(asyncio.create_task(self._stream(request.message, request.admission)))
-                else:
-                    before = self._start(asyncio.create_task(self._predict(request, before)))
-                if (message := await self._exchange.read()) is None:
-                    break
-                request = StreamRequest(message, self._dataplane, self._caller)
-            if self._running:
-                await asyncio.wait(self._running)
-        except InvalidRequest as error:
-            self._failure = error
-        except BaseException:  # `_done` has cancelled it for a failure
-            if self._failure is None:
-                raise
-        finally:
-            self._reader = None
+        while True:
+            await self._slots.acquire()
+            if request.admission is not None and request.admission.pipeline.execution.capabilities.streams:
+                self._start(asyncio.create_task(self._stream(request.message, request.admission)))
+            else:
+                before = self._start(asyncio.create_task(self._predict(request, before)))
+            if (message := await self._exchange.read()) is None:
+                break
+            request = StreamRequest(message, self._dataplane, self._caller)
+        if self._running:
+            await asyncio.wait(self._running)
 
     def _start(self, task: ResponseTask) -> ResponseTask:
         self._running.add(task)
@@ -158,9 +146,8 @@ class TritonStream:
         self._running.discard(task)
         self._slots.release()
         failure = None if task.cancelled() else task.exception()
-        if failure is not None and self._failure is None and self._reader is not None:
-            self._failure = failure
-            self._reader.cancel()  # it may wait for a request that the client never sends
+        if failure is not None and isinstance(failure, Exception):
+            self._reading.end(failure)  # it may wait for a request that the client never sends
 
     async def _predict(self, request: StreamRequest, before: ResponseTask | None) -> None:
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Never, Protocol
 import grpc
 from grpc.aio import EOF, InternalError  # type: ignore[attr-defined]  # EOF is missing from the stubs
 
-from ....concurrency.interruption import PATIENCE, ClientLeft
+from ....concurrency.scope import PATIENCE, ClientLeft
 from ..rpc import Rpc, RpcFailed, Rpcs
 from ..statuses import StatusCode
 
@@ -23,7 +23,7 @@ logger = logging.getLogger("inferstream.model")
 
 CODES = {code: grpc.StatusCode[code.name] for code in StatusCode}
 
-Metadata = tuple[tuple[str, str], ...]
+Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class LibraryContext(Protocol):

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
-from ....concurrency.interruption import ClientLeft, Interruption
-from ....errors import InferstreamError, PayloadTooLarge
+from ....concurrency.scope import ClientLeft, Scope
+from ....errors import DeadlineExceeded, InferstreamError, PayloadTooLarge
 from ...connections import address, identities
 from ...http2.stream import Stream
 from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
@@ -117,12 +117,12 @@ class Call:
         """The client has left."""
         self._left = self._over = True
         self._stop_timer()
-        self._interrupt()
+        self._end_task(ClientLeft())
 
     def overdue(self) -> None:
         """The client takes too long to send a message that it has begun."""
         self.fail(StatusCode.DEADLINE_EXCEEDED, "The request was not received in time.")
-        self._interrupt()
+        self._end_task(DeadlineExceeded())
 
     def fail(self, code: StatusCode, message: str, trailing: Pairs = ()) -> None:
         """End the call with a status."""
@@ -139,18 +139,18 @@ class Call:
 
     def _fail_by(self, error: InferstreamError) -> None:
         self.fail(*grpc_status(error))
-        self._interrupt()
+        self._end_task(error)
 
     def _expire(self) -> None:
         self._timer = None
         self.fail(StatusCode.DEADLINE_EXCEEDED, "The deadline has passed.")
-        self._interrupt()
+        self._end_task(DeadlineExceeded())
 
-    def _interrupt(self) -> None:
+    def _end_task(self, reason: Exception) -> None:
         # A task that is cancelled before it has begun keeps its frame, and that this call: a cycle.
         task, self._task = self._task, None
         if task is not None and not task.done():
-            Interruption(task, lambda: True)
+            Scope(task).end(reason)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -23,7 +23,7 @@ NOT_GRPC = encode(((b":status", b"415"), (b"content-length", b"0")))
 
 NOT_POST = encode(((b":status", b"405"), (b"allow", b"POST"), (b"content-length", b"0")))
 
-Pairs = tuple[tuple[str, str], ...]
+Pairs = tuple[tuple[str, str | bytes], ...]
 
 
 class CallHead:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable
 from time import perf_counter
 
-from ....concurrency.interruption import FAILURES, ClientLeft
+from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
 from ..messages import PREFIX, MessageBuffer, decompressed
@@ -95,7 +95,7 @@ class StreamingCall(Call):
             self._fail_by(error)
             return
         if self._over:
-            self._interrupt()
+            self._end_task(ClientLeft())
         elif self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 

@@ -1,6 +1,6 @@
 """A call with one request and one response."""
 
-from ....concurrency.interruption import FAILURES, ClientLeft
+from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
 from ..messages import PREFIX, MessageBuffer

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import NamedTuple, cast
 
-from ....concurrency.interruption import ClientLeft
+from ....concurrency.scope import ClientLeft
 from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...compression import DEFLATE, GZIP, inflate
 from ...connections import ScopeClient
@@ -19,7 +19,7 @@ from .text import TextDecoder, encoded
 Scope = Mapping[str, object]
 Receive = Callable[[], Awaitable[Mapping[str, object]]]
 Send = Callable[[dict[str, object]], Awaitable[None]]
-Pairs = tuple[tuple[str, str], ...]
+Pairs = tuple[tuple[str, str | bytes], ...]
 
 logger = logging.getLogger("inferstream.grpc")
 

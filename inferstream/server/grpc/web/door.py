@@ -7,7 +7,7 @@ from typing import cast
 
 import orjson
 
-from ....concurrency.interruption import ClientLeft
+from ....concurrency.scope import ClientLeft, is_own_cancel
 from ....errors import InferstreamError, Unsupported
 from ....settings import Settings
 from ...status import Profile
@@ -69,8 +69,8 @@ class GrpcWeb:
                 await call.end(*await self._serve(call))
             except ClientLeft:
                 pass
-            except asyncio.CancelledError:
-                if not call.left:
+            except BaseException as error:
+                if not (call.left and is_own_cancel(error)):
                     raise
             finally:
                 call.close()

@@ -49,7 +49,7 @@ class HttpDialect:
 class InferenceDialect(HttpDialect, ABC):
     """A dialect with inferences of its own."""
 
-    inferences: ClassVar[Mapping[str, Operation]]
+    inferences: Mapping[str, Operation]
     """What a POST to each path asks for."""
 
     resumable: ClassVar[bool] = False
@@ -123,13 +123,13 @@ class ParsedRequest(ABC):
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         """A whole response: the headers of its content, in a list of their own, and its body."""
 
-    @abstractmethod
     def events(self) -> Events:
-        """What writes each response of one stream as an event."""
+        """What writes each response of one stream as an event. A request without a stream has none."""
+        raise NotImplementedError
 
-    @abstractmethod
     def failure(self, error: InferstreamError) -> bytes:
-        """The event that ends a stream in error."""
+        """The event that ends a stream in error. A request without a stream has none."""
+        raise NotImplementedError
 
 
 class Route(NamedTuple):

@@ -17,7 +17,7 @@ class JavaScriptClient(HttpDialect):
     name = "javascript client"
 
     def reads(self) -> Sequence[ReadClaim]:
-        return [ReadClaim(PATH, Action.DOCUMENTATION, _read, content_type=CONTENT_TYPE)]
+        return [ReadClaim(PATH, Action.PAGE, _read, content_type=CONTENT_TYPE)]
 
 
 async def _read(_: ReadRoute) -> tuple[int, bytes]:

@@ -7,9 +7,11 @@ from typing import Any
 import orjson
 
 from ....dataplane.access import Action
+from ....dataplane.caller import Caller
 from ....errors import ModelNotReady
 from ....types import BaseModel
-from .base import HttpDialect, ReadClaim, ReadRoute
+from ..messages import JSON, RawHeaders, Scope
+from .base import HttpDialect, ReadClaim, ReadRoute, ScopeClaim
 
 ROOT = "/"
 
@@ -27,7 +29,7 @@ class Metadata(HttpDialect):
 
     name = "metadata"
 
-    def reads(self) -> Sequence[ReadClaim]:
+    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
         # With a page, its dialect owns the root.
         alive = {path: body for path, body in ALIVE.items() if path != ROOT or not self._settings.page}
         return [
@@ -35,24 +37,25 @@ class Metadata(HttpDialect):
             ReadClaim("/v2", Action.SERVER_METADATA, self._server),
             ReadClaim("/v2/", Action.SERVER_METADATA, self._server),
             ReadClaim("/v2/health/ready", Action.HEALTH, self._ready),
-            ReadClaim("/v2/models", Action.SERVER_METADATA, self._names),
+            ScopeClaim("/v2/models", Action.SERVER_METADATA, self._names),
             ReadClaim("/v2/models/{name}", Action.MODEL_METADATA, self._model),
             ReadClaim("/v2/models/{name}/ready", Action.HEALTH, self._model_ready),
         ]
 
     async def _server(self, _: ReadRoute) -> StatusAndBody:
-        found = self._dataplane.server_metadata()
-        own = len(found.extensions) - len(self._settings.extensions)
-        extensions = [*found.extensions[:own], *OVER_REST, *found.extensions[own:]]
-        return 200, _json(found.model_copy(update={"extensions": extensions}))
+        metadata = self._dataplane.server_metadata()
+        own = len(metadata.extensions) - len(self._settings.extensions)
+        extensions = [*metadata.extensions[:own], *OVER_REST, *metadata.extensions[own:]]
+        return 200, _json(metadata.model_copy(update={"extensions": extensions}))
 
     async def _ready(self, _: ReadRoute) -> StatusAndBody:
         if self._dataplane.ready:
             return 200, b'{"ready":true,"live":true}'
         return 503, b'{"error":"The server is not ready.","ready":false,"live":true}'
 
-    async def _names(self, _: ReadRoute) -> StatusAndBody:
-        return 200, _json({"models": sorted({name for name, _ in self._dataplane.models()})})
+    async def _names(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
+        names = sorted({name for name, _ in self._dataplane.models(caller)})
+        return 200, [JSON], _json({"models": names})
 
     async def _model(self, route: ReadRoute) -> StatusAndBody:
         return 200, _json(await self._dataplane.model_metadata(route.model, route.version))

@@ -7,7 +7,9 @@ from typing import Any
 import orjson
 
 from ....dataplane.access import Action
-from .base import HttpDialect, ReadClaim, ReadRoute
+from ....dataplane.caller import Caller
+from ..messages import JSON, RawHeaders, Scope
+from .base import HttpDialect, ReadRoute, ScopeClaim
 
 Samples = dict[str, dict[str, float]]
 """What has been counted of one model: by the metric's name, then by its label beside model and version."""
@@ -22,29 +24,29 @@ class Statistics(HttpDialect):
 
     name = "statistics"
 
-    def reads(self) -> Sequence[ReadClaim]:
+    def reads(self) -> Sequence[ScopeClaim]:
         return [
-            ReadClaim("/v2/models/stats", Action.STATISTICS, self._all),
-            ReadClaim("/v2/models/{model_name}/stats", Action.STATISTICS, self._read),
+            ScopeClaim("/v2/models/stats", Action.STATISTICS, self._all),
+            ScopeClaim("/v2/models/{model_name}/stats", Action.STATISTICS, self._read),
         ]
 
-    async def _read(self, route: ReadRoute) -> tuple[int, bytes]:
+    async def _read(self, route: ReadRoute, caller: Caller, _: Scope) -> tuple[int, RawHeaders, bytes]:
         self._dataplane.model_ready(route.model, route.version)  # raises for one that is not there
-        named = (key for key in self._dataplane.models() if key[0] == route.model)
+        named = (key for key in self._dataplane.models(caller) if key[0] == route.model)
         return await self._found([key for key in named if route.version in (None, key[1])])
 
-    async def _all(self, _: ReadRoute) -> tuple[int, bytes]:
-        return await self._found(self._dataplane.models())
+    async def _all(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
+        return await self._found(self._dataplane.models(caller))
 
-    async def _found(self, keys: list[tuple[str, str | None]]) -> tuple[int, bytes]:
+    async def _found(self, keys: list[tuple[str, str | None]]) -> tuple[int, RawHeaders, bytes]:
         samples: dict[tuple[str, str], Samples] = {(name, version or ""): {} for name, version in keys}
         for family in await self._meters.everywhere():
             for metric, labels, value, *_ in family.samples:
-                found = samples.get((labels.get("model", ""), labels.get("version", "")))
-                if found is not None:
+                counted = samples.get((labels.get("model", ""), labels.get("version", "")))
+                if counted is not None:
                     label = next((text for name, text in labels.items() if name not in KEY), "")
-                    found.setdefault(metric, {})[label] = value
-        return 200, orjson.dumps({"model_stats": [self._of(*key, samples[key]) for key in samples]})
+                    counted.setdefault(metric, {})[label] = value
+        return 200, [JSON], orjson.dumps({"model_stats": [self._of(*key, samples[key]) for key in samples]})
 
     def _of(self, name: str, version: str, samples: Samples) -> dict[str, Any]:
         last = self._meters.of(name, version or None).last

@@ -10,7 +10,9 @@ from ....dataplane.dataplane import DataPlane
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
 from ....errors import InferstreamError, ModelNotFound
+from ....text.fields import wrong_field
 from ....text.generation import Generation
+from ....text.interface import TextInterface
 from ....text.reader import TextReader
 from ....types import InferenceRequest, InferenceResponse
 from ..messages import JSON, RawHeaders
@@ -29,6 +31,18 @@ def admit_named(dataplane: DataPlane, name: str, caller: Caller) -> Admission:
     if admission.pipeline.hidden:
         raise ModelNotFound(name)
     return admission
+
+
+def generating(admission: Admission, name: str, takes_prompt: bool = False) -> TextInterface:
+    """How a model makes texts. Raises InvalidRequest for one that makes none, or takes no prompt."""
+    interface = admission.text
+    if interface is None:
+        raise wrong_field("model", f"{name} does not take text")
+    if not interface.generates:
+        raise wrong_field("model", f"{name} returns vectors, not texts")
+    if takes_prompt and interface.prompt is None:
+        raise wrong_field("model", f"{name} takes messages only; use chat completions")
+    return interface
 
 
 class TextFormat(ABC):
@@ -62,7 +76,7 @@ class TextFormat(ABC):
 class TextRequest(ParsedRequest):
     """A request for one text or several. Each of `requests` is one text."""
 
-    __slots__ = ("_format", "_requests", "_several", "_streamed", "generation")
+    __slots__ = ("_each", "_format", "_requests", "_several", "_streamed", "generation")
 
     compressible = True
 
@@ -76,9 +90,9 @@ class TextRequest(ParsedRequest):
     ) -> None:
         self.admission = admission
         self.request = requests[0]
-        interface = admission.text
-        streams = streamed or len(requests) > 1 or (interface is not None and interface.streams)
-        self.operation = Operation.STREAM if streams else Operation.INFER
+        streams = admission.text is not None and admission.text.streams
+        self._each = Operation.STREAM if streams else Operation.INFER  # which can be batched
+        self.operation = Operation.STREAM if streamed or len(requests) > 1 else self._each
         self.generation = generation
         self._requests = requests
         self._format = format
@@ -89,10 +103,7 @@ class TextRequest(ParsedRequest):
         if len(self._requests) == 1:
             return self.admission.open(self.operation, self.request)
         self._several = SeveralReplies(self.admission)
-        interface = self.admission.text
-        streams = interface is not None and interface.streams
-        operation = Operation.STREAM if streams else Operation.INFER  # which can be batched
-        return self._several.open(operation, self._requests)
+        return self._several.open(self._each, self._requests)
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         gathered = GatheredTexts(self._format, self._texts())
@@ -142,9 +153,9 @@ class Texts:
 
     def unended(self) -> list[int]:
         """The numbers of the texts that have not ended; their models have."""
-        found = sorted(self._open)
+        unended = sorted(self._open)
         self._open.clear()
-        return found
+        return unended
 
 
 class TextEvents:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from ....concurrency.interruption import Interruption
+from ....concurrency.scope import ClientLeft, Scope
 from ...connections import address, identities
 from ...http2.errors import ErrorCode
 from ...http2.stream import Stream
@@ -65,4 +65,4 @@ class StreamClient:
             return
         self.lost = True
         if (task := self._task) is not None:
-            Interruption(task, lambda: self._task is task)
+            Scope(task).end(ClientLeft())

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ....concurrency.interruption import ClientLeft
+from ....concurrency.scope import ClientLeft
 from ...http1.responses import Openings
 from ...http2.stream import Stream
 from ..messages import RawHeaders

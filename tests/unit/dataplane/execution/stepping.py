@@ -219,7 +219,7 @@ class Client:
 
     def expire(self) -> None:
         self.disturbed = True
-        self.call.fail(DeadlineExceeded())
+        self.call.end(DeadlineExceeded())
 
     def check(self) -> None:
         """It has its own items, in their order, and all of them unless it has exactly one error."""

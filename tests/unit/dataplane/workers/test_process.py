@@ -11,7 +11,8 @@ from inferstream.dataplane.workers.frames import Loaded, LoadInstance, Numbers, 
 from inferstream.dataplane.workers.process import InstanceMeters, WorkerProcess
 from inferstream.processes.frames import Answer
 from inferstream.processes.spawning import Program
-from inferstream.telemetry.meter_set import Changes
+from inferstream.telemetry.meter_set import Changes, MeterSet, counter
+from inferstream.telemetry.model_meters import ModelMeters
 from inferstream.telemetry.queues import QueueMeters
 from inferstream.telemetry.steps import StepMeters
 
@@ -26,11 +27,12 @@ def changes(active: int, waiting: int) -> Changes:
 
 
 def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> None:
-    meters = StepMeters()
-    dying, living = InstanceMeters({1: {"steps": meters}}), InstanceMeters({1: {"steps": meters}})
-    dying.add(Numbers(1, "steps", changes(3, 2)))
-    living.add(Numbers(1, "steps", changes(4, 0)))
-    dying.add(Numbers(1, "steps", changes(-1, 1)))
+    model = ModelMeters("m", None)
+    meters = model.of(StepMeters)
+    dying, living = InstanceMeters({1: model}), InstanceMeters({1: model})
+    dying.add(Numbers(1, "StepMeters", changes(3, 2)))
+    living.add(Numbers(1, "StepMeters", changes(4, 0)))
+    dying.add(Numbers(1, "StepMeters", changes(-1, 1)))
     assert (meters.active, meters.waiting) == (6, 3)
     dying.gone()
     dying.gone()
@@ -39,30 +41,42 @@ def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> 
 
 
 def test_steps_of_a_model_that_has_gone_count_nowhere() -> None:
-    meters = {1: {"steps": StepMeters()}}
+    meters = {1: ModelMeters("m", None)}
     instance_meters = InstanceMeters(meters)
-    instance_meters.add(Numbers(1, "steps", changes(3, 2)))
+    instance_meters.add(Numbers(1, "StepMeters", changes(3, 2)))
     del meters[1]
-    instance_meters.add(Numbers(1, "steps", changes(3, 2)))
+    instance_meters.add(Numbers(1, "StepMeters", changes(3, 2)))
     instance_meters.gone()
     assert meters == {}
 
 
 def test_what_waited_in_a_process_counts_for_its_model_which_may_come_later() -> None:
-    meters: dict[int, dict[str, QueueMeters]] = {}
+    meters: dict[int, ModelMeters] = {}
     instance_meters = InstanceMeters(meters)
     there = QueueMeters()
     there.left(expired=True)
     there.waits.observe(3.0)
     changes = there.drain()
     assert changes is not None
-    instance_meters.add(Numbers(1, "queue", changes))
-    here = QueueMeters()
-    meters[1] = {"queue": here}
-    instance_meters.add(Numbers(1, "queue", changes))
-    instance_meters.add(Numbers(2, "queue", changes))
+    instance_meters.add(Numbers(1, "QueueMeters", changes))
+    meters[1] = ModelMeters("m", None)
+    here = meters[1].queue
+    instance_meters.add(Numbers(1, "QueueMeters", changes))
+    instance_meters.add(Numbers(2, "QueueMeters", changes))
     instance_meters.gone()
     assert (here.expired, here.cancelled, here.waits.total) == (1, 0, 3.0)
+
+
+def test_a_set_that_only_workers_count_crosses_by_its_class() -> None:
+    class DemoMeters(MeterSet):
+        eaten: int = counter("demo_eaten", "Portions")
+
+    counted, model = DemoMeters(), ModelMeters("m", None)
+    counted.eaten = 3
+    changes = counted.drain()
+    assert changes is not None
+    InstanceMeters({1: model}).add(Numbers(1, "DemoMeters", changes))
+    assert model.of(DemoMeters).eaten == 3
 
 
 async def test_a_report_that_comes_with_the_end_of_a_load_counts(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ async def test_a_worker_is_told_whether_a_call_ends_because_its_time_is_over(
     call = Call(Operation.INFER, "m", None, large(), {})
     opened = remote(call, link := Sent())
     opened.send(1, outgoing)
-    call.fail(error)
+    call.end(error)
     opened.cancel()
     assert link.frames[-1] == Cancel(1, expired)
     opened.finished()

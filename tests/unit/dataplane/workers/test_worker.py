@@ -233,7 +233,7 @@ async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: 
     assert await inside.next() == Ended(7)
     queued = await inside.next()
     assert isinstance(queued, Numbers)
-    assert (queued.meters, queued.changes.numbers) == ("queue", [0, 0, 0, 0, 1])
+    assert (queued.meters, queued.changes.numbers) == ("QueueMeters", [0, 0, 0, 0, 1])
 
 
 async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside: Inside) -> None:
@@ -243,7 +243,7 @@ async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside
     assert await inside.next() == Ended(7)
     queued = await inside.next()
     assert isinstance(queued, Numbers)
-    assert (queued.meters, queued.changes.numbers) == ("queue", [0, 0, 0, 1, 0])
+    assert (queued.meters, queued.changes.numbers) == ("QueueMeters", [0, 0, 0, 1, 0])
 
 
 async def test_what_a_model_is_after_its_load_is_told_with_it(inside: Inside) -> None:

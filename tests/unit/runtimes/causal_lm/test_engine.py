@@ -13,7 +13,7 @@ from inferstream.runtimes.transformers import engine as engine_module
 from inferstream.runtimes.transformers import loading, rows
 from inferstream.runtimes.transformers.engine import Engine
 from inferstream.runtimes.transformers.settings import LanguageSettings
-from inferstream.runtimes.transformers.stream import Stream
+from inferstream.runtimes.transformers.stream import TokenStream
 from inferstream.text.detokenizer import Detokenizer
 
 from . import tiny
@@ -32,15 +32,17 @@ def model(folder: Path):
     return loading.open_model(folder / "artefacts", LanguageSettings()).model
 
 
-def made(tokens: list[int], count: int = 10, sampling: Sampling | None = None) -> Stream:
+def made(tokens: list[int], count: int = 10, sampling: Sampling | None = None) -> TokenStream:
     """A stream of `count` tokens after these."""
-    stream = Stream(list(tokens), len(tokens) + count, sampling or Sampling(), Detokenizer(str), single=False)
+    stream = TokenStream(
+        list(tokens), len(tokens) + count, sampling or Sampling(), Detokenizer(str), single=False
+    )
     if stream.sampling.temperature:
         stream.generator = torch.Generator().manual_seed(stream.sampling.seed or 0)
     return stream
 
 
-def written(engine: Engine, *streams: Stream) -> list[list[int]]:
+def written(engine: Engine, *streams: TokenStream) -> list[list[int]]:
     """What they write in each other's company; each leaves when it is complete."""
     for stream in streams:
         engine.add(stream)
@@ -48,7 +50,7 @@ def written(engine: Engine, *streams: Stream) -> list[list[int]]:
     return [stream.tokens[stream.prompt_length :] for stream in streams]
 
 
-def run(engine: Engine, active: list[Stream]) -> None:
+def run(engine: Engine, active: list[TokenStream]) -> None:
     while active:
         engine.step(active)
         for stream in [each for each in active if len(each.tokens) >= each.limit]:
@@ -113,7 +115,7 @@ def noting(engine: Engine) -> list[int]:
     taken: list[int] = []
     take = engine.rows.take
 
-    def noted(stream: Stream) -> None:
+    def noted(stream: TokenStream) -> None:
         take(stream)
         taken.append(stream.read)
 
@@ -158,7 +160,7 @@ def test_many_prefixes_in_few_rows(model) -> None:
         [*text(length - 1, length % 5), seed] for seed, length in enumerate([30, 12, 31, 50, 9] * 4, 1)
     ]
     random = torch.Generator().manual_seed(1)
-    active: list[Stream] = []
+    active: list[TokenStream] = []
     expected = {}
     for prompt in choices:
         stream = made(prompt, 1 + int(torch.randint(0, 12, (1,), generator=random)))

@@ -7,7 +7,7 @@ import grpc
 import pytest
 from grpc.aio import EOF, InternalError
 
-from inferstream.concurrency.interruption import ClientLeft
+from inferstream.concurrency.scope import ClientLeft
 from inferstream.server.grpc.grpcio.handlers import RpcHandlers
 from inferstream.server.grpc.rpc import Rpc, RpcFailed
 from inferstream.server.grpc.statuses import StatusCode

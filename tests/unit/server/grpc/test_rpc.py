@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferstream import App, Application
-from inferstream.concurrency.interruption import ClientLeft
+from inferstream.concurrency.scope import ClientLeft
 from inferstream.errors import Overloaded
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
 from inferstream.server.grpc.rpc import Rpc, RpcFailed, streaming, unary

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from inferstream.concurrency.interruption import ClientLeft
+from inferstream.concurrency.scope import ClientLeft
 from inferstream.server.grpc.messages import PREFIX
 from inferstream.server.grpc.native import streaming
 from inferstream.server.grpc.native.head import CallHead

@@ -1,20 +1,28 @@
 """Which typed RPCs an application serves, without a port."""
 
 import asyncio
+import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inferstream import App, Application, MLModel
+from inferstream.dataplane.caller import Caller
 from inferstream.errors import InvalidSettings
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.grpc.typed import TypedServices
+from inferstream.types import Headers
+
+CALLER = Caller(Headers(()), "")
 
 
 class Context:
     """A call without a client."""
+
+    peer = ""
 
     def __init__(self, deadline: float | None = None) -> None:
         self.trailing: Any = ()
@@ -117,10 +125,10 @@ async def test_unchanged_rpcs_stay_when_models_come_and_go() -> None:
         services = typed(application)
         before = services.find("/shop.Prices/PredictA")
         await services.find("/shop.Prices/PredictB").serve(b"\x08\x02", Context())
-        await application.dataplane.unload("b")
+        await application.dataplane.unload("b", CALLER)
         assert services.find("/shop.Prices/PredictB") is None
         assert services.find("/shop.Prices/PredictA") is before
-        await application.dataplane.load("b")
+        await application.dataplane.load("b", CALLER)
         await services.find("/shop.Prices/PredictB").serve(b"\x08\x02", Context())
         [line] = [
             line
@@ -159,3 +167,14 @@ async def test_models_that_are_no_functions_have_none() -> None:
 def test_a_wrong_name_of_a_service_is_refused(service: str) -> None:
     with pytest.raises(InvalidSettings, match="is no name of a gRPC service"):
         App(service=service)
+
+
+async def test_a_refusal_of_a_typed_rpc_is_in_the_audit_log(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    async with Application(app_of("a"), audit_log=str(log)) as application:
+        application.rpcs.find("/shop")
+        rpc = next(iter(typed(application)._rpcs.values()))
+        with pytest.raises(RpcFailed):
+            await rpc.serve(b"\xff", Context())  # type: ignore[arg-type]
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["operation"], line["model"], line["status"]) for line in lines] == [("infer", "a", 400)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream.concurrency.interruption import ClientLeft
+from inferstream.concurrency.scope import ClientLeft
 from inferstream.errors import PermissionDenied
 from inferstream.server.grpc.context import RpcContext
 from inferstream.server.grpc.rpc import Rpc, RpcFailed

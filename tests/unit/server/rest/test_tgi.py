@@ -22,7 +22,7 @@ from inferstream.server.rest.dialects.tgi.errors import error_object, error_stat
 from inferstream.server.rest.dialects.tgi.formats import TgiFormat
 from inferstream.server.rest.dialects.tgi.parameters import MOST_STOPS, Asked, read_parameters
 from inferstream.server.rest.dialects.tgi.prompt import PromptFormat
-from inferstream.server.rest.dialects.tgi.tokens import MOST_HELD, Tokens
+from inferstream.server.rest.dialects.tgi.tokens import MOST_HELD, DecidedTokens
 from inferstream.settings import ModelSettings
 from inferstream.signature import Signature
 from inferstream.text.fields import Fields
@@ -171,7 +171,7 @@ def test_a_text_that_is_held_at_the_end_comes_with_its_token() -> None:
 
 
 def test_tokens_without_text_do_not_wait_for_ever() -> None:
-    tokens, reader = Tokens(), TextReader()
+    tokens, reader = DecidedTokens(), TextReader()
     found = [len(tokens.decide(reader.read(OUTPUT.write("")), reader)) for _ in range(MOST_HELD)]
     assert found == [0] * (MOST_HELD - 1) + [MOST_HELD]
 

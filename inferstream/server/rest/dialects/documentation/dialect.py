@@ -6,6 +6,7 @@ import orjson
 
 from .....dataplane.access import Action
 from .....dataplane.caller import Caller
+from .....keys.access_control import keys_configured
 from ...messages import JSON, PREFIX, RawHeaders, Scope
 from ..base import HttpDialect, ReadRoute, ScopeClaim
 from ..metadata import ALIVE, ROOT
@@ -27,8 +28,9 @@ class Documentation(HttpDialect):
         documents = [
             ScopeClaim("/openapi.json", Action.DOCUMENTATION, self._document),
             ScopeClaim("/v2/docs/dataplane.json", Action.DOCUMENTATION, self._document),
+            # It says no more than the metadata, and the page needs it.
             ScopeClaim(
-                "/v2/models/{name}/docs/dataplane.json", Action.DOCUMENTATION, self._document_of_model
+                "/v2/models/{name}/docs/dataplane.json", Action.MODEL_METADATA, self._document_of_model
             ),
         ]
         if not self._settings.page:
@@ -36,11 +38,11 @@ class Documentation(HttpDialect):
         page_document("./")  # read at load, as the files are
         return [
             *documents,
-            ScopeClaim(ROOT, Action.DOCUMENTATION, self._root),
-            ScopeClaim("/docs", Action.DOCUMENTATION, self._page),
-            ScopeClaim("/v2/docs", Action.DOCUMENTATION, self._page),
-            ScopeClaim("/v2/models/{name}/docs", Action.DOCUMENTATION, self._page_of_model),
-            *(ScopeClaim(PAGE + name, Action.DOCUMENTATION, self._file) for name in page_files()),
+            ScopeClaim(ROOT, Action.PAGE, self._root),
+            ScopeClaim("/docs", Action.PAGE, self._page),
+            ScopeClaim("/v2/docs", Action.PAGE, self._page),
+            ScopeClaim("/v2/models/{name}/docs", Action.PAGE, self._page_of_model),
+            *(ScopeClaim(PAGE + name, Action.PAGE, self._file) for name in page_files()),
         ]
 
     async def _root(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
@@ -58,7 +60,8 @@ class Documentation(HttpDialect):
         return page.response(scope["headers"], self._settings.gzip_enabled)
 
     async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
-        await self._dataplane.model_metadata(route.model, route.version)  # an unknown model has no page
+        if not keys_configured(self._settings):  # an unknown model has no page
+            await self._dataplane.model_metadata(route.model, route.version)
         return await self._page(route, caller, scope)
 
     async def _file(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:

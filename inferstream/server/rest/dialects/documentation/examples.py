@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from .....codecs.values.base import CHOICES, DEFAULT, FORMAT, OPTIONAL, SCHEMA
+from .....codecs.values.base import CHOICES, DEFAULT, FORMAT, OPTIONAL, SCHEMA, fact
 from .....types import MetadataTensor
 
 Schema = dict[str, Any]
@@ -29,7 +29,7 @@ DOCUMENTS = ("json", "pd_json")
 def example_arguments(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
     """A flat object with a value of each argument that has no default."""
     return {
-        tensor.name: _nested(_value(tensor), tensor.shape) for tensor in inputs if not _says(tensor, OPTIONAL)
+        tensor.name: _nested(_value(tensor), tensor.shape) for tensor in inputs if not fact(tensor, OPTIONAL)
     }
 
 
@@ -37,7 +37,7 @@ def example_request(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
     """A V2 request with each input."""
     tensors = []
     for tensor in inputs:
-        value, shape = _value(tensor), _sizes(tensor)
+        value, shape = _value(tensor), [1 if size == -1 else size for size in tensor.shape]
         if isinstance(value, dict | list):
             value = orjson.dumps(value).decode()
         tensors.append(
@@ -51,30 +51,19 @@ def example_request(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
     return {"inputs": tensors}
 
 
-def _says(tensor: MetadataTensor, parameter: str) -> Any:
-    return tensor.parameters.get(parameter) if tensor.parameters is not None else None
-
-
 def _json(tensor: MetadataTensor, parameter: str) -> Any:
     """A parameter that holds JSON; None without it, or if its author wrote something else there."""
-    said = _says(tensor, parameter)
+    said = fact(tensor, parameter)
     try:
         return orjson.loads(said) if isinstance(said, str) else None
     except orjson.JSONDecodeError:
         return None
 
 
-def _content(tensor: MetadataTensor) -> str | None:
-    return tensor.parameters.content_type if tensor.parameters is not None else None
-
-
-def _sizes(tensor: MetadataTensor) -> list[int]:
-    return [1 if size == -1 else size for size in tensor.shape]
-
-
 def _value(tensor: MetadataTensor) -> Any:
     """An example of one element; of JSON the whole value."""
-    default, choices, content = _json(tensor, DEFAULT), _json(tensor, CHOICES), _content(tensor)
+    default, choices = _json(tensor, DEFAULT), _json(tensor, CHOICES)
+    content = None if tensor.parameters is None else tensor.parameters.content_type
     if content in DOCUMENTS:
         return default if default is not None else _value_of_schema(_json(tensor, SCHEMA) or {})
     if default is not None and not isinstance(default, list | dict):
@@ -82,7 +71,7 @@ def _value(tensor: MetadataTensor) -> Any:
     if isinstance(choices, list) and choices:
         return choices[0]
     if content in CODED:
-        return TIMES.get(_says(tensor, FORMAT), CODED[content])
+        return TIMES.get(fact(tensor, FORMAT), CODED[content])
     if tensor.datatype == "BYTES":
         return "text"
     return True if tensor.datatype == "BOOL" else _least(_json(tensor, SCHEMA) or {})
@@ -104,8 +93,8 @@ def _value_of_schema(schema: Schema, root: Schema | None = None, depth: int = 0)
         return None
     root = root or schema
     if isinstance(reference := schema.get("$ref"), str):
-        found = root.get("$defs", {}).get(reference.rsplit("/", 1)[-1])
-        schema = found if isinstance(found, dict) else {}
+        target = root.get("$defs", {}).get(reference.rsplit("/", 1)[-1])
+        schema = target if isinstance(target, dict) else {}
     for key in ("default", "const"):
         if key in schema:
             return schema[key]

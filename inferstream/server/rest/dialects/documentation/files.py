@@ -76,12 +76,12 @@ class StaticFile:
 @cache
 def page_files() -> dict[str, StaticFile]:
     """What the page loads beside its document, by name."""
-    found = {}
+    static_files = {}
     for file in files("inferstream").joinpath("page").iterdir():
         kind = KINDS.get(file.name[file.name.rfind(".") :])
         if kind is not None and file.name != DOCUMENT:
-            found[file.name] = StaticFile(file.read_bytes(), [(b"content-type", kind)])
-    return found
+            static_files[file.name] = StaticFile(file.read_bytes(), [(b"content-type", kind)])
+    return static_files
 
 
 @cache

@@ -5,7 +5,17 @@ from typing import Any
 
 import orjson
 
-from .....codecs.values.base import CHOICES, DEFAULT, DESCRIPTION, FORMAT, NULLABLE, OPTIONAL, SCHEMA, STREAM
+from .....codecs.values.base import (
+    CHOICES,
+    DEFAULT,
+    DESCRIPTION,
+    FORMAT,
+    NULLABLE,
+    OPTIONAL,
+    SCHEMA,
+    STREAM,
+    fact,
+)
 from .....types import MetadataTensor
 
 Schema = dict[str, Any]
@@ -30,22 +40,22 @@ def flat_schema(inputs: Sequence[MetadataTensor], exact: bool) -> tuple[Schema, 
     components: dict[str, Schema] = {}
     properties = {tensor.name: _property(tensor, components) for tensor in inputs}
     schema: Schema = {"type": "object", "properties": properties}
-    required = [tensor.name for tensor in inputs if not _says(tensor, OPTIONAL) and not _says(tensor, STREAM)]
+    required = [tensor.name for tensor in inputs if not fact(tensor, OPTIONAL) and not fact(tensor, STREAM)]
     if exact and required:
         schema["required"] = required
     return schema, components
 
 
 def _property(tensor: MetadataTensor, components: dict[str, Schema]) -> Schema:
-    said = _says(tensor, SCHEMA)
+    said = fact(tensor, SCHEMA)
     schema = _shaped(tensor, _element(tensor)) if said is None else _hoisted(tensor.name, said, components)
-    if (default := _says(tensor, DEFAULT)) is not None:
+    if (default := fact(tensor, DEFAULT)) is not None:
         schema["default"] = orjson.loads(default)
-    if _says(tensor, NULLABLE) or (default is not None and schema["default"] is None):
+    if fact(tensor, NULLABLE) or (default is not None and schema["default"] is None):
         schema = _or_null(schema)
-    if (description := _says(tensor, DESCRIPTION)) is not None:
+    if (description := fact(tensor, DESCRIPTION)) is not None:
         schema["description"] = description
-    if _says(tensor, STREAM):
+    if fact(tensor, STREAM):
         schema["x-stream"] = True
     return schema
 
@@ -57,11 +67,11 @@ def _element(tensor: MetadataTensor) -> Schema:
         content = None if tensor.parameters is None else tensor.parameters.content_type
         schema = dict(CODED.get(content, {"type": "string"}))
         if content == "datetime":
-            schema["format"] = TIMES.get(_says(tensor, FORMAT) or "", "date-time")
+            schema["format"] = TIMES.get(fact(tensor, FORMAT) or "", "date-time")
     else:
         kind = "boolean" if datatype == "BOOL" else "integer" if "INT" in datatype else "number"
         schema = {"type": kind}
-    if (choices := _says(tensor, CHOICES)) is not None:
+    if (choices := fact(tensor, CHOICES)) is not None:
         schema["enum"] = orjson.loads(choices)
     return schema
 
@@ -80,7 +90,7 @@ def _shaped(tensor: MetadataTensor, schema: Schema) -> Schema:
 def _hoisted(name: str, text: str, components: dict[str, Schema]) -> Schema:
     """A schema of pydantic's, whose definitions become components of the document."""
     schema: Schema = orjson.loads(text.replace('"#/$defs/', f'"#/components/schemas/{name}.'))
-    components.update({f"{name}.{key}": found for key, found in schema.pop("$defs", {}).items()})
+    components.update({f"{name}.{key}": definition for key, definition in schema.pop("$defs", {}).items()})
     return schema
 
 
@@ -90,7 +100,3 @@ def _or_null(schema: Schema) -> Schema:
         return {**schema, "type": [kind, "null"]}
     default = {"default": schema.pop("default")} if "default" in schema else {}
     return {"anyOf": [schema, {"type": "null"}], **default}
-
-
-def _says(tensor: MetadataTensor, parameter: str) -> Any:
-    return None if tensor.parameters is None else tensor.parameters.get(parameter)

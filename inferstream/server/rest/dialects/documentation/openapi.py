@@ -78,8 +78,8 @@ def _schemas() -> dict[str, Any]:
     _, schemas = models_json_schema(
         [(schema, "validation") for schema in _SCHEMAS], ref_template="#/components/schemas/{model}"
     )
-    found: dict[str, Any] = schemas["$defs"]
-    return found
+    definitions: dict[str, Any] = schemas["$defs"]
+    return definitions
 
 
 def _about(model: Described) -> dict[str, Any]:

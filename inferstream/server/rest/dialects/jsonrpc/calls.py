@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from .....codecs.values.tensor_objects import object_of
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.reply import Reply
-from .....errors import InferstreamError, PayloadTooLarge
+from .....errors import InferstreamError, PayloadTooLarge, PermissionDenied
+from .....keys.errors import LimitExceeded, Unauthenticated
 from .....protos.json_responses import dump
 from .....types import InferenceRequest, InferenceResponse
 from ...messages import JSON, RawHeaders, wrap
 from ..base import ParsedRequest
 from . import messages
+
+REFUSALS = (Unauthenticated, PermissionDenied, LimitExceeded)
 
 AT_ONCE = 64
 """Calls of one batch that run or wait in queues at the same time."""
@@ -40,7 +43,7 @@ class Ready(NamedTuple):
 class Prepared:
     """One request of a body, and later its answer."""
 
-    __slots__ = ("answer", "id", "ready", "wanted")
+    __slots__ = ("answer", "failure", "id", "ready", "wanted")
 
     def __init__(self, id: str | int | float | None, wanted: bool) -> None:
         self.id = id
@@ -49,20 +52,30 @@ class Prepared:
         self.ready: Ready | None = None
         """None if there is no such model, or the request is wrong."""
         self.answer = b""
+        self.failure: InferstreamError | None = None
 
     def failed(self, error: InferstreamError) -> None:
+        self.failure = error
         self.answer = messages.error_document(self.id, error)
 
 
 Running = list[tuple[Prepared, Ready]]
 
 
-class Answered(InferstreamError):
-    """A body none of whose requests reaches a model; `body` is the response to it."""
+class AllAnswered(InferstreamError):
+    """A body none of whose requests reaches a model, or all of whose calls are refused; `body` is the response.
 
-    def __init__(self, body: bytes) -> None:
-        super().__init__("")
-        self.body = body
+    `refusal` is the error if all were refused for their key, so that proxies and clients see its HTTP status.
+    """
+
+    def __init__(self, prepared: Sequence[Prepared], batch: bool) -> None:
+        failures = [each.failure for each in prepared]
+        first = failures[0]
+        super().__init__("" if first is None else first.message)
+        if first is not None:
+            self.code, self.audited = first.code, first.audited
+        self.body = body_of(prepared, batch)
+        self.refusal = first if all(isinstance(each, REFUSALS) for each in failures) else None
 
 
 class RpcRequest(ParsedRequest):
@@ -91,6 +104,8 @@ class RpcRequest(ParsedRequest):
             await self._run(*self._running[0])
         else:
             await self._run_all()
+        if all(isinstance(each.failure, REFUSALS) for each in self._prepared):
+            raise AllAnswered(self._prepared, self._batch)
         return Reply(NOTHING)
 
     async def _run_all(self) -> None:
@@ -143,14 +158,6 @@ class RpcRequest(ParsedRequest):
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return [JSON], body_of(self._prepared, self._batch)
-
-    def events(self) -> NoReturn:
-        """Results are not streamed here."""
-        raise NotImplementedError
-
-    def failure(self, error: InferstreamError) -> NoReturn:
-        """Results are not streamed here."""
-        raise NotImplementedError
 
 
 NOTHING = InferenceResponse.trusted({"model_name": "", "model_version": None, "id": None, "outputs": []})

@@ -17,7 +17,7 @@ from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, error_response
 from ..base import InferenceDialect, ParsedRequest, Route
 from . import messages
-from .calls import Answered, Prepared, Ready, RpcRequest, Write, body_of, written, written_with_objects
+from .calls import REFUSALS, AllAnswered, Prepared, Ready, RpcRequest, Write, written, written_with_objects
 
 PATH = "/rpc"
 OBJECTS = "/jsonrpc"
@@ -46,7 +46,7 @@ class JsonRpc(InferenceDialect):
         prepared = [self._prepare(each, caller) for each in (batch or [document])]
         running = [(each, each.ready) for each in prepared if each.ready is not None]
         if not running:
-            raise Answered(body_of(prepared, batch is not None))
+            raise AllAnswered(prepared, batch is not None)
         return RpcRequest(
             prepared, running, batch is not None, self._settings.max_body_bytes, writer_of(route)
         )
@@ -67,12 +67,14 @@ class JsonRpc(InferenceDialect):
         return prepared
 
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
-        """Status 200, because the status of JSON-RPC is in the body."""
-        if isinstance(error, Answered):
-            return 200, [JSON], error.body
+        """Status 200, because the status of JSON-RPC is in the body, but that of a refusal for lack of a right."""
+        if isinstance(error, AllAnswered):
+            if error.refusal is None:
+                return 200, [JSON], error.body
+            return *error_response(error.refusal, self._settings.status_profile)[:2], error.body
         status, headers, _ = error_response(error, self._settings.status_profile)
-        unread = error.code in REFUSED_UNREAD
-        return status if unread else 200, headers, messages.error_document(None, error)
+        shown = error.code in REFUSED_UNREAD or isinstance(error, REFUSALS)
+        return status if shown else 200, headers, messages.error_document(None, error)
 
 
 class JsonRpcStreams(InferenceDialect):

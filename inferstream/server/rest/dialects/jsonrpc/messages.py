@@ -34,7 +34,7 @@ class WrongMessage(InferstreamError):
         self.number = number
 
 
-class Message(NamedTuple):
+class RpcMessage(NamedTuple):
     """One request of a body."""
 
     id: str | int | float | None
@@ -70,10 +70,10 @@ def _restore_ids(document: Any, body: bytes) -> None:
     if len(body) > MAX_PLAIN:
         raise InvalidRequest(f"An integer beyond 64 bits is an id in a body of at most {MAX_PLAIN} bytes.")
     try:
-        found = json.loads(body)
+        reread = json.loads(body)
     except RecursionError:
         raise InvalidRequest("The body is nested too deeply.") from None
-    exact = found if isinstance(document, list) else [found]
+    exact = reread if isinstance(document, list) else [reread]
     for index in rounded:
         requests[index]["id"] = exact[index]["id"]
 
@@ -91,13 +91,13 @@ def batch_of(document: Any) -> list[Any] | None:
 
 def id_of(document: Any) -> str | int | float | None:
     """The id of a request that may be wrong; None if it has none that could be returned."""
-    found = document.get("id") if isinstance(document, dict) else None
-    if isinstance(found, str):
-        return found if found.isprintable() else None
-    return found if isinstance(found, int | float) and not isinstance(found, bool) else None
+    id = document.get("id") if isinstance(document, dict) else None
+    if isinstance(id, str):
+        return id if id.isprintable() else None
+    return id if isinstance(id, int | float) and not isinstance(id, bool) else None
 
 
-def message_of(document: Any) -> Message:
+def message_of(document: Any) -> RpcMessage:
     """A request. Raises WrongMessage, which names the member that is wrong."""
     if not isinstance(document, dict):
         raise WrongMessage("A request is an object.")
@@ -111,7 +111,7 @@ def message_of(document: Any) -> Message:
     params = document.get("params", {})
     if not isinstance(params, dict | list):
         raise WrongMessage('"params" must be an object or a list.', INVALID_PARAMS)
-    return Message(id_of(document), "id" in document, method, params)
+    return RpcMessage(id_of(document), "id" in document, method, params)
 
 
 def result_document(id: str | int | float | None, result: bytes) -> bytes:
@@ -128,12 +128,12 @@ def list_document(results: Sequence[bytes]) -> bytes:
 
 
 def error_document(id: str | int | float | None, error: InferstreamError) -> bytes:
-    found: dict[str, Any] = {"code": number_of(error), "message": error.message}
+    fault: dict[str, Any] = {"code": number_of(error), "message": error.message}
     if not isinstance(error, WrongMessage):
-        found["data"] = {"code": error.code.value, "status": status_of(error).http}
+        fault["data"] = {"code": error.code.value, "status": status_of(error).http}
         if (seconds := retry_after(error)) is not None:
-            found["data"]["retry_after"] = seconds
-    return dump({"jsonrpc": "2.0", "error": found, "id": orjson.Fragment(_id_text(id))})
+            fault["data"]["retry_after"] = seconds
+    return dump({"jsonrpc": "2.0", "error": fault, "id": orjson.Fragment(_id_text(id))})
 
 
 def number_of(error: InferstreamError) -> int:

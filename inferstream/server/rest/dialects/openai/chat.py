@@ -2,10 +2,14 @@
 
 from typing import Any
 
+from .....dataplane.admission import Admission
+from .....text.chat import read_messages
 from .....text.fields import Fields
+from .....text.inputs import MESSAGES
 from .....text.reader import STOP, TextReader
-from .....text.tools import merged
-from .chunks import ChunkFormat
+from .....text.tools import merged, read_tools
+from ..text import TextRequest, generating
+from .chunks import MOST_CHOICES, ChunkFormat, identified, read_generation, read_streaming
 
 
 class ChatFormat(ChunkFormat):
@@ -56,21 +60,37 @@ def _logprobs(reader: TextReader) -> dict[str, Any] | None:
 
 def token_logprobs(reader: TextReader) -> list[dict[str, Any]]:
     """The log probability of each token read so far, and the reader's list emptied."""
-    found = [
+    logprobs = [
         {**_one(each.token, each.logprob), "top_logprobs": [_one(*other) for other in each.top.items()]}
         for each in reader.logprobs
     ]
     reader.logprobs.clear()
-    return found
+    return logprobs
 
 
 def _one(token: str, logprob: float) -> dict[str, Any]:
     return {"token": token, "logprob": logprob, "bytes": [*token.encode()]}
 
 
-def logprobs_asked(fields: Fields) -> int | None:
+def _logprobs_asked(fields: Fields) -> int | None:
     """How many of the most likely tokens a client of chat wants at each place; None if no log probabilities."""
     wanted, top = fields.flag("logprobs"), fields.integer("top_logprobs", 0, 20)
     if top is not None and not wanted:
         raise fields.wrong("top_logprobs", "needs logprobs to be true")
     return (top or 0) if wanted else None
+
+
+def read_chat(fields: Fields, admission: Admission, name: str) -> TextRequest:
+    """Read a request. Raises InvalidRequest that names the wrong field."""
+    interface = generating(admission, name)
+    chat = read_messages(fields)
+    inputs: dict[str, Any] = {**chat.inputs(interface.takes)}
+    tool_inputs, parameters = read_tools(fields, interface)
+    inputs |= tool_inputs
+    generation = read_generation(fields, interface, parameters, _logprobs_asked(fields))
+    prompt = None if interface.takes(MESSAGES) else interface.chat_prompt(chat.messages)
+    count = fields.integer("n", 1, MOST_CHOICES) or 1
+    requests = [generation.request(interface, prompt, inputs, index) for index in range(count)]
+    streamed, usage = read_streaming(fields)
+    format = ChatFormat(identified(requests), name, count, usage)
+    return TextRequest(admission, generation, requests, format, streamed)

@@ -1,4 +1,4 @@
-"""What OpenAI's chat and completions have in common: head, usage, and events with a part that repeats."""
+"""Common parts of OpenAI's chat and completions: fields of requests, usage, and events with a part that repeats."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -7,13 +7,30 @@ from typing import Any, ClassVar
 
 import orjson
 
+from .....dataplane.call import new_id
 from .....errors import InferstreamError
 from .....protos import sse
+from .....text.fields import Fields
+from .....text.generation import Generation, expect_logprobs, sampling
+from .....text.interface import TextInterface
 from .....text.reader import TextReader
+from .....types import InferenceRequest
 from ..text import TextFormat
 from .errors import error_object
 
 DONE = b"data: [DONE]\n\n"
+
+MOST_CHOICES = 128
+"""Texts of one request."""
+
+GENERAL = frozenset[str]().union(
+    ("model", "messages", "prompt", "suffix", "echo", "n", "best_of", "stream", "stream_options", "stop"),
+    ("max_tokens", "max_completion_tokens", "logprobs", "top_logprobs", "logit_bias", "response_format"),
+    ("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "web_search_options"),
+    ("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key"),
+    ("modalities", "audio", "prediction", "reasoning_effort", "verbosity"),
+)
+"""Fields that never become parameters of the request to the model."""
 
 
 class ChunkFormat(TextFormat):
@@ -96,3 +113,32 @@ def usage_of(readers: Sequence[TextReader], prompts: int = 1) -> dict[str, int]:
     prompt = sum(max(counts[first : first + texts]) for first in range(0, len(counts), texts))
     completion = sum(reader.completion_count for reader in readers)
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def read_generation(
+    fields: Fields, interface: TextInterface, parameters: dict[str, Any], logprobs: int | None
+) -> Generation:
+    """What is asked of the model, beside the prompt. `logprobs` is the number of most likely tokens, if any."""
+    if logprobs is not None:
+        expect_logprobs(interface, "logprobs")
+        if logprobs:
+            parameters["top_logprobs"] = logprobs
+    if fields.object("logit_bias") is not None:
+        parameters["logit_bias"] = orjson.dumps(fields.get("logit_bias")).decode()
+    parameters |= sampling(fields, GENERAL)
+    limit = fields.integer("max_completion_tokens", 1) or fields.integer("max_tokens", 1)
+    return Generation(parameters, fields.stop(), limit, logprobs is not None)
+
+
+def read_streaming(fields: Fields) -> tuple[bool, bool]:
+    """Whether the client wants a stream, and the usage at its end."""
+    streamed, options = fields.flag("stream"), fields.object("stream_options")
+    if options is not None and not streamed:
+        raise fields.wrong("stream_options", "needs stream to be true")
+    return streamed, options is not None and options.flag("include_usage")
+
+
+def identified(requests: Sequence[InferenceRequest]) -> str:
+    """Give the first request an id, which is that of the response."""
+    id = requests[0].__dict__["id"] = new_id()
+    return id

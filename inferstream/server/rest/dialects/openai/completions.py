@@ -3,9 +3,12 @@
 from itertools import accumulate
 from typing import Any
 
-from .....text.fields import Fields
+from .....dataplane.admission import Admission
+from .....text.fields import Fields, wrong_field
+from .....text.inputs import SUFFIX
 from .....text.reader import TextReader
-from .chunks import ChunkFormat
+from ..text import TextRequest, generating
+from .chunks import MOST_CHOICES, ChunkFormat, identified, read_generation, read_streaming
 
 
 class CompletionFormat(ChunkFormat):
@@ -43,27 +46,41 @@ class CompletionFormat(ChunkFormat):
         """The log probabilities read so far, and the reader's list emptied."""
         if not reader.logprobs:
             return None
-        tokens = [found.token for found in reader.logprobs]
+        tokens = [each.token for each in reader.logprobs]
         *offsets, self._offsets[index] = accumulate(map(len, tokens), initial=self._offsets[index])
-        found = {
+        logprobs = {
             "tokens": tokens,
             "token_logprobs": [each.logprob for each in reader.logprobs],
             "top_logprobs": [each.top for each in reader.logprobs],
             "text_offset": offsets,
         }
         reader.logprobs.clear()
-        return found
+        return logprobs
 
 
-def prompts(fields: Fields) -> list[str]:
-    """The prompts of a request. Raises InvalidRequest for token ids."""
-    found = fields.get("prompt")
-    if found is None:
-        raise fields.wrong("prompt", "is missing")
-    if isinstance(found, str):
-        return [found]
-    if not isinstance(found, list) or not found:
-        raise fields.wrong("prompt", "must be a string or a list of strings")
-    if not all(isinstance(each, str) for each in found):
-        raise fields.wrong("prompt", "must hold strings; token ids are not taken")
-    return found
+def read_completions(fields: Fields, admission: Admission, name: str) -> TextRequest:
+    """Read a request. Raises InvalidRequest that names the wrong field."""
+    interface = generating(admission, name)
+    texts = fields.needed_texts("prompt")
+    count = fields.integer("n", 1, MOST_CHOICES) or 1
+    if len(texts) * count > MOST_CHOICES:
+        raise fields.wrong(
+            "prompt", f"asks for {len(texts) * count} texts, at most {MOST_CHOICES} are allowed"
+        )
+    if (best := fields.integer("best_of", 1)) is not None and best > count:
+        raise fields.wrong("best_of", "must not be larger than n")
+    inputs: dict[str, list[str | bytes]] = {}
+    if suffix := fields.text("suffix"):
+        if not interface.takes(SUFFIX):
+            raise fields.wrong("suffix", "the model takes no suffix")
+        inputs[SUFFIX] = [suffix]
+    if interface.prompt is None:
+        raise wrong_field("model", f"{name} takes messages only; use chat completions")
+    generation = read_generation(fields, interface, {}, fields.integer("logprobs", 0, 5))
+    requests = [
+        generation.request(interface, text, inputs, index) for text in texts for index in range(count)
+    ]
+    streamed, usage = read_streaming(fields)
+    echoed = [text for text in texts for _ in range(count)] if fields.flag("echo") else []
+    format = CompletionFormat(identified(requests), name, len(requests), usage, len(texts), echoed)
+    return TextRequest(admission, generation, requests, format, streamed)

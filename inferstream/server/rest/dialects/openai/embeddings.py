@@ -1,8 +1,8 @@
 """`/v1/embeddings`."""
 
 import base64
-from collections.abc import Awaitable, Sequence
-from typing import Any, NoReturn, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,16 +11,13 @@ import orjson
 from .....codecs.values.objects import Json
 from .....codecs.values.scalars import as_text
 from .....dataplane.admission import Admission
-from .....dataplane.call import Operation
-from .....dataplane.reply import Reply
-from .....dataplane.several import SeveralReplies
-from .....errors import InferstreamError, InvalidOutput
+from .....errors import InvalidOutput
 from .....text.fields import Fields, wrong_field
 from .....text.generation import RESERVED
-from .....text.interface import FLOATS, UNDECLARED, TextInterface
+from .....text.interface import FLOATS, UNDECLARED
 from .....types import InferenceRequest, InferenceResponse, ResponseOutput
 from ...messages import JSON, RawHeaders
-from ..base import ParsedRequest
+from ..whole import WholeRequest
 
 MOST_TEXTS = 2048
 
@@ -34,15 +31,13 @@ DECLARATION = (
 KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user"}
 
 
-class EmbeddingRequest(ParsedRequest):
+class EmbeddingRequest(WholeRequest):
     """Texts, for each of which the client wants a vector.
 
     They are one request to the model, or one each if the model takes one text at a time.
     """
 
-    __slots__ = ("_base64", "_dimensions", "_name", "_requests", "operation")
-
-    compressible = True
+    __slots__ = ("_base64", "_dimensions", "_name")
 
     def __init__(
         self,
@@ -52,23 +47,21 @@ class EmbeddingRequest(ParsedRequest):
         encoded: bool,
         dimensions: int,
     ) -> None:
-        self.admission = admission
-        self.request = requests[0]
-        self.operation = Operation.INFER if len(requests) == 1 else Operation.STREAM
-        self._requests = requests
+        super().__init__(admission, requests)
         self._name = name
         self._base64 = encoded
         self._dimensions = dimensions
 
     @classmethod
-    def read(cls, fields: Fields, admission: Admission, interface: TextInterface | None, name: str) -> Self:
+    def read(cls, fields: Fields, admission: Admission, name: str) -> Self:
         """Read a request. Raises InvalidRequest that names the wrong field."""
+        interface = admission.text
         if interface is None:
             raise wrong_field("model", f"{name} does not take text and return vectors; {DECLARATION}")
         if not interface.embeds:
             advice = f"; {DECLARATION}" if interface.prompt is UNDECLARED else ""
             raise wrong_field("model", f"{name} returns texts, not vectors{advice}")
-        texts = _texts(fields)
+        texts = fields.needed_texts("input", MOST_TEXTS)
         encoded = fields.choice("encoding_format", ("float", "base64")) == "base64"
         dimensions = fields.integer("dimensions", 1) or 0
         single = interface.prompt is not None and interface.prompt.shape[:1] == [1]
@@ -76,24 +69,10 @@ class EmbeddingRequest(ParsedRequest):
         requests = [interface.request(part, {}, fields.scalars(KNOWN)) for part in parts]
         return cls(admission, requests, name, encoded, dimensions)
 
-    def open(self) -> Awaitable[Reply]:
-        if len(self._requests) == 1:
-            return self.admission.open(self.operation, self.request)
-        return SeveralReplies(self.admission).open(Operation.INFER, self._requests)
-
-    def gathering(self) -> "GatheredVectors":
-        return GatheredVectors(self)
-
-    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return self.written([response])
-
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
-        """The body of the response, of the model's responses in the order of the texts."""
-        found = {str(response.id): response for response in responses}
         data: list[dict[str, Any]] = []
         tokens = 0
-        for request in self._requests:
-            response = found[str(request.id)]
+        for request, response in zip(self.requests, responses, strict=True):
             for vector in self._vectors(response, len(request.inputs[0].data.flat())):
                 written = (
                     base64.b64encode(vector.astype("<f4").tobytes()).decode() if self._base64 else vector
@@ -107,7 +86,7 @@ class EmbeddingRequest(ParsedRequest):
 
     def _vectors(self, response: InferenceResponse, count: int) -> npt.NDArray[np.float32]:
         """A matrix with one row for each text."""
-        array = next((found for each in response.outputs if (found := _floats(each)) is not None), None)
+        array = next((floats for each in response.outputs if (floats := _floats(each)) is not None), None)
         if array is None or array.size % count:
             raise InvalidOutput(f"Model {self._name} answered no vector for each of {count} texts.")
         vectors = np.ascontiguousarray(array.reshape(count, -1))
@@ -118,31 +97,6 @@ class EmbeddingRequest(ParsedRequest):
         cut = vectors[:, : self._dimensions]
         norms = np.linalg.norm(cut, axis=1, keepdims=True)
         return np.ascontiguousarray(cut / np.where(norms > 0, norms, 1))
-
-    def events(self) -> NoReturn:
-        """Vectors are not streamed."""
-        raise NotImplementedError
-
-    def failure(self, error: InferstreamError) -> NoReturn:
-        """Vectors are not streamed."""
-        raise NotImplementedError
-
-
-class GatheredVectors:
-    """Collects the responses of a model that takes one text at a time."""
-
-    __slots__ = ("_asked", "_responses")
-
-    def __init__(self, asked: EmbeddingRequest) -> None:
-        self._asked = asked
-        self._responses: list[InferenceResponse] = []
-
-    def add(self, response: InferenceResponse) -> bool:
-        self._responses.append(response)
-        return True
-
-    def end(self) -> tuple[RawHeaders, bytes]:
-        return self._asked.written(self._responses)
 
 
 def _floats(tensor: ResponseOutput) -> npt.NDArray[np.float32] | None:
@@ -155,17 +109,3 @@ def _floats(tensor: ResponseOutput) -> npt.NDArray[np.float32] | None:
         return np.array([orjson.loads(as_text(each)) for each in tensor.data.flat()], np.float32)
     except (ValueError, TypeError):  # vectors of different lengths too
         return None
-
-
-def _texts(fields: Fields) -> list[str]:
-    found = fields.get("input")
-    if found is None:
-        raise fields.wrong("input", "is missing")
-    texts = [found] if isinstance(found, str) else found
-    if not isinstance(texts, list) or not texts:
-        raise fields.wrong("input", "must be a string or a list of strings")
-    if len(texts) > MOST_TEXTS:
-        raise fields.wrong("input", f"holds {len(texts)} texts, at most {MOST_TEXTS} are allowed")
-    if not all(isinstance(each, str) for each in texts):
-        raise fields.wrong("input", "must hold strings; token ids are not taken")
-    return texts

@@ -127,14 +127,14 @@ class ResponseFormat(TextFormat):
 
     def failure(self, error: InferstreamError) -> bytes:
         """`response.failed`, and `error`: clients of OpenAI raise for the second only."""
-        found = error_object(error)["error"]
+        fault = error_object(error)["error"]
         failed = {"code": FAILURES.get(error.code, "server_error"), "message": error.message}
         output = [item.done or item.item(INCOMPLETE) for item in self._items]
         response = {**self._document, "status": "failed", "error": failed, "output": output}
         return (
             self._begun()
             + self._event("response.failed", {"response": response})
-            + self._event("error", {**found, "error": found})
+            + self._event("error", {**fault, "error": fault})
         )
 
     def _event(self, kind: str, fields: dict[str, Any]) -> bytes:

@@ -63,8 +63,8 @@ def _function(tool: Fields) -> dict[str, Any]:
             "type", f"{kind[:40]!r} is not taken; the server has no tools of its own, only function"
         )
     tool.needed_text("name")
-    found = {name: tool.get(name) for name in tool.names() if name != "type"}
-    return {"type": "function", "function": found}
+    function = {name: tool.get(name) for name in tool.names() if name != "type"}
+    return {"type": "function", "function": function}
 
 
 def read_choice(fields: Fields) -> Any:
@@ -101,9 +101,9 @@ def read_format(fields: Fields) -> Fields | None:
 
 def read_metadata(fields: Fields) -> dict[str, str]:
     """What the client wants to find in the response again."""
-    found = fields.get("metadata")
-    if found is None:
+    metadata = fields.get("metadata")
+    if metadata is None:
         return {}
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise wrong_field("metadata", "must be an object of strings")
-    return found
+    return metadata

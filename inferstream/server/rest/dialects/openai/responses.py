@@ -14,7 +14,7 @@ from .....text.inputs import MESSAGES
 from .....text.interface import TextInterface
 from .....text.tools import formatted, offered
 from ..base import ReadRoute
-from ..text import TextRequest
+from ..text import TextRequest, generating
 from .response_events import ResponseFormat
 from .response_items import INPUT, read_choice, read_format, read_functions, read_input, read_metadata
 
@@ -49,8 +49,9 @@ ECHOED = ("max_output_tokens", "temperature", "top_p", "user", "safety_identifie
 """Fields of the response that are those of the request, or null."""
 
 
-def read_response(fields: Fields, admission: Admission, interface: TextInterface, name: str) -> TextRequest:
+def read_response(fields: Fields, admission: Admission, name: str) -> TextRequest:
     """Read a request. Raises InvalidRequest that names the wrong field."""
+    interface = generating(admission, name)
     for field, sentence in REFUSED.items():
         if (value := fields.get(field)) is not None and value is not False:
             raise fields.wrong(field, sentence)

@@ -13,9 +13,9 @@ from .....text.fields import Fields, wrong_field
 from .....text.interface import TextInterface
 from ....status import http_headers
 from ...exchange import Exchange
-from ...messages import JSON, RawHeaders
-from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
-from ..text import TextRequest, admit_named
+from ...messages import JSON, RawHeaders, Scope
+from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
+from ..text import TextRequest, admit_named, generating
 from .errors import error_object, error_status
 from .formats import TgiFormat
 from .parameters import MOST_SEQUENCES, MOST_STOPS, MOST_TOP_TOKENS, read_parameters
@@ -34,9 +34,9 @@ class Tgi(InferenceDialect):
     body_decides = True
     inferences = dict.fromkeys((ROOT, GENERATE, GENERATE_STREAM), Operation.STREAM)
 
-    def reads(self) -> Sequence[ReadClaim]:
+    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
         return [
-            ReadClaim("/info", Action.SERVER_METADATA, self._info),
+            ScopeClaim("/info", Action.SERVER_METADATA, self._info),
             ReadClaim("/health", Action.HEALTH, self._health),
         ]
 
@@ -48,15 +48,9 @@ class Tgi(InferenceDialect):
         plain = "prompt" in named and route.template == GENERATE
         if plain == ("inputs" in named):
             raise _formless(route.template, both=plain)
-        name = fields.text("model") or self._dataplane.default_text_model()
+        name = fields.text("model") or self._dataplane.default_text_model(caller)
         admission = admit_named(self._dataplane, name, caller)
-        interface = admission.text
-        if interface is None:
-            raise wrong_field("model", f"{name} does not take text")
-        if not interface.generates:
-            raise wrong_field("model", f"{name} returns vectors, not texts")
-        if interface.prompt is None:
-            raise wrong_field("model", f"{name} takes messages only; use chat completions")
+        interface = generating(admission, name, takes_prompt=True)
         if plain:
             return read_prompt(fields, admission, interface)
         return _read_tgi(fields, admission, interface, route.template)
@@ -64,27 +58,31 @@ class Tgi(InferenceDialect):
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         return error_status(error), [JSON, *http_headers(error)], orjson.dumps(error_object(error))
 
-    async def _info(self, _: ReadRoute) -> tuple[int, bytes]:
+    async def _info(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
         """The default model, and the limits of requests. What only a model knows is null."""
-        return 200, orjson.dumps(
-            {
-                "model_id": self._dataplane.default_text_model(),
-                "model_sha": None,
-                "model_dtype": None,
-                "model_device_type": None,
-                "model_pipeline_tag": "text-generation",
-                "max_concurrent_requests": None,
-                "max_best_of": MOST_SEQUENCES,
-                "max_stop_sequences": MOST_STOPS,
-                "max_top_n_tokens": MOST_TOP_TOKENS,
-                "max_input_tokens": None,
-                "max_total_tokens": None,
-                "max_client_batch_size": 1,
-                "router": "inferstream",
-                "version": self._settings.server_version,
-                "sha": None,
-                "docker_label": None,
-            }
+        return (
+            200,
+            [JSON],
+            orjson.dumps(
+                {
+                    "model_id": self._dataplane.default_text_model(caller),
+                    "model_sha": None,
+                    "model_dtype": None,
+                    "model_device_type": None,
+                    "model_pipeline_tag": "text-generation",
+                    "max_concurrent_requests": None,
+                    "max_best_of": MOST_SEQUENCES,
+                    "max_stop_sequences": MOST_STOPS,
+                    "max_top_n_tokens": MOST_TOP_TOKENS,
+                    "max_input_tokens": None,
+                    "max_total_tokens": None,
+                    "max_client_batch_size": 1,
+                    "router": "inferstream",
+                    "version": self._settings.server_version,
+                    "sha": None,
+                    "docker_label": None,
+                }
+            ),
         )
 
     async def _health(self, _: ReadRoute) -> tuple[int, bytes]:

@@ -39,8 +39,8 @@ def error_object(error: InferstreamError) -> dict[str, Any]:
 
 
 def _detail(error: InferstreamError) -> list[dict[str, object]]:
-    found = error.detail if isinstance(error, InvalidRequest) else None
-    if not found:
+    faults = error.detail if isinstance(error, InvalidRequest) else None
+    if not faults:
         return [{"type": "value_error", "loc": ["body"], "msg": error.message}]
     return [
         {
@@ -48,7 +48,7 @@ def _detail(error: InferstreamError) -> list[dict[str, object]]:
             "loc": ["body", *_places(fault.get("loc"))],
             "msg": fault.get("msg", error.message),
         }
-        for fault in found
+        for fault in faults
     ]
 
 

@@ -9,7 +9,7 @@ from .....errors import InferstreamError
 from .....text.reader import LENGTH, TextReader
 from ..text import TextFormat
 from .errors import error_object
-from .tokens import Decided, Tokens
+from .tokens import Decided, DecidedTokens
 
 ENDED = "eos_token"
 
@@ -21,7 +21,7 @@ class TgiFormat(TextFormat):
     """
 
     def __init__(self, texts: int, *, details: bool, prompt: str, seed: int | None, listed: bool) -> None:
-        self._tokens = [Tokens() for _ in range(texts)]
+        self._tokens = [DecidedTokens() for _ in range(texts)]
         self._details = details
         self._prompt = prompt
         self._seed = seed
@@ -81,7 +81,7 @@ class TgiFormat(TextFormat):
         tokens = self._collected[index]
         reason = finish_reason(reader)
         ended = reason == ENDED
-        found: dict[str, Any] = {
+        sequence: dict[str, Any] = {
             "finish_reason": reason,
             "generated_text": self._prompt + text,
             "generated_tokens": reader.completion_count,
@@ -90,8 +90,8 @@ class TgiFormat(TextFormat):
             "tokens": [_token(token, ended and token is tokens[-1] and not token.text) for token in tokens],
         }
         if any(token.top for token in tokens):
-            found["top_tokens"] = [_top(token) for token in tokens]
-        return found
+            sequence["top_tokens"] = [_top(token) for token in tokens]
+        return sequence
 
     def failure(self, error: InferstreamError) -> bytes:
         return _data(error_object(error))

@@ -63,19 +63,19 @@ def read_parameters(fields: Fields, interface: TextInterface, streamed: bool) ->
 
 def _sampling(read: Fields) -> dict[str, Any]:
     """How tokens are chosen: TGI takes the most likely one unless something asks for sampling."""
-    found: dict[str, Any] = {
+    sampling: dict[str, Any] = {
         "temperature": _positive(read, "temperature"),
         "top_k": read.integer("top_k", 1),
         "top_p": _positive(read, "top_p", 1),
         "typical_p": _positive(read, "typical_p", 1),
     }
-    samples = read.flag("do_sample") or any(value is not None for value in found.values())
-    if found["temperature"] is None:
-        found["temperature"] = 1.0 if samples else 0.0
-    found["repetition_penalty"] = _positive(read, "repetition_penalty")
-    found["frequency_penalty"] = read.number("frequency_penalty", -2, 2)
-    found["watermark"] = read.flag("watermark") or None
-    return {name: value for name, value in found.items() if value is not None}
+    samples = read.flag("do_sample") or any(value is not None for value in sampling.values())
+    if sampling["temperature"] is None:
+        sampling["temperature"] = 1.0 if samples else 0.0
+    sampling["repetition_penalty"] = _positive(read, "repetition_penalty")
+    sampling["frequency_penalty"] = read.number("frequency_penalty", -2, 2)
+    sampling["watermark"] = read.flag("watermark") or None
+    return {name: value for name, value in sampling.items() if value is not None}
 
 
 def _positive(read: Fields, name: str, most: float | None = None) -> float | None:

@@ -14,7 +14,7 @@ from .....text.interface import TextInterface
 from .....text.reader import TextReader
 from ..text import TextFormat, TextRequest
 from .errors import error_object
-from .tokens import Decided, Tokens
+from .tokens import Decided, DecidedTokens
 
 MAX_TOKENS = 128
 TEMPERATURE = 0.7
@@ -29,7 +29,7 @@ class PromptFormat(TextFormat):
     """One event for each token: the first with the time until it, the others with the time since the one before."""
 
     def __init__(self) -> None:
-        self._tokens = Tokens()
+        self._tokens = DecidedTokens()
         self._timed = "prefill_time_ms"
         self._collected: list[Decided] = []
 

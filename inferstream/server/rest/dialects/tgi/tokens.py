@@ -1,4 +1,4 @@
-"""`Tokens`: the tokens of one text, each with the text that it decides."""
+"""`DecidedTokens`: the tokens of one text, each with the text that it decides."""
 
 from collections.abc import Mapping
 from time import perf_counter
@@ -23,7 +23,7 @@ class Decided(NamedTuple):
     """Time since the token before it, or since the request for the first."""
 
 
-class Tokens:
+class DecidedTokens:
     """Holds tokens back until their text is decided, so that each token is written once and in its order.
 
     A token without text waits for the next token that has one: its text may begin a stop string, or be a part of
@@ -48,11 +48,11 @@ class Tokens:
         if reader.logprobs:
             _, logprob, top = reader.logprobs[-1]
             reader.logprobs.clear()
-        found = Decided(text, reader.token_id, logprob, top, now - self._turned)
+        decided = Decided(text, reader.token_id, logprob, top, now - self._turned)
         self._turned = now
         if not held and text:
-            return [found]
-        held.append(found)
+            return [decided]
+        held.append(decided)
         if not text and len(held) < MOST_HELD:
             return []
         self._held = []

@@ -1,0 +1,31 @@
+"""The use of a model's KV cache in this process."""
+
+import logging
+
+from ...model import MLModel
+from ...telemetry.kv import KvMeters
+from ...telemetry.model_meters import ModelMeters
+from ...telemetry.steps import StepMeters
+
+logger = logging.getLogger("inferstream.model")
+
+
+def measure(model: MLModel, max_active: int, meters: ModelMeters) -> None:
+    """Set the meters to what the model reports; without a report, of steps, to its active streams."""
+    try:
+        used = model.kv_usage
+        if used is None:
+            steps = meters.stages.get(StepMeters)
+            if not isinstance(steps, StepMeters):
+                return
+            used = steps.active / max_active
+        kv = meters.of(KvMeters)
+        kv.used, kv.caches = min(max(float(used), 0.0), 1.0), 1
+    except Exception:  # a property of model code
+        logger.exception("model %s cannot say its kv_usage", model.name)
+
+
+def forget(meters: ModelMeters) -> None:
+    """The model is unloaded."""
+    if isinstance(kv := meters.stages.get(KvMeters), KvMeters):
+        kv.used, kv.caches = 0.0, 0

@@ -1,0 +1,134 @@
+"""The load of the server: calls that wait and run, and the use of slots and KV caches, over all processes."""
+
+import asyncio
+from collections.abc import Iterable
+from time import monotonic, process_time
+from typing import NamedTuple
+
+from ..telemetry.kv import KvMeters
+from ..telemetry.steps import StepMeters
+from .peers import CountLoad, ModelLoad, Peers, ProcessLoad
+from .serving import ModelKey, ServedModel, Serving
+
+FRESH = 0.1
+"""Seconds for which a report serves further responses, because counting costs more than a small response."""
+
+
+class Load(NamedTuple):
+    """The load of one model, or of the server."""
+
+    waiting: int = 0
+    running: int = 0
+    utilization: float = 0.0
+    """Calls that wait or run, for each that can run at once; of the busiest model for the server."""
+    kv_usage: float = 0.0
+    """Part of the KV caches in use, 0 where nothing reports any; of the fullest model for the server."""
+
+
+class ServerLoad(NamedTuple):
+    total: Load
+    models: list[ModelLoad]
+    calls: int
+    """Calls that have ended, if that was asked."""
+    failed: int
+    cpu: float
+    """Seconds of CPU that the front ends have used."""
+    at: float
+    """When it was counted, on the clock of `monotonic`."""
+
+
+class Loads:
+    """Counts the load of all front ends when somebody asks, and nothing before."""
+
+    def __init__(self, registry: Serving, peers: Peers) -> None:
+        self._registry = registry
+        self._peers = peers
+        peers.answers(CountLoad, self._answer)
+        self._latest: ServerLoad | None = None
+        self._before: ServerLoad | None = None
+        self._counting: asyncio.Task[ServerLoad] | None = None
+
+    async def current(self, ends: bool = False) -> ServerLoad:
+        """The load now; with `ends` the calls that have ended too. A front end that is lost or hangs has none."""
+        others = [] if self._peers.alone else await self._peers.ask_others(CountLoad(ends))
+        return _summed(self._own(ends), others)
+
+    def recent(self) -> tuple[ServerLoad, ServerLoad]:
+        """The latest load and the one before, without waiting. Front ends are asked again after `FRESH` seconds."""
+        if self._latest is None or monotonic() - self._latest.at >= FRESH:
+            if self._latest is None or self._peers.alone:
+                self._keep(_summed(self._own(ends=True)))
+            if not self._peers.alone and self._counting is None:
+                self._counting = asyncio.create_task(self.current(ends=True))
+                self._counting.add_done_callback(self._counted)
+        assert self._latest is not None
+        return self._latest, self._before or self._latest
+
+    def version_of_default(self, model: str) -> str | None:
+        """The version that serves calls without one."""
+        served = self._registry.default(model)
+        return None if served is None else served.execution.settings.version
+
+    def _counted(self, counting: "asyncio.Task[ServerLoad]") -> None:
+        self._counting = None
+        if not counting.cancelled() and counting.exception() is None:
+            self._keep(counting.result())
+
+    def _keep(self, load: ServerLoad) -> None:
+        self._latest, self._before = load, self._latest
+
+    async def _answer(self, question: CountLoad) -> ProcessLoad:
+        return self._own(question.ends)
+
+    def _own(self, ends: bool) -> ProcessLoad:
+        models = [_of_model(key, served, ends) for key, served in self._registry.loaded()]
+        return ProcessLoad(models, process_time())
+
+
+def load_of(model: ModelLoad) -> Load:
+    """The load of one model."""
+    return _summed(ProcessLoad([model], 0.0)).total
+
+
+def _of_model(key: ModelKey, served: ServedModel, ends: bool) -> ModelLoad:
+    """The load of one model in this process. What waits in workers counts where they report it."""
+    meters = served.pipeline.meters
+    served.execution.measure()
+    waiting = meters.queue.depth
+    stages = meters.stages
+    if isinstance(steps := stages.get(StepMeters), StepMeters):
+        waiting += steps.waiting
+    load = ModelLoad(key[0], key[1], meters.in_flight, waiting, served.capacity)
+    if isinstance(kv := stages.get(KvMeters), KvMeters):
+        load.kv_used, load.kv_caches = kv.used, kv.caches
+    if ends:
+        load.calls = meters.every.count
+        load.failed = load.calls - meters.won.count
+    return load
+
+
+def _summed(first: ProcessLoad, others: Iterable[ProcessLoad] = ()) -> ServerLoad:
+    """Add up front ends, into the first. One loop without objects, because pickers ask twenty times a second."""
+    models, cpu = first.models, first.cpu
+    for process in others:
+        known = {(model.model, model.version): model for model in models}
+        cpu += process.cpu
+        for model in process.models:
+            if (same := known.get((model.model, model.version))) is None:
+                models.append(model)
+            else:
+                same.add(model)
+    waiting = running = calls = failed = 0
+    utilization = kv_usage = 0.0
+    for model in models:
+        # Workers report four times a second: what they say may be more than what there still is.
+        waits = model.waiting if model.waiting < model.in_flight else model.in_flight
+        waiting += waits
+        running += model.in_flight - waits
+        calls += model.calls
+        failed += model.failed
+        if model.in_flight and model.slots and (used := model.in_flight / model.slots) > utilization:
+            utilization = used
+        if model.kv_caches and (used := model.kv_used / model.kv_caches) > kv_usage:
+            kv_usage = used
+    return ServerLoad(Load(waiting, running, utilization, kv_usage), models, calls, failed, cpu, monotonic())

@@ -1,0 +1,228 @@
+"""The method of a function's model, which reads arguments, calls the function, and checks what it returns."""
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..codecs.values.arrays import Array
+from ..errors import InvalidOutput
+from ..types import InferenceRequest
+from .arguments import Arguments, Sizes
+from .batches import BatchItems
+from .errors import Method
+from .event import Event
+from .results import Results
+
+if TYPE_CHECKING:
+    from .function import Function
+
+Begun = tuple[dict[str, Any], Sizes]
+"""The arguments of a call, and the sizes of their named dimensions."""
+
+
+class ReturnedSizes:
+    """Checks that equal names of dimensions have equal sizes in what a function returns, and in its arguments."""
+
+    def __init__(self, results: Results) -> None:
+        values = results.values.values()
+        self._dimensions = [value.dimensions if isinstance(value, Array) else None for value in values]
+        self._several = results.several
+
+    def __bool__(self) -> bool:
+        """Whether a dimension has a name."""
+        return any(isinstance(name, str) for sizes in self._dimensions for name in sizes or ())
+
+    def check(self, model: str, sizes: Sizes, returned: Any) -> None:
+        """Raises InvalidOutput for a size that differs. Other faults are those of the writer."""
+        parts = returned if self._several and isinstance(returned, tuple) else (returned,)
+        known = {name: size for name, (size, _) in sizes.items()}
+        for dimensions, part in zip(self._dimensions, parts, strict=False):
+            for size, name in zip(np.shape(part), dimensions or (), strict=False):
+                if isinstance(name, str) and known.setdefault(name, size) != size:
+                    raise InvalidOutput(
+                        f'Model {model} returned {size} for dimension "{name}", which is {known[name]}.'
+                    )
+
+
+class LaterValues:
+    """The values of a stream from the client. For `async for`, and `for` in a thread."""
+
+    def __init__(self, arguments: Arguments, payloads: Any, given: dict[str, Any], sizes: Sizes) -> None:
+        """Takes the value of the first request, if it has one, out of `given`."""
+        assert arguments.stream is not None
+        self._arguments = arguments
+        self._payloads = payloads
+        self._sizes = sizes
+        self._first = [given.pop(arguments.stream.name)] if arguments.stream.name in given else []
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        if self._first:
+            return self._first.pop()
+        return self._arguments.later(await self._payloads.__anext__(), self._sizes)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._first:
+            return self._first.pop()
+        return self._arguments.later(next(self._payloads), self._sizes)
+
+
+class FunctionCalls:
+    """Begins calls of one function, and checks what it returns or yields."""
+
+    def __init__(self, function: "Function") -> None:
+        self._awaits = function.awaits
+        self._arguments = function.arguments
+        self._rows = BatchItems(function) if function.batching.rows > 1 else None
+        self._sizes = ReturnedSizes(function.results) or None
+        self.check = self._rows if self._sizes is None else self._checked
+        """The check of what the function returns; None if there is none beside its type."""
+
+    async def arguments(self, model: Any, payload: InferenceRequest) -> dict[str, Any]:
+        """The arguments of a call, where large ones are read, and blocking dependencies run, in a thread."""
+        read, injection = self._arguments.read, self._arguments.injection
+        large = self._arguments.takes_long(payload)
+        given: dict[str, Any] = (
+            await model.waiting.run(read, {"request": payload}) if large else read(payload)
+        )
+        if self._awaits:
+            return given | await injection.filled(payload, model.waiting.run)
+        return given | injection.fill(payload) if injection else given
+
+    def begin(self, payloads: Any, payload: InferenceRequest) -> Begun:
+        """Begin a stream whose first request is `payload`."""
+        injection = self._arguments.injection
+        given = self._arguments.read(payload)
+        return self._begun(payloads, payload, given | injection.fill(payload) if injection else given)
+
+    async def begin_awaiting(self, model: Any, payloads: Any, payload: InferenceRequest) -> Begun:
+        """The same for a function whose arguments are awaited."""
+        return self._begun(payloads, payload, await self.arguments(model, payload))
+
+    def _begun(self, payloads: Any, payload: InferenceRequest, given: dict[str, Any]) -> Begun:
+        sizes = self._arguments.sizes(payload) if self._arguments.names_sizes else {}
+        stream = self._arguments.stream
+        if stream is not None:
+            given[stream.name] = LaterValues(self._arguments, payloads, given, sizes)
+        return given, sizes
+
+    def _checked(self, model: Any, payload: InferenceRequest, returned: Any) -> Any:
+        if self._rows is not None:
+            self._rows(model, payload, returned)
+        if self._sizes is not None:
+            self._sizes.check(model.name, self._arguments.sizes(payload), returned)
+        return returned
+
+    def check_item(self, model: Any, begun: Begun, item: Any) -> None:
+        """Raises InvalidOutput for an item whose named dimensions do not have the sizes of the call."""
+        if type(item) is Event:
+            item = item.value
+        if self._sizes is not None and item is not None:
+            self._sizes.check(model.name, begun[1], item)
+
+
+def predict_method(function: "Function") -> Method:
+    """The `predict` of a function with one response."""
+    call, calls, arguments = function.function, FunctionCalls(function), function.arguments
+    read, fill = arguments.read, arguments.injection.fill
+
+    def filled(model: Any, payload: InferenceRequest) -> Any:
+        return call(**read(payload), **fill(payload))
+
+    def called(model: Any, payload: InferenceRequest) -> Any:
+        return call(**read(payload))
+
+    async def awaited(model: Any, payload: InferenceRequest) -> Any:
+        given = await calls.arguments(model, payload)
+        return await (call(**given) if function.is_async else model.waiting.run(call, given))
+
+    def sized(model: Any, payload: InferenceRequest) -> Any:
+        return (awaited if arguments.takes_long(payload) else direct)(model, payload)
+
+    direct = filled if arguments.injection else called
+    predict = sized if function.is_async and arguments.may_take_long else direct
+    method = function.errors.guarded(
+        awaited if function.awaits else predict,
+        function.is_async or function.awaits,
+        calls.check,
+    )
+    return functools.update_wrapper(method, call)
+
+
+def stream_method(function: "Function") -> Method:
+    """The `predict_stream` of a function that yields, or that reads a stream."""
+    call, calls, errors, arguments = (
+        function.function,
+        FunctionCalls(function),
+        function.errors,
+        function.arguments,
+    )
+
+    def start(model: Any, payloads: Any) -> Any:
+        first = payloads.take()
+        if not function.blocks and arguments.takes_long(first):
+            return large(model, payloads, first)
+        return call(**calls.begin(payloads, first)[0])
+
+    async def large(model: Any, payloads: Any, first: InferenceRequest) -> Any:
+        given, _ = await calls.begin_awaiting(model, payloads, first)
+        items = call(**given)
+        return await items if inspect.isawaitable(items) else items
+
+    def blocking(model: Any, payloads: Any, begun: Begun | None = None) -> Iterator[Any]:
+        items = None
+        try:
+            begun = begun or calls.begin(payloads, payloads.take())
+            items = call(**begun[0])
+            items = items if function.streams else iter([items])
+            for item in items:
+                calls.check_item(model, begun, item)
+                yield item
+        except Exception as error:
+            errors.fail(error)
+        finally:
+            if (close := getattr(items, "close", None)) is not None:
+                close()
+
+    async def on_loop(model: Any, payloads: Any) -> AsyncIterator[Any]:
+        items = None
+        try:
+            begun = await calls.begin_awaiting(model, payloads, payloads.take())
+            items = call(**begun[0])
+            if inspect.isawaitable(items):
+                items = await items
+            async for item in items if function.streams else _only(items):
+                calls.check_item(model, begun, item)
+                yield item
+        except Exception as error:
+            errors.fail(error)
+        finally:
+            if (close := getattr(items, "aclose", None)) is not None:
+                await close()
+
+    async def awaiting(model: Any, payloads: Any) -> Iterator[Any]:
+        try:
+            begun = await calls.begin_awaiting(model, payloads, payloads.take())
+        except Exception as error:
+            errors.fail(error)
+        return blocking(model, payloads, begun)
+
+    plain = function.streams and not (calls.check or errors or function.awaits)
+    if plain and (function.yields or not function.blocks):
+        return functools.update_wrapper(start, call)  # the server sees the kind of generator that `call` is
+    kind: Method = (awaiting if function.awaits else blocking) if function.blocks else on_loop
+    method = functools.update_wrapper(kind, call)
+    del method.__wrapped__  # the server must see this method's own kind
+    return method
+
+
+async def _only(item: Any) -> AsyncIterator[Any]:
+    yield item

@@ -1,0 +1,97 @@
+"""Describes a folder that holds the files of one model and no settings, as KServe's storage initializer fills it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidSettings
+from ..settings import SETTINGS_FILE
+from ..settings.sources import read_json
+
+SKLEARN = "inferstream.runtimes.sklearn.SKLearnModel"
+XGBOOST = "inferstream.runtimes.xgboost.XGBoostModel"
+LIGHTGBM = "inferstream.runtimes.lightgbm.LightGBMModel"
+LLAMACPP = "inferstream.runtimes.llamacpp.LlamaCppModel"
+CAUSAL_LM = "inferstream.runtimes.transformers.CausalLM"
+EMBEDDINGS = "inferstream.runtimes.embeddings.EmbeddingsModel"
+PIPELINE = "inferstream.runtimes.huggingface.HuggingFaceRuntime"
+
+BY_NAME = {"model.json": XGBOOST, "model.txt": LIGHTGBM}
+BY_SUFFIX = {
+    ".joblib": SKLEARN,
+    ".pickle": SKLEARN,
+    ".pkl": SKLEARN,
+    ".bst": XGBOOST,
+    ".ubj": XGBOOST,
+    ".gguf": LLAMACPP,
+}
+
+LIGHTGBM_BEGINS = b"tree"
+"""First bytes of LightGBM's text format, which is called `.bst` as XGBoost's files are."""
+
+TASKS = {
+    "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification",
+    "ForMaskedLM": "fill-mask",
+    "ForQuestionAnswering": "question-answering",
+}
+"""Pipelines of transformers by the end of the architecture's name."""
+
+NO_MODEL = "the folder holds files and no model: no model-settings.json, and no artefact such as model.joblib"
+
+
+def described_by_files(folder: Path) -> dict[str, Any]:
+    """The settings that the files of a folder stand for; empty for a folder without files.
+
+    Raises InvalidSettings for files without a model, and for several artefacts.
+    """
+    found = _of_artefact(folder) or _of_transformers(folder)
+    if not found and next(_files(folder), None) is not None:
+        raise InvalidSettings(NO_MODEL)
+    return found
+
+
+def _of_artefact(folder: Path) -> dict[str, Any]:
+    found = {path: runtime for path in sorted(folder.glob("[!.]*")) if (runtime := _runtime_of(path))}
+    chosen = [path for path in found if path.stem == "model"] or [*found]
+    if not chosen:
+        return {}
+    uri = chosen[0]
+    if len(chosen) > 1:
+        if {*found.values()} != {LLAMACPP}:
+            names = ", ".join(path.name for path in chosen)
+            raise InvalidSettings(f"several artefacts: {names}; a model-settings.json chooses one")
+        uri = folder  # the runtime finds the first of the parts
+    return {"implementation": found[chosen[0]], "parameters": {"uri": str(uri)}}
+
+
+def _runtime_of(path: Path) -> str | None:
+    runtime = BY_NAME.get(path.name) or BY_SUFFIX.get(path.suffix)
+    if runtime is None or not path.is_file():
+        return None
+    if path.suffix == ".bst":
+        with path.open("rb") as file:
+            return LIGHTGBM if file.read(len(LIGHTGBM_BEGINS)) == LIGHTGBM_BEGINS else XGBOOST
+    return runtime
+
+
+def _of_transformers(folder: Path) -> dict[str, Any]:
+    """The settings of a folder that transformers or sentence-transformers has saved."""
+    config = folder / "config.json"
+    if not config.is_file():
+        return {}
+    if (folder / "modules.json").is_file():
+        return {"implementation": EMBEDDINGS, "parameters": {}}
+    architecture = str(next(iter(read_json(config).get("architectures") or ()), ""))
+    if architecture.endswith("ForCausalLM"):
+        return {"implementation": CAUSAL_LM, "parameters": {}}
+    task = next((task for end, task in TASKS.items() if architecture.endswith(end)), None)
+    return {"implementation": PIPELINE, "parameters": {"extra": {"task": task}} if task else {}}
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Files of a folder that may belong to a model."""
+    for _, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "__"))]
+        yield from (name for name in files if not name.startswith(".") and name != SETTINGS_FILE)

@@ -1,0 +1,64 @@
+"""Load reports over gRPC: in the trailers of inferences, and in a stream of their own."""
+
+import asyncio
+
+from ...protos.orca_request_pb2 import OrcaLoadReportRequest
+from ..orca import FORMAT, TRAILER, LoadReports
+from .context import RpcContext
+from .identified import ContextAround, Pairs
+from .rpc import RpcExchange, ServeRpc
+
+SHORTEST = 0.1
+"""Seconds between two reports of a stream at least, because each asks all front ends."""
+
+USUAL = 30.0
+"""Seconds between two reports for a client that names no interval."""
+
+
+class OrcaService:
+    """`xds.service.orca.v3.OpenRcaService`."""
+
+    def __init__(self, reports: LoadReports) -> None:
+        self._reports = reports
+
+    async def StreamCoreMetrics(self, exchange: RpcExchange[OrcaLoadReportRequest]) -> None:
+        """Send the load at the interval of the request until the client leaves."""
+        request = await exchange.read()
+        seconds = 0.0
+        if request is not None:
+            seconds = request.report_interval.seconds + request.report_interval.nanos / 1e9
+        while True:
+            await exchange.write(await self._reports.fresh())
+            await asyncio.sleep(max(seconds, SHORTEST) if seconds > 0 else USUAL)
+
+
+class LoadTrailers:
+    """Wraps RPCs, so that their trailers have the load when they end."""
+
+    def __init__(self, reports: LoadReports) -> None:
+        self._reports = reports
+
+    def around(self, serve: ServeRpc) -> ServeRpc:
+        async def reported(incoming: bytes | None, context: RpcContext) -> bytes | None:
+            if not self._reports.always and all(name != FORMAT for name, _ in context.invocation_metadata()):
+                return await serve(incoming, context)
+            own = TrailingContext(context)
+            try:
+                return await serve(incoming, own)
+            finally:
+                context.set_trailing_metadata((*own.trailing, (TRAILER, self._reports.trailer())))
+
+        return reported
+
+
+class TrailingContext(ContextAround):
+    """Keeps the trailing metadata until the call has ended, when there is more."""
+
+    __slots__ = ("trailing",)
+
+    def __init__(self, context: RpcContext) -> None:
+        super().__init__(context)
+        self.trailing: Pairs = ()
+
+    def set_trailing_metadata(self, metadata: Pairs, /) -> None:
+        self.trailing = metadata

@@ -1,0 +1,121 @@
+"""Reports of the load in ORCA's formats, which Envoy, gRPC and gateways weigh servers by."""
+
+import os
+from base64 import b64encode
+from collections.abc import Callable
+
+import orjson
+
+from ..dataplane.dataplane import DataPlane
+from ..dataplane.load import Loads, ServerLoad
+from ..settings import Settings
+
+FORMAT = "endpoint-load-metrics-format"
+"""The header of a request that asks for a report: `text`, `json` or `bin`."""
+
+HEADER = b"endpoint-load-metrics"
+TRAILER = "endpoint-load-metrics-bin"
+
+FORMS = ("bin", "json", "text")
+
+CORES = os.cpu_count() or 1
+
+Numbers = dict[str, float]
+
+
+class LoadReports:
+    """The latest report in each format. It is written once for all responses within `FRESH` seconds."""
+
+    def __init__(self, loads: Loads, always: bool) -> None:
+        self._loads = loads
+        self.always = always
+        """Whether responses to clients that have not asked have a report too."""
+        self._reported: ServerLoad | None = None
+        self._written: dict[str, bytes] = {}
+
+    def header(self, form: bytes | None) -> bytes | None:
+        """The header's value for a client that asks for `form`; None for one that gets no report.
+
+        BIN where the client does not ask, because every Envoy that knows prefixes takes it.
+        """
+        name = "" if form is None else form.decode("latin-1").strip().lower()
+        if name not in FORMS:
+            if not self.always:
+                return None
+            name = "bin"
+        return self._write(name)
+
+    def trailer(self) -> bytes:
+        """The serialized report."""
+        return self._write("message")
+
+    async def fresh(self) -> bytes:
+        """The serialized report of the load now."""
+        latest, before = self._loads.recent()
+        now = await self._loads.current(ends=True)
+        return serialized(*_numbers(now, before if latest.at >= now.at else latest))
+
+    def _write(self, form: str) -> bytes:
+        latest, before = self._loads.recent()
+        if latest is not self._reported:
+            self._reported, self._written = latest, {}
+        if form not in self._written:
+            self._written[form] = WRITERS[form](*_numbers(latest, before))
+        return self._written[form]
+
+
+def load_reports(settings: Settings, dataplane: DataPlane) -> LoadReports | None:
+    """Reports for responses; None where the settings turn them off."""
+    wanted = settings.load_reports
+    return None if wanted == "off" else LoadReports(dataplane.loads, wanted == "always")
+
+
+def _numbers(now: ServerLoad, before: ServerLoad) -> tuple[Numbers, Numbers]:
+    """The report's own fields, and its named metrics: ours, and those that pickers know from vLLM."""
+    seconds = now.at - before.at
+    per_second = 1 / seconds if seconds > 0 else 0.0
+    load = now.total
+    fields = {
+        "cpu_utilization": max(now.cpu - before.cpu, 0.0) * per_second / CORES,
+        "rps_fractional": max(now.calls - before.calls, 0) * per_second,
+        "eps": max(now.failed - before.failed, 0) * per_second,
+        "application_utilization": load.utilization,
+    }
+    named = {
+        "inferstream.waiting": load.waiting,
+        "inferstream.running": load.running,
+        "num_requests_waiting": load.waiting,
+        "kv_cache_usage_perc": round(load.kv_usage, 6),
+    }
+    return {name: round(value, 6) for name, value in fields.items()}, named
+
+
+def serialized(fields: Numbers, named: Numbers) -> bytes:
+    """The report as a protobuf message."""
+    from ..protos.orca_load_report_pb2 import OrcaLoadReport  # late: for servers that report alone
+
+    report = OrcaLoadReport(named_metrics=named)
+    for name, value in fields.items():
+        setattr(report, name, value)
+    return report.SerializeToString()
+
+
+def _binary(fields: Numbers, named: Numbers) -> bytes:
+    return b"BIN " + b64encode(serialized(fields, named))
+
+
+def _json(fields: Numbers, named: Numbers) -> bytes:
+    return b"JSON " + orjson.dumps({**fields, "named_metrics": named})
+
+
+def _text(fields: Numbers, named: Numbers) -> bytes:
+    pairs = {**fields, **{f"named_metrics.{name}": value for name, value in named.items()}}
+    return f"TEXT {','.join(f'{name}={value}' for name, value in pairs.items())}".encode()
+
+
+WRITERS: dict[str, Callable[[Numbers, Numbers], bytes]] = {
+    "bin": _binary,
+    "json": _json,
+    "text": _text,
+    "message": serialized,
+}

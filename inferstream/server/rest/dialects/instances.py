@@ -1,0 +1,184 @@
+"""Requests of instances: KServe's V1, and the routes of SageMaker and Vertex AI."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from ....dataplane.access import Action
+from ....dataplane.admission import Admission
+from ....dataplane.call import Operation
+from ....dataplane.caller import Caller
+from ....dataplane.dataplane import DataPlane
+from ....errors import InvalidOutput, InvalidRequest
+from ....protos import json_requests
+from ....protos.duplicate_keys import keys_of, refuse_duplicate_keys
+from ....protos.flat_values import columns_of
+from ....protos.generate import is_v2, tensor_of
+from ....protos.json_arrays import plain
+from ....protos.json_responses import dump, json_values
+from ....settings import Settings
+from ....telemetry.metrics import Meters
+from ....types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
+from ....types.json_numbers import Numbers
+from ..exchange import Exchange
+from ..messages import JSON, RawHeaders
+from .base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
+from .v2 import V2Request, with_binary
+from .whole import WholeRequest
+
+PREDICT = "/v1/models/{model_name}:predict"
+INVOCATIONS, PING = "/invocations", "/ping"
+
+PREDICT_ROUTE, HEALTH_ROUTE = "AIP_PREDICT_ROUTE", "AIP_HEALTH_ROUTE"
+"""Variables of Vertex AI that hold a path."""
+
+SERVED = ("/v1/models/", "/v2/", "/health", PING, INVOCATIONS)
+"""How paths begin that the server has in any case, whatever a variable says."""
+
+UNNAMED = "input-0"
+"""The input of a model that declares none, as KServe's own servers call it."""
+
+
+class Instances(InferenceDialect):
+    """Lists of instances, each of which has one prediction. A body may also be a V2 request, which V2 answers."""
+
+    name = "instances"
+    yields = True
+
+    def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
+        super().__init__(dataplane, settings, meters)
+        self.inferences = dict.fromkeys((PREDICT, INVOCATIONS, *_named(PREDICT_ROUTE)), Operation.INFER)
+
+    def reads(self) -> Sequence[ReadClaim]:
+        return [ReadClaim(path, Action.HEALTH, self._ready) for path in (PING, *_named(HEALTH_ROUTE))]
+
+    async def _ready(self, _: ReadRoute) -> tuple[int, bytes]:
+        return (200, b"{}") if self._dataplane.ready else (503, b'{"error":"The server is not ready."}')
+
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
+        admission = admission or self._dataplane.admit(self._only_model(caller), None, caller)
+        length = exchange.head.header_length(len(body))
+        if length is not None:
+            return with_binary(admission, route.operation, body, length)
+        document, text = json_requests.load_request(body)
+        if not isinstance(document, dict):
+            raise InvalidRequest("The body must be a JSON object.")
+        if "instances" not in document and is_v2(document, admission.signature.declared_inputs):
+            nested = admission.pipeline.takes_any
+            return V2Request(
+                admission, route.operation, *json_requests.build_request(document, text, None, nested=nested)
+            )
+        refuse_duplicate_keys(text, keys_of(document))
+        instances = document.get("instances", document.get("inputs"))
+        if type(instances) is not Numbers and not (isinstance(instances, list) and instances):
+            raise InvalidRequest('"instances" must be a list with an instance or more')
+        return InstancesRequest(admission, instances, _parameters(document))
+
+    def _only_model(self, caller: Caller) -> str:
+        """The model of requests that name none. Raises InvalidRequest where there is not one alone."""
+        if self._settings.default_model is not None:
+            return self._settings.default_model
+        names = sorted({name for name, _ in self._dataplane.models(caller)})
+        if len(names) != 1:
+            there = f"there are {', '.join(names)}" if names else "none is loaded"
+            raise InvalidRequest(
+                f"The request names no model, and {there}. The setting default_model names one."
+            )
+        return names[0]
+
+
+def _named(variable: str) -> Sequence[str]:
+    """The path in a variable of Vertex AI; none where the server has the path in any case."""
+    path = os.environ.get(variable, "")
+    return () if not path.startswith("/") or path == "/" or path.startswith(SERVED) else (path,)
+
+
+def _parameters(document: Mapping[str, Any]) -> Parameters | None:
+    given = document.get("parameters")
+    if not given:
+        return None
+    if not isinstance(given, dict) or any(isinstance(each, dict | list | Numbers) for each in given.values()):
+        raise InvalidRequest('"parameters" must be an object of strings, numbers and booleans')
+    return Parameters.trusted({}, given)
+
+
+class InstancesRequest(WholeRequest):
+    """Instances that are the rows of one request, or a request each where the model takes one at a time."""
+
+    __slots__ = ("_each",)
+
+    def __init__(
+        self, admission: Admission, instances: list[Any] | Numbers, parameters: Parameters | None
+    ) -> None:
+        """Raises InvalidRequest that names the wrong input."""
+        flat = admission.pipeline.flat
+        declared = admission.signature.declared_inputs
+        strict = flat is not None and flat.strict
+        self._each = strict or any(tensor.shape[:1] != [-1] for tensor in declared)
+        documents: list[Any] = [instances]
+        if self._each:
+            documents = plain(instances, "instances") if isinstance(instances, Numbers) else instances
+        super().__init__(admission, [_request(admission, document, parameters) for document in documents])
+
+    def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
+        predictions = [each for response in responses for each in self._predictions(response)]
+        return [JSON], dump({"predictions": predictions})
+
+    def _predictions(self, response: InferenceResponse) -> list[Any]:
+        flat = self.admission.pipeline.flat
+        if flat is not None and flat.strict:
+            return [flat.results.result(response)]
+        rows = _rows(response)
+        return [rows[0] if len(rows) == 1 else rows] if self._each else rows
+
+
+def _request(admission: Admission, document: Any, parameters: Parameters | None) -> InferenceRequest:
+    flat = admission.pipeline.flat
+    if flat is not None and flat.strict:
+        names = flat.arguments.names
+        arguments = document if isinstance(document, dict) else {names[0] if names else UNNAMED: document}
+        return InferenceRequest.trusted({"inputs": flat.arguments.read(arguments)})
+    declared = {tensor.name: tensor for tensor in admission.signature.declared_inputs}
+    described = {tensor.name: tensor for tensor in admission.signature.described}
+    values = _columns(document, next(iter(declared), UNNAMED))
+    fields: dict[str, Any] = {
+        "inputs": [
+            tensor_of(name, value, declared.get(name), described.get(name)) for name, value in values.items()
+        ]
+    }
+    if parameters is not None:
+        fields["parameters"] = parameters
+    return InferenceRequest.trusted(fields)
+
+
+def _columns(document: Any, only: str) -> Mapping[str, Any]:
+    """The inputs of one instance, or of a list of instances, by name; `only` is that of instances without names."""
+    if isinstance(document, dict):
+        return document
+    if isinstance(document, list) and document and isinstance(document[0], dict):
+        return columns_of(document)
+    return {only: document}
+
+
+def _rows(response: InferenceResponse) -> list[Any]:
+    """The outputs by row: values of the only output, else objects. Raises InvalidOutput for unlike lengths."""
+    columns = {tensor.name: _nested(tensor) for tensor in response.outputs}
+    if len(columns) == 1:
+        return next(iter(columns.values()))
+    if len({*map(len, columns.values())}) > 1:
+        raise InvalidOutput("The outputs have different numbers of rows, and instances one prediction each.")
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _nested(tensor: ResponseOutput) -> list[Any]:
+    """The values of an output by row. A row of one value, as a model of one result for a row has it, is the value."""
+    values, _ = json_values(tensor.data, tensor.datatype)
+    if not isinstance(values, np.ndarray):
+        values = np.array(TensorData(values).flat(), object)
+    shape = tensor.shape[:1] if tensor.shape[1:] == [1] else tensor.shape
+    found = values.reshape(shape).tolist()
+    return cast("list[Any]", found) if shape else [found]

@@ -1,0 +1,68 @@
+"""Requests whose response is whole, and which may be several requests to the model."""
+
+from abc import abstractmethod
+from collections.abc import Awaitable, Sequence
+from typing import NoReturn
+
+from ....dataplane.admission import Admission
+from ....dataplane.call import Operation
+from ....dataplane.reply import Reply
+from ....dataplane.several import SeveralReplies
+from ....errors import InferstreamError
+from ....types import InferenceRequest, InferenceResponse
+from ..messages import RawHeaders
+from .base import ParsedRequest
+
+
+class WholeRequest(ParsedRequest):
+    """A request that becomes `requests` to the model, of which the responses are written as one."""
+
+    __slots__ = ("operation", "requests")
+
+    compressible = True
+
+    def __init__(self, admission: Admission, requests: Sequence[InferenceRequest]) -> None:
+        self.admission = admission
+        self.request = requests[0]
+        self.requests = requests
+        self.operation = Operation.INFER if len(requests) == 1 else Operation.STREAM
+
+    @abstractmethod
+    def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
+        """The headers and the body of the response, of the model's responses in the order of the requests."""
+
+    def open(self) -> Awaitable[Reply]:
+        if len(self.requests) == 1:
+            return self.admission.open(self.operation, self.request)
+        return SeveralReplies(self.admission).open(Operation.INFER, self.requests)
+
+    def gathering(self) -> "GatheredResponses":
+        return GatheredResponses(self)
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        return self.written([response])
+
+    def events(self) -> NoReturn:
+        """Nothing is streamed."""
+        raise NotImplementedError
+
+    def failure(self, error: InferstreamError) -> NoReturn:
+        """Nothing is streamed."""
+        raise NotImplementedError
+
+
+class GatheredResponses:
+    """Collects the responses of several requests by their ids."""
+
+    __slots__ = ("_asked", "_responses")
+
+    def __init__(self, asked: WholeRequest) -> None:
+        self._asked = asked
+        self._responses: dict[str, InferenceResponse] = {}
+
+    def add(self, response: InferenceResponse) -> bool:
+        self._responses[str(response.id)] = response
+        return True
+
+    def end(self) -> tuple[RawHeaders, bytes]:
+        return self._asked.written([self._responses[str(request.id)] for request in self._asked.requests])

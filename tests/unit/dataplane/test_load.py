@@ -1,0 +1,85 @@
+"""The sums of the load of several processes, and how fresh a report is."""
+
+import asyncio
+
+import pytest
+
+from inferstream import App
+from inferstream.dataplane import load
+from inferstream.dataplane.load import Loads, load_of
+from inferstream.dataplane.peers import CountLoad, ModelLoad, Peers, ProcessLoad
+from inferstream.dataplane.registry import Registry
+from inferstream.server.application import Application
+
+
+class Nothing:
+    """A registry without models."""
+
+    def loaded(self) -> list[object]:
+        return []
+
+
+def loads(*others: ProcessLoad) -> Loads:
+    """The loads of a front end without models, beside others."""
+
+    async def ask(front_end: int, question: CountLoad) -> ProcessLoad:
+        return others[front_end - 1]
+
+    return Loads(Nothing(), Peers(0, 1 + len(others), ask))  # type: ignore[arg-type]  # has what is asked for
+
+
+async def test_the_load_of_a_model_is_that_of_all_processes() -> None:
+    first = ProcessLoad([ModelLoad("m", None, 5, 1, 4, 0.25, 1), ModelLoad("n", "2", 1, 0, 8)], 1.5)
+    second = ProcessLoad([ModelLoad("m", None, 3, 2, 0, 0.75, 1)], 2.0)
+    found = await loads(first, second).current()
+    assert found.total == (3, 6, 2.0, 0.5)
+    by_name = {model.model: load_of(model) for model in found.models}
+    assert by_name == {"m": (3, 5, 2.0, 0.5), "n": (0, 1, 0.125, 0.0)}
+    assert found.cpu > 3.5
+
+
+async def test_no_more_calls_wait_than_there_are() -> None:
+    late = ProcessLoad([ModelLoad("m", None, 1, 4, 1)], 0.0)  # the report of a worker is late
+    assert (await loads(late).current()).total[:3] == (1, 0, 1.0)
+
+
+async def test_a_server_without_models_is_idle() -> None:
+    assert (await loads().current()).total == (0, 0, 0.0, 0.0)
+
+
+async def test_a_report_asks_no_front_end_twice_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    may = asyncio.Event()
+
+    async def ask(front_end: int, question: CountLoad) -> ProcessLoad:
+        asked.append(front_end)
+        await may.wait()
+        return ProcessLoad([ModelLoad("m", None, 1, 0, 1)], 0.0)
+
+    monkeypatch.setattr(load, "FRESH", 0.0)
+    found = Loads(Nothing(), Peers(0, 2, ask))  # type: ignore[arg-type]  # has what is asked for
+    assert found.recent()[0].total.running == found.recent()[0].total.running == 0  # nobody has answered
+    may.set()
+    assert found._counting is not None
+    await found._counting
+    await asyncio.sleep(0)
+    assert asked == [1]
+    latest, before = found.recent()
+    assert (latest.total.running, before.total.running) == (1, 0)
+
+
+async def test_what_has_ended_counts_where_it_is_asked_for() -> None:
+    app = App()
+
+    @app.model
+    def half(n: int) -> int:
+        return 6 // n
+
+    async with Application(app) as application:
+        meters = application.registry.get("half").pipeline.meters
+        meters.ended(0.1, "success")
+        meters.ended(0.1, "internal")
+        found = application.dataplane.loads
+        assert isinstance(application.registry, Registry)
+        assert (await found.current(ends=True))[2:4] == (2, 1)
+        assert (await found.current())[2:4] == (0, 0)

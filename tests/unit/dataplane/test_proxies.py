@@ -1,0 +1,62 @@
+"""Who is behind a proxy."""
+
+import pytest
+
+from inferstream.dataplane.proxies import Proxies
+from inferstream.types import Headers
+
+
+class From:
+    identities = ()
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+
+
+NEAR, FAR = "ipv4:10.0.0.1:5000", "ipv4:203.0.113.9:6000"
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "client"),
+    [
+        (FAR, {"x-forwarded-for": "198.51.100.1"}, FAR),
+        (NEAR, {}, NEAR),
+        (NEAR, {"x-forwarded-for": "198.51.100.1"}, "198.51.100.1"),
+        (NEAR, {"x-forwarded-for": "1.1.1.1, 198.51.100.1, 10.0.0.2"}, "198.51.100.1"),
+        (NEAR, {"x-forwarded-for": "10.0.0.3, 10.0.0.2"}, "10.0.0.3"),
+        (NEAR, {"x-forwarded-for": "unknown, 10.0.0.2"}, "unknown"),
+        (NEAR, {"forwarded": "for=198.51.100.1;proto=https"}, "198.51.100.1"),
+        (NEAR, {"forwarded": 'for=1.1.1.1, proto=http;For="[2001:db8::17]:47"'}, "2001:db8::17"),
+        (NEAR, {"forwarded": "for=198.51.100.7:80", "x-forwarded-for": "1.1.1.1"}, "198.51.100.7"),
+        (NEAR, {"forwarded": "by=10.0.0.2"}, "unknown"),
+        ("ipv6:[fd00::1]:7000", {"x-forwarded-for": "2001:db8::1"}, "2001:db8::1"),
+        ("unix:/run/s", {"x-forwarded-for": "198.51.100.1"}, "unix:/run/s"),
+        ("", {"x-forwarded-for": "198.51.100.1"}, ""),
+    ],
+)
+def test_the_last_address_that_is_no_trusted_proxy_is_the_client(
+    peer: str, headers: dict[str, str], client: str
+) -> None:
+    proxies = Proxies(["10.0.0.0/8", "fd00::1"])
+    assert proxies.client(Headers(headers.items(), None, From(peer))) == client
+
+
+def test_without_trusted_proxies_no_header_counts() -> None:
+    proxies = Proxies([])
+    assert proxies.client(Headers([("forwarded", "for=1.1.1.1")], None, From(NEAR))) == NEAR
+    assert not proxies.is_trusted(NEAR)
+
+
+@pytest.mark.parametrize(
+    ("peer", "trusted"),
+    [
+        ("ipv4:10.0.0.1:5000", True),
+        ("ipv4:10.0.1.1:5000", False),
+        ("ipv6:[fd00::1]:5000", True),
+        ("ipv6:[fd01::1]:5000", False),
+        ("unix:", False),
+        ("", False),
+    ],
+)
+def test_a_peer_is_a_proxy_by_its_address_alone(peer: str, trusted: bool) -> None:
+    assert Proxies(["10.0.0.0/24", "fd00::1"]).is_trusted(peer) is trusted

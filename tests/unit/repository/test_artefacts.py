@@ -1,0 +1,100 @@
+"""A folder that holds the files of one model and no settings, as KServe's storage initializer fills it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from inferstream.errors import InvalidSettings
+from inferstream.repository.artefacts import described_by_files
+
+RUNTIMES = "inferstream.runtimes"
+SKLEARN, XGBOOST = f"{RUNTIMES}.sklearn.SKLearnModel", f"{RUNTIMES}.xgboost.XGBoostModel"
+LIGHTGBM = f"{RUNTIMES}.lightgbm.LightGBMModel"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "runtime"),
+    [
+        ("model.joblib", b"", SKLEARN),
+        ("model.pkl", b"", SKLEARN),
+        ("model.pickle", b"", SKLEARN),
+        ("iris.joblib", b"", SKLEARN),
+        ("model.bst", b"{L\0\0", XGBOOST),
+        ("model.bst", b"tree\nversion=v4\n", LIGHTGBM),
+        ("model.json", b"{}", XGBOOST),
+        ("model.ubj", b"", XGBOOST),
+        ("model.txt", b"tree\n", LIGHTGBM),
+        ("tiny.gguf", b"GGUF", f"{RUNTIMES}.llamacpp.LlamaCppModel"),
+    ],
+)
+def test_the_only_artefact_names_its_runtime(tmp_path: Path, name: str, content: bytes, runtime: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "README.txt").write_text("a note")
+    (tmp_path / ".hidden.pkl").write_text("")
+    found = described_by_files(tmp_path)
+    assert found == {"implementation": runtime, "parameters": {"uri": str(tmp_path / name)}}
+
+
+@pytest.mark.parametrize(
+    ("files", "implementation", "task"),
+    [
+        ({"config.json": {"architectures": ["LlamaForCausalLM"]}}, "transformers.CausalLM", None),
+        (
+            {"config.json": {"architectures": ["BertForSequenceClassification"]}},
+            "huggingface.HuggingFaceRuntime",
+            "text-classification",
+        ),
+        (
+            {"config.json": {"architectures": ["BertForMaskedLM"]}},
+            "huggingface.HuggingFaceRuntime",
+            "fill-mask",
+        ),
+        ({"config.json": {"architectures": ["Unheard"]}}, "huggingface.HuggingFaceRuntime", None),
+        ({"config.json": {}, "modules.json": []}, "embeddings.EmbeddingsModel", None),
+    ],
+)
+def test_a_folder_of_transformers_names_its_runtime(
+    tmp_path: Path, files: dict[str, object], implementation: str, task: str | None
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    (tmp_path / "model.safetensors").write_text("")
+    found = described_by_files(tmp_path)
+    assert found["implementation"] == f"{RUNTIMES}.{implementation}"
+    assert found["parameters"] == ({"extra": {"task": task}} if task else {})
+
+
+def test_model_is_meant_where_there_are_several(tmp_path: Path) -> None:
+    for name in ("model.joblib", "scaler.joblib"):
+        (tmp_path / name).write_text("")
+    assert described_by_files(tmp_path)["parameters"]["uri"].endswith("model.joblib")
+
+
+def test_the_parts_of_a_gguf_model_are_one_artefact(tmp_path: Path) -> None:
+    for part in (1, 2):
+        (tmp_path / f"tiny-0000{part}-of-00002.gguf").write_text("")
+    assert described_by_files(tmp_path)["parameters"]["uri"] == str(tmp_path)
+
+
+@pytest.mark.parametrize("names", [("a.pkl", "b.pkl"), ("model.joblib", "model.bst")])
+def test_several_artefacts_are_refused_by_name(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        (tmp_path / name).write_text("")
+    first, second = sorted(names)
+    with pytest.raises(InvalidSettings, match=f"several artefacts: {first}, {second}; a model-settings.json"):
+        described_by_files(tmp_path)
+
+
+def test_files_without_a_model_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "a.bin").write_text("")
+    with pytest.raises(InvalidSettings, match=r"holds files and no model: no model-settings\.json"):
+        described_by_files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["settings.json", ".gitkeep"])
+def test_a_folder_without_files_describes_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("{}")
+    (tmp_path / "empty").mkdir()
+    assert described_by_files(tmp_path) == {}
