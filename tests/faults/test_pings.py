@@ -1,5 +1,6 @@
 """Clients of gRPC with short ping time-outs, while code of a class blocks for longer than those."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -149,6 +150,8 @@ def test_streams_go_on_after_code_of_a_class_has_blocked(
     folder = tmp_path / "models"
     for name in ("Loading", "Predicting", "Streaming", "Ticking"):
         write_model(folder, name.lower(), f"model.{name}", CODE)
+    often = {"grpc.http2.min_ping_interval_without_data_ms": 500}  # as often as these clients ping
+    (folder / "settings.json").write_text(json.dumps({"_custom_grpc_server_settings": often}))
     server = start(folder, "--frontends", str(frontends), INFERSTREAM_PARALLEL_WORKERS="0", within=60)
     streams = [ticking(server) for _ in range(2 * frontends)]
     for each in streams:
