@@ -3,11 +3,12 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from contextvars import ContextVar
 
 import pytest
 
-from inferstream.concurrency.model_thread import ModelThread
+from inferstream.concurrency.model_thread import Crossing, ModelThread
 from inferstream.context import RequestContext
 
 caller: ContextVar[str] = ContextVar("caller", default="nobody")
@@ -226,3 +227,51 @@ async def test_a_thread_ends_in_order_after_model_code_has_replaced_the_policy_o
     finally:
         asyncio.set_event_loop_policy(before)
     assert [str(each.exc_value) for each in failed] == []
+
+
+async def test_what_is_ready_crosses_with_one_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = asyncio.get_running_loop()
+    wakes, seen = [], []
+    monkeypatch.setattr(Crossing, "_run", lambda self, run=Crossing._run: (wakes.append(1), run(self)))
+    crossing = Crossing(loop)
+
+    def send() -> None:
+        for number in range(50):
+            crossing.send(lambda number=number: seen.append(number))
+
+    send()  # this loop cannot wake meanwhile
+    await asyncio.sleep(0.01)
+    assert (seen, len(wakes)) == ([*range(50)], 1)
+    await asyncio.to_thread(send)
+    while len(seen) < 100:
+        await asyncio.sleep(0)
+    assert seen == [*range(50)] * 2
+
+
+async def test_a_call_says_whether_it_awaited(thread: ModelThread) -> None:
+    ran: list[float | None] = []
+    await thread.call(where, ran=ran.append)
+    await thread.call(asyncio.sleep, 0, ran=ran.append)
+    await thread.call(where)
+    assert [seconds is None for seconds in ran] == [False, True]
+
+
+async def test_code_that_swallows_its_cancel_is_cancelled_again(
+    thread: ModelThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inferstream.concurrency.scope.PATIENCE", 0.01)
+    began, ended = threading.Event(), threading.Event()
+
+    async def stubborn() -> None:
+        began.set()
+        for _ in range(2):
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        ended.set()
+
+    waiting = asyncio.ensure_future(thread.call(stubborn))
+    assert await asyncio.to_thread(began.wait, 5)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert await asyncio.to_thread(ended.wait, 5)

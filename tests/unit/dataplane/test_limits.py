@@ -262,3 +262,22 @@ def test_every_call_ends_once_and_slots_are_kept(actions: list, slots: int, leng
         return Counter(task.cancelled() for task in tasks)
 
     asyncio.run(play())
+
+
+async def test_more_slots_let_waiting_calls_begin_and_fewer_hold_them_back() -> None:
+    stage = Stage()
+    slots = Slots(1)
+    stage.limits = Limits(stage.model, slots, 100, 10.0, stage.meters)
+    stage.handler = Live(Deadline(stage.limits, None))
+    tasks = [stage.ask(name) for name in "abcd"]
+    await turns()
+    assert stage.model.now == 1
+    slots.resize(3)
+    await turns()
+    assert (stage.model.now, stage.limits.free) == (3, 0)
+    slots.resize(1)
+    stage.model.open("a")
+    await turns()
+    assert (stage.model.now, stage.limits.free) == (2, -1)
+    await stage.run_all(tasks)
+    stage.check_idle(1)
