@@ -172,7 +172,9 @@ def test_the_pool_has_the_servers_and_its_picker_reads_their_gauges(served: Runn
     assert labels == {"llm-d.ai/engine-type": engine.pop("name")}
     assert set(engine.values()) <= GAUGES
     path = plugins["metrics-data-source"]["path"]
-    assert httpx.get(f"{served.url}{path}").status_code == 200, "the pool's port has the metrics too"
+    text = httpx.get(f"{served.url}{path}").text
+    assert all(f"\n{gauge} " in text for gauge in GAUGES), "the pool's port has the metrics too"
+    assert httpx.get(f"{served.url}/v2/load").json().keys() == LOAD
     used = str(config["schedulingProfiles"]) + str(config["dataLayer"]) + str(config["requestHandler"])
     for name in plugins:
         assert name in used, f"{name} is used"
