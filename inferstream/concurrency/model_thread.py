@@ -40,7 +40,11 @@ class Crossing:
         self._ready.append(callback)
         if not self._woken:
             self._woken = True  # before the call: the loop may wake at once
-            self._loop.call_soon_threadsafe(self._run, context=self._context)
+            try:
+                self._loop.call_soon_threadsafe(self._run, context=self._context)
+            except RuntimeError:
+                self._woken = False  # the next one is to learn of it too
+                raise
 
     def _run(self) -> None:
         self._woken = False  # before the callbacks are taken, so that none is appended unseen

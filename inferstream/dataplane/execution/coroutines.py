@@ -69,8 +69,8 @@ class InThread:
         """Light calls in a row."""
         self._ran: Callable[[float | None], None] | None = None if slots is None else self._look
 
-    async def predict(self, request: InferenceRequest) -> Any:
-        return await self._thread.call(self._model.predict, request, request=request_context(), ran=self._ran)
+    def predict(self, request: InferenceRequest) -> Awaitable[Any]:
+        return self._thread.call(self._model.predict, request, request=request_context(), ran=self._ran)
 
     def _look(self, seconds: float | None) -> None:
         slots = self._slots

@@ -275,3 +275,12 @@ async def test_code_that_swallows_its_cancel_is_cancelled_again(
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert await asyncio.to_thread(ended.wait, 5)
+
+
+async def test_everyone_learns_that_the_loop_is_closed() -> None:
+    loop = asyncio.new_event_loop()
+    crossing = Crossing(loop)
+    loop.close()
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            crossing.send(print)
