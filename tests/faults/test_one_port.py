@@ -42,10 +42,12 @@ class Client:
         self.http.send_headers(stream, [*pseudo, *more], end_stream=end)
         return stream
 
-    def until(self, *kinds: type[Event]) -> list[Event]:
-        """What comes, up to an event of these kinds, or the end of the connection."""
+    def until(self, *kinds: type[Event], stream: int | None = None) -> list[Event]:
+        """What comes, up to an event of these kinds, or the end of the connection; `stream` ignores other streams."""
         events: list[Event] = []
-        while not any(isinstance(event, kinds) for event in events):
+        while not any(
+            isinstance(event, kinds) and (stream is None or event.stream_id == stream) for event in events
+        ):
             data = self.socket.recv(65536)
             if not data:
                 break
@@ -84,7 +86,7 @@ def test_a_preface_in_pieces_is_one_and_late_bodies_have_a_limit(one_port) -> No
             late = client.begin(length)
             client.http.send_data(late, b"{")
             client.flush()
-            assert status_of(client.until(StreamEnded, StreamReset)) == "408"
+            assert status_of(client.until(StreamEnded, StreamReset, stream=late)) == "408"
         again = client.begin(("content-length", str(len(body))))  # the other requests of the connection go on
         client.http.send_data(again, body, end_stream=True)
         client.flush()
