@@ -49,7 +49,7 @@ EVERYBODY, ANY_KEY = "everybody", "any valid key"
 ROUTES = {
     EVERYBODY: """
         GET /  GET /docs  GET /v2/docs  GET /v2/models/double/docs  GET /page/*  GET /inferstream.js
-        GET /health  GET /v2/health/live  GET /v2/health/ready  GET /v2/models/double/ready
+        GET /health  GET /ping  GET /v2/health/live  GET /v2/health/ready  GET /v2/models/double/ready
     """,
     ANY_KEY: """
         GET /info  GET /v2  GET /v2/  GET /v2/models  GET /v2/models/double
@@ -60,7 +60,7 @@ ROUTES = {
     """,
     "infer": """
         POST /  POST /generate  POST /rpc  POST /jsonrpc  POST /v2/models/double/infer
-        POST /v2/models/double/generate
+        POST /v2/models/double/generate  POST /invocations  POST /v1/models/double:predict
         POST /v1/chat/completions  POST /v1/completions  POST /v1/embeddings  POST /v1/responses
         POST /openai/v1/chat/completions  POST /openai/v1/completions  POST /openai/v1/embeddings
         POST /openai/v1/responses
@@ -73,7 +73,7 @@ ROUTES = {
         POST /v2/repository/index  POST /v2/repository/models/double/load
         POST /v2/repository/models/double/unload
     """,
-    "metrics": "GET /metrics  GET /v2/models/stats  GET /v2/models/double/stats",
+    "metrics": "GET /metrics  GET /metrics/load  GET /v2/load  GET /v2/models/stats  GET /v2/models/double/stats",
     "docs": """
         GET /openapi.json  GET /v2/docs/dataplane.json
         GET /proto  GET /proto/double
