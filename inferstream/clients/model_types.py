@@ -131,12 +131,10 @@ class ModelTypes:
 
     async def prepare(self, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> PreparedCall:
         """The request of checked arguments."""
-        fields: dict[str, Any] = {"inputs": []}
         if isinstance(arguments, OfColumns):
             parameters = {"content_type": "pd", **parameters}
-        if parameters:
-            fields["parameters"] = Parameters(**parameters)
-        prepared = PreparedCall(InferenceRequest.trusted(fields), raw=self._raw)
+        given = Parameters(**parameters) if parameters else None
+        prepared = PreparedCall(InferenceRequest.of([], None, given), raw=self._raw)
         for name, value in arguments.items():
             if isinstance(value, Later):
                 if prepared.more is not None:
@@ -211,7 +209,7 @@ class ModelTypes:
     async def _requests(self, name: str, values: Later) -> AsyncIterator[InferenceRequest]:
         async for value in values:
             tensor = self._tensor(name, value)
-            yield InferenceRequest.trusted({"inputs": [tensor]})
+            yield InferenceRequest.of([] if tensor is None else [tensor])
 
     def _tensor(self, name: str, value: Any) -> RequestInput | None:
         try:
@@ -224,7 +222,7 @@ class ModelTypes:
                 return known.value.null(name)
             if isinstance(value, RequestInput):
                 return value
-            return RequestInput.trusted(_fields(name, known.value, value))
+            return RequestInput.of(**_fields(name, known.value, value))
         except (TypeError, ValueError, CodecError) as error:
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(f'model "{self.model}": {fault_of(name, error)}') from None

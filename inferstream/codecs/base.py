@@ -152,7 +152,7 @@ class SingleInputRequestCodec(RequestCodec):
     @classmethod
     def encode_request(cls, payload: Any, **options: Any) -> InferenceRequest:
         inputs = [cls.InputCodec.encode_input(f"{INPUT_PREFIX}1", payload, **options)]
-        return InferenceRequest.trusted({"parameters": content_type(cls.ContentType), "inputs": inputs})
+        return InferenceRequest.of(inputs, None, content_type(cls.ContentType))
 
     @classmethod
     def decode_request(cls, request: InferenceRequest) -> Any:
@@ -170,15 +170,11 @@ def _only(tensors: list[Any], kind: str, content: str) -> Any:
 
 def content_type(name: str) -> Parameters:
     """Parameters that name a codec."""
-    return Parameters.filled({"content_type": name, "headers": None})
+    return Parameters.of(None, name)
 
 
 def response_of(
     model_name: str, model_version: str | None, outputs: list[ResponseOutput], content: str | None = None
 ) -> InferenceResponse:
-    fields: dict[str, Any] = {"model_name": model_name, "outputs": outputs}
-    if model_version is not None:
-        fields["model_version"] = model_version
-    if content is not None:
-        fields["parameters"] = content_type(content)
-    return InferenceResponse.trusted(fields)
+    parameters = None if content is None else content_type(content)
+    return InferenceResponse.of(model_name, outputs, model_version, None, parameters)

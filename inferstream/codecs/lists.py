@@ -51,7 +51,7 @@ class ListCodec(InputCodec, Generic[T]):
 
     @classmethod
     def encode_output(cls, name: str, payload: Any, use_bytes: bool = True, **_: Any) -> ResponseOutput:
-        return ResponseOutput.filled(cls._fields("output", name, payload, use_bytes))
+        return ResponseOutput.of(**cls._fields("output", name, payload, use_bytes))
 
     @classmethod
     def decode_output(cls, response_output: ResponseOutput) -> list[T]:
@@ -59,7 +59,7 @@ class ListCodec(InputCodec, Generic[T]):
 
     @classmethod
     def encode_input(cls, name: str, payload: Any, use_bytes: bool = True, **_: Any) -> RequestInput:
-        return RequestInput.filled(cls._fields("input", name, payload, use_bytes))
+        return RequestInput.of(**cls._fields("input", name, payload, use_bytes))
 
     @classmethod
     def decode_input(cls, request_input: RequestInput) -> list[T]:

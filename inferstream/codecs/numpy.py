@@ -103,9 +103,7 @@ class NumpyCodec(InputCodec):
 
     @classmethod
     def encode_output(cls, name: str, payload: Array, **_: Any) -> ResponseOutput:
-        fields = encoded(name, payload, "output")
-        fields["parameters"] = content_type(cls.ContentType)
-        return ResponseOutput.filled(fields)
+        return ResponseOutput.of(**encoded(name, payload, "output"), parameters=content_type(cls.ContentType))
 
     @classmethod
     def decode_output(cls, response_output: ResponseOutput) -> Array:
@@ -113,9 +111,7 @@ class NumpyCodec(InputCodec):
 
     @classmethod
     def encode_input(cls, name: str, payload: Array, **_: Any) -> RequestInput:
-        fields = encoded(name, payload, "input")
-        fields["parameters"] = content_type(cls.ContentType)
-        return RequestInput.filled(fields)
+        return RequestInput.of(**encoded(name, payload, "input"), parameters=content_type(cls.ContentType))
 
     @classmethod
     def decode_input(cls, request_input: RequestInput) -> Array:

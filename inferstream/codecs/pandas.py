@@ -121,7 +121,7 @@ class PandasCodec(RequestCodec):
     @classmethod
     def encode_outputs(cls, payload: pd.DataFrame, use_bytes: bool = True) -> list[ResponseOutput]:
         """One output per column."""
-        return [ResponseOutput.trusted(fields) for fields in _columns(payload, use_bytes, "output")]
+        return [ResponseOutput.of(**fields) for fields in _columns(payload, use_bytes, "output")]
 
     @classmethod
     def encode_response(
@@ -140,8 +140,8 @@ class PandasCodec(RequestCodec):
 
     @classmethod
     def encode_request(cls, payload: pd.DataFrame, use_bytes: bool = True, **_: Any) -> InferenceRequest:
-        inputs = [RequestInput.trusted(fields) for fields in _columns(payload, use_bytes, "input")]
-        return InferenceRequest.trusted({"parameters": content_type(cls.ContentType), "inputs": inputs})
+        inputs = [RequestInput.of(**fields) for fields in _columns(payload, use_bytes, "input")]
+        return InferenceRequest.of(inputs, None, content_type(cls.ContentType))
 
     @classmethod
     def decode_request(cls, request: InferenceRequest) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ..model import MLModel, StepModel
 from ..signature import Signature
-from ..types.values_request import InputsForm
+from ..types.forms import InputsForm
 from .awaited import Threads
 from .calls import predict_method, stream_method
 from .function import Function, ModelFunction

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from ..errors import InvalidOutput, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
 from ..types.datatypes import FLOATS, INTEGERS
+from ..types.forms import OutputForm
 from ..types.json_numbers import NOT_NUMBERS, Numbers
-from ..types.value_response import OutputForm, ValueResponse
 from .duplicate_keys import keys_of, refuse_duplicate_keys
 from .flat_values import columns_of, fits, flattened, guessed
 from .json_arrays import plain
@@ -75,7 +75,7 @@ def parse_flat(
         found = [
             tensor_of(name, column, declared.get(name), known.get(name)) for name, column in columns.items()
         ]
-        return InferenceRequest.trusted({"inputs": found})
+        return InferenceRequest.of(found)
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object, or a list of objects.")
     refuse_duplicate_keys(text, _keys(document))
@@ -88,9 +88,9 @@ def parse_flat(
             if name in values:
                 raise InvalidRequest(f'key "{name}" is given twice')
         values.update(nested)
-    fields: dict[str, Any] = {}
-    if "id" not in known and (request_id := values.pop("id", None)) not in (None, ""):
-        fields["id"] = check_id(request_id)
+    request_id = None
+    if "id" not in known and (given := values.pop("id", None)) not in (None, ""):
+        request_id = check_id(given)
     tensors: list[RequestInput] = []
     extra: dict[str, Any] = {}
     for name, value in values.items():
@@ -106,10 +106,7 @@ def parse_flat(
             raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
         else:
             extra[name] = value
-    fields["inputs"] = tensors
-    if extra:
-        fields["parameters"] = Parameters.trusted({}, extra)
-    return InferenceRequest.trusted(fields)
+    return InferenceRequest.of(tensors, request_id, Parameters.of(extra) if extra else None)
 
 
 def tensor_of(
@@ -178,9 +175,7 @@ def _long(name: str, numbers: Numbers, described: MetadataTensor | None) -> Requ
 
 
 def _built(name: str, datatype: str, shape: list[int], values: list[Any] | npt.NDArray[Any]) -> RequestInput:
-    return RequestInput.trusted(
-        {"name": name, "datatype": datatype, "shape": shape, "data": TensorData(values)}
-    )
+    return RequestInput.of(name, shape, datatype, TensorData(values))
 
 
 def _sized(described: MetadataTensor, shape: list[int], count: int) -> list[int] | None:
@@ -227,9 +222,10 @@ def dump_flat(
     `values` gives the outputs by name; by default a tensor of one element is a single value.
     Raises InvalidOutput for a value that JSON cannot hold.
     """
-    if type(response) is ValueResponse and not with_id and response.form.name not in RESERVED:
-        opening, closing = around_value(response.form)
-        return b"%b%b%b" % (opening, json_value(response.form, response.value), closing)
+    form = response.form
+    if form is not None and not with_id and form.name not in RESERVED:
+        opening, closing = around_value(form)
+        return b"%b%b%b" % (opening, json_value(form, response.value), closing)
     document = _values(response) if values is None else values(response)
     if response.parameters is not None:
         document |= {name: value for name, value in response.parameters.items() if name != "content_type"}

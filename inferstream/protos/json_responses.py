@@ -10,7 +10,7 @@ from ..errors import InvalidOutput
 from ..types import InferenceResponse, ResponseOutput, TensorData
 from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES
-from ..types.value_response import OutputForm, ValueResponse
+from ..types.forms import OutputForm
 from .json_requests import BinaryOutputs
 
 _AS_IT_IS = {name: dtype for name, dtype in DTYPES.items() if dtype.kind in "biuf" and dtype.isnative}
@@ -24,8 +24,8 @@ def dump_response(
 
     Raises InvalidOutput for a value that JSON cannot hold.
     """
-    if type(response) is ValueResponse and (binary is None or not (binary[0] or binary[1])):
-        form = response.form
+    form = response.form
+    if form is not None and (binary is None or not (binary[0] or binary[1])):
         opening, between, closing = _frame(form)
         value = json_value(form, response.value)
         if response.id is None:

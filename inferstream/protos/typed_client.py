@@ -36,8 +36,7 @@ class TypedMessages:
         except DecodeError:
             raise CallFailed(f"The server's answer is not a {self.method.messages[1]}") from None
         outputs = [tensor for field in self.method.response if (tensor := _output(field, message))]
-        fields = {"model_name": self.method.model, "model_version": None, "id": None, "outputs": outputs}
-        return InferenceResponse.trusted(fields)
+        return InferenceResponse.of(self.method.model, outputs)
 
 
 def _set(message: Message, field: Field, tensor: RequestInput) -> None:
@@ -70,7 +69,4 @@ def _output(field: Field, message: Message) -> ResponseOutput | None:
 
 
 def _tensor(field: Field, shape: list[int], datatype: str, data: TensorData) -> ResponseOutput:
-    fields: dict[str, Any] = {"name": field.tensor.name, "shape": shape, "datatype": datatype, "data": data}
-    if (parameters := field.tensor.parameters) is not None:
-        fields["parameters"] = parameters
-    return ResponseOutput.trusted(fields)
+    return ResponseOutput.of(field.tensor.name, shape, datatype, data, field.tensor.parameters)

@@ -3,11 +3,9 @@
 from .base import BaseModel
 from .datatypes import Datatype
 from .inference import (
-    Headers,
     InferenceErrorResponse,
     InferenceRequest,
     InferenceResponse,
-    Parameters,
     RequestInput,
     RequestOutput,
     ResponseOutput,
@@ -25,6 +23,7 @@ from .metadata import (
     RepositoryUnloadErrorResponse,
     State,
 )
+from .parameters import Headers, Parameters
 from .tensor import TensorData
 
 __all__ = [

@@ -6,7 +6,8 @@ from enum import Enum
 from pydantic import RootModel
 
 from .base import BaseModel
-from .inference import DatatypeName, Parameters
+from .inference import DatatypeName
+from .parameters import Parameters
 
 
 class MetadataTensor(BaseModel):

@@ -10,7 +10,6 @@ import orjson
 
 from ...errors import CodecError
 from ...types import MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
-from ...types.tensor import BinaryData
 from ..base import content_type
 
 OPTIONAL = "optional"
@@ -91,9 +90,7 @@ class Value(ABC):
 
     def null(self, name: str) -> RequestInput:
         """The input of an argument that is None."""
-        return RequestInput.trusted(
-            {"name": name, "datatype": self.datatype, "shape": [1], "data": TensorData([None])}
-        )
+        return RequestInput.of(name, [1], self.datatype, TensorData([None]))
 
     def facts(self) -> dict[str, Any]:
         """Parameters of the declared tensor beside its content type."""
@@ -138,15 +135,15 @@ class Value(ABC):
 
     def encode_input(self, name: str, value: Any) -> RequestInput:
         """The input of a value. Raises CodecError."""
-        return RequestInput.trusted(self._encoded("input", name, value))
+        return RequestInput.of(**self._encoded("input", name, value))
 
     def encode_output(self, name: str, value: Any) -> ResponseOutput:
         """The output of a value. Raises CodecError."""
-        return ResponseOutput.trusted(self._encoded("output", name, value))
+        return ResponseOutput.of(**self._encoded("output", name, value))
 
     def input_from_flat(self, name: str, value: Any) -> RequestInput:
         """The input of a JSON value. Raises TypeError and ValueError."""
-        return RequestInput.trusted(self._fields(name, *self.from_flat(value)))
+        return RequestInput.of(**self._fields(name, *self.from_flat(value)))
 
     def _decoded(self, kind: str, tensor: RequestInput | ResponseOutput) -> Any:
         try:
@@ -169,7 +166,7 @@ class Value(ABC):
             "name": name,
             "datatype": self.datatype,
             "shape": shape,
-            "data": BinaryData(data) if self.content == "base64" else TensorData(data),
+            "data": TensorData(data, binary=self.content == "base64"),
         }
         if self.content is not None and self.content not in UNWRITTEN:
             fields["parameters"] = content_type(self.content)

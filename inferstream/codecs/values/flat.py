@@ -9,7 +9,6 @@ from ...errors import CodecError, InvalidOutput, InvalidRequest
 from ...signature import Signature
 from ...types import InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
 from ...types.json_numbers import Numbers
-from ...types.value_response import ValueResponse
 from .arrays import Array
 from .base import NULLABLE, OPTIONAL, STREAM, Value, fact, fault_of, reason, taken
 from .declared import value_of_tensor
@@ -108,7 +107,8 @@ class FlatResults:
 
     def result(self, response: InferenceResponse) -> Any:
         """One JSON value: that of the only output, an object of several, null of none. Raises InvalidOutput."""
-        if type(response) is ValueResponse and (kind := self._values.get(response.form.name)) is not None:
+        form = response.form
+        if form is not None and (kind := self._values.get(form.name)) is not None:
             return kind.to_json(response.value)
         document = self.document(response)
         if len(document) == 1 and len(self._values) < 2:

@@ -1,6 +1,6 @@
 """The parts of requests that must be equal to share a response."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 import msgspec
 
@@ -28,12 +28,13 @@ def common(parameters: Parameters | None, without: frozenset[str] = frozenset())
 
 
 def copied(
-    parameters: Parameters | None, fields: dict[str, object], without: frozenset[str] = frozenset()
+    parameters: Parameters | None,
+    headers: Mapping[str, str] | None = None,
+    without: frozenset[str] = frozenset(),
 ) -> Parameters:
-    """A copy without entries of codecs, which belong to one tensor or request."""
+    """A copy with these headers, and without entries of codecs, which belong to one tensor or request."""
     if parameters is None:
-        return Parameters.trusted(fields, {})
-    if parameters.content_type is not None:
-        fields["content_type"] = parameters.content_type
+        return Parameters.aside(headers)
     free = parameters.__pydantic_extra__ or {}
-    return Parameters.trusted(fields, {name: value for name, value in free.items() if name not in without})
+    rest = {name: value for name, value in free.items() if name not in without}
+    return Parameters.of(rest, parameters.content_type, headers)

@@ -16,7 +16,7 @@ from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.model_meters import ModelMeters
 from ...types import InferenceRequest
-from ...types.value_response import ValueResponse
+from ...types.forms import OutputForm
 from ..call import Call, Operation
 from ..cloudevents import CloudEvents
 from ..execution.local import Local
@@ -212,14 +212,14 @@ class ResponseSender:
         async with await handler(self.call) as reply:
             if self.call.operation is Operation.INFER:
                 assert reply.first is not None
-                if type(reply.first) is ValueResponse:
-                    self._send_value(reply.first, last=True)
+                if (form := reply.first.form) is not None:
+                    self._send_value(form, reply.first.value, last=True)
                 else:
                     self._send(Completed(self.number, pack_response(reply.first, self._arena.put)))
                 return
             async for response in reply:
-                if type(response) is ValueResponse:
-                    size = self._send_value(response)
+                if (form := response.form) is not None:
+                    size = self._send_value(form, response.value)
                 else:
                     before = self._arena.written
                     size = self._send(Item(self.number, pack_response(response, self._arena.put)))
@@ -231,8 +231,7 @@ class ResponseSender:
                     await self._unread.room()
         self._link.send(Ended(self.number))
 
-    def _send_value(self, response: ValueResponse, last: bool = False) -> int:
-        form = response.form
+    def _send_value(self, form: OutputForm, value: object, last: bool = False) -> int:
         if form.number not in self._forms:
             if len(self._forms) >= MOST_FORMS:
                 self._forms.clear()
@@ -249,7 +248,7 @@ class ResponseSender:
                 )
             )
         try:
-            return self._link.send(ItemOf(self.number, form.number, response.value, last))
+            return self._link.send(ItemOf(self.number, form.number, value, last))
         except UNENCODABLE as error:
             raise unencodable(error, self.call.model) from error
 

@@ -87,7 +87,7 @@ class TypedRpc:
         async for data in exchange:
             admission.received(len(data))
             request = self._reader.read_later(data)
-            request.__dict__["id"] = first.id
+            request.id = first.id
             admission.identify(request)
             yield request
 

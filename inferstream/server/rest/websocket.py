@@ -31,7 +31,7 @@ from ...protos.websocket import EncodedMessage, Messages, SocketMessage, dump_er
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers, InferenceRequest
-from ...types.inference import Origin
+from ...types.parameters import Origin
 from ..json_limits import json_limits
 from ..request_ids import RequestIds, enter
 from ..status import status_of

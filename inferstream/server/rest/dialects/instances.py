@@ -103,7 +103,7 @@ def _parameters(document: Mapping[str, Any]) -> Parameters | None:
         return None
     if not isinstance(given, dict) or any(isinstance(each, dict | list | Numbers) for each in given.values()):
         raise InvalidRequest('"parameters" must be an object of strings, numbers and booleans')
-    return Parameters.trusted({}, given)
+    return Parameters.of(given)
 
 
 class InstancesRequest(WholeRequest):
@@ -141,18 +141,14 @@ def _request(admission: Admission, document: Any, parameters: Parameters | None)
     if flat is not None and flat.strict:
         names = flat.arguments.names
         arguments = document if isinstance(document, dict) else {names[0] if names else UNNAMED: document}
-        return InferenceRequest.trusted({"inputs": flat.arguments.read(arguments)})
+        return InferenceRequest.of(flat.arguments.read(arguments))
     declared = {tensor.name: tensor for tensor in admission.signature.declared_inputs}
     described = {tensor.name: tensor for tensor in admission.signature.described}
     values = _columns(document, next(iter(declared), UNNAMED))
-    fields: dict[str, Any] = {
-        "inputs": [
-            tensor_of(name, value, declared.get(name), described.get(name)) for name, value in values.items()
-        ]
-    }
-    if parameters is not None:
-        fields["parameters"] = parameters
-    return InferenceRequest.trusted(fields)
+    inputs = [
+        tensor_of(name, value, declared.get(name), described.get(name)) for name, value in values.items()
+    ]
+    return InferenceRequest.of(inputs, None, parameters)
 
 
 def _columns(document: Any, only: str) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from .examples import example_arguments, example_request
 from .flat_schema import flat_schema
 from .text_paths import text_paths
 
-_SCHEMAS = (
+_SCHEMAS: tuple[type[Any], ...] = (
     InferenceRequest,
     InferenceResponse,
     InferenceErrorResponse,

@@ -140,5 +140,5 @@ def read_streaming(fields: Fields) -> tuple[bool, bool]:
 
 def identified(requests: Sequence[InferenceRequest]) -> str:
     """Give the first request an id, which is that of the response."""
-    id = requests[0].__dict__["id"] = new_id()
+    id = requests[0].id = new_id()
     return id

@@ -68,7 +68,7 @@ def read_response(fields: Fields, admission: Admission, name: str) -> TextReques
     request = generation.request(
         interface, _prompt(chat, interface), {**chat.inputs(interface.takes), **inputs}
     )
-    id = request.__dict__["id"] = new_id()
+    id = request.id = new_id()
     streamed = fields.flag("stream")
     if fields.object("stream_options") is not None and not streamed:
         raise fields.wrong("stream_options", "needs stream to be true")
