@@ -12,7 +12,7 @@ from ..errors import InvalidOutput, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
 from ..types.datatypes import FLOATS, INTEGERS
 from ..types.forms import OutputForm
-from ..types.json_numbers import NOT_NUMBERS, Numbers
+from ..types.json_numbers import NOT_NUMBERS, NumbersText
 from .duplicate_keys import keys_of, refuse_duplicate_keys
 from .flat_values import columns_of, fits, flattened, guessed
 from .json_arrays import plain
@@ -24,12 +24,12 @@ def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
     """Whether the body of a generate route is a V2 request, and not Triton's flat object or a list of rows."""
     if not isinstance(document, dict):
         return not isinstance(document, list)
-    found = document.get("inputs")
-    if not isinstance(found, list):
+    given = document.get("inputs")
+    if not isinstance(given, list):
         return False
-    if not found:
+    if not given:
         return all(tensor.name != "inputs" for tensor in inputs)
-    return all(isinstance(item, dict) and "name" in item and "datatype" in item for item in found)
+    return all(isinstance(item, dict) and "name" in item and "datatype" in item for item in given)
 
 
 def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict[str, Any], str | None]:
@@ -44,7 +44,7 @@ def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict
     values = dict(document)
     if isinstance(inputs := values.get("inputs"), list):  # an argument, whose objects are no tensors
         for item in inputs:
-            if isinstance(item, dict) and type(data := item.get("data")) is Numbers:
+            if isinstance(item, dict) and type(data := item.get("data")) is NumbersText:
                 item["data"] = plain(data, "data")
     if "parameters" not in names and isinstance(values.get("parameters"), dict):
         for name, value in values.pop("parameters").items():
@@ -72,10 +72,10 @@ def parse_flat(
     if isinstance(document, list):
         refuse_duplicate_keys(text, keys_of(document))
         columns = columns_of(document)
-        found = [
+        tensors = [
             tensor_of(name, column, declared.get(name), known.get(name)) for name, column in columns.items()
         ]
-        return InferenceRequest.of(found)
+        return InferenceRequest.of(tensors)
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object, or a list of objects.")
     refuse_duplicate_keys(text, _keys(document))
@@ -91,7 +91,7 @@ def parse_flat(
     request_id = None
     if "id" not in known and (given := values.pop("id", None)) not in (None, ""):
         request_id = check_id(given)
-    tensors: list[RequestInput] = []
+    tensors = []
     extra: dict[str, Any] = {}
     for name, value in values.items():
         if value is None:
@@ -102,7 +102,7 @@ def parse_flat(
             raise InvalidRequest(f'parameter "{name}" is reserved')
         elif not declared and name not in (nested or ()):
             tensors.append(_undeclared(name, value, known.get(name)))
-        elif isinstance(value, (dict, list, Numbers)):
+        elif isinstance(value, (dict, list, NumbersText)):
             raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
         else:
             extra[name] = value
@@ -124,7 +124,7 @@ def _keys(document: dict[str, Any]) -> int:
 
 def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> RequestInput:
     """The tensor of a value that no input declares."""
-    if type(value) is Numbers:
+    if type(value) is NumbersText:
         if not value.literals:
             return _long(name, value, described)
         value = plain(value, name)
@@ -140,7 +140,7 @@ def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> Requ
 
 def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:
     name, datatype = declared.name, declared.datatype
-    if type(value) is Numbers:
+    if type(value) is NumbersText:
         if datatype not in NOT_NUMBERS:
             shape = value.shape if len(value.shape) > 1 else _shape(declared, value.shape[0])
             try:
@@ -156,7 +156,7 @@ def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:
     return _built(name, datatype, shape, values)
 
 
-def _long(name: str, numbers: Numbers, described: MetadataTensor | None) -> RequestInput:
+def _long(name: str, numbers: NumbersText, described: MetadataTensor | None) -> RequestInput:
     """The tensor of a long list of numbers that no input declares."""
     shape = numbers.shape
     if described is not None and described.datatype in (FLOATS | INTEGERS if numbers.whole else FLOATS):

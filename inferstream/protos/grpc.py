@@ -122,10 +122,10 @@ def _values_from(
         datatype = form.datatypes.get(name)
         if tensor.datatype != datatype or len(filled) != 1 or tensor.parameters or tensor.shape != SINGLE:
             return None
-        descriptor, found = filled[0]
-        if descriptor.name != FIELDS[datatype] or len(found) != 1:
+        descriptor, contents = filled[0]
+        if descriptor.name != FIELDS[datatype] or len(contents) != 1:
             return None
-        value = found[0]
+        value = contents[0]
         if datatype == "BYTES":
             try:
                 value = str(value, "utf-8")
@@ -166,8 +166,8 @@ def _contents_from(what: str, message: TensorMessage, datatype: str) -> TensorDa
             return TensorData([])
         raise InvalidRequest(f'{what} "{message.name}": it has neither contents nor raw contents')
     if len(filled) > 1 or filled[0][0].name != field:
-        found = " and ".join(descriptor.name for descriptor, _ in filled)
-        raise InvalidRequest(f'{what} "{message.name}": {datatype} belongs into {field}, got {found}')
+        fields = " and ".join(descriptor.name for descriptor, _ in filled)
+        raise InvalidRequest(f'{what} "{message.name}": {datatype} belongs into {field}, got {fields}')
     values: list[Any] = filled[0][1][:]
     return TensorData(values, EXACT.get(datatype))
 

@@ -27,10 +27,10 @@ class MessageWriter:
 
     def write(self, response: InferenceResponse) -> bytes:
         """The bytes of the message. Raises InvalidOutput for an output that cannot be written."""
-        found = _text_of(response)
-        if found is None:
+        parts = _text_of(response)
+        if parts is None:
             return dump_response(response, self._typed)
-        text, shape, facts = found
+        text, shape, facts = parts
         if facts != self._facts or shape != self._shape:
             self._facts, self._shape = facts, [*shape]
             self._before.clear()

@@ -28,8 +28,8 @@ class InferRequests:
     @staticmethod
     def FromString(data: bytes) -> "InferMessage":  # noqa: N802  # protobuf's name
         """The message in `data`. Raises DecodeError."""
-        if len(data) >= LARGE and (found := _split(data)) is not None:
-            return LargeRequest(*found)
+        if len(data) >= LARGE and (parts := _split(data)) is not None:
+            return LargeRequest(*parts)
         return ModelInferRequest.FromString(data)
 
 

@@ -146,12 +146,12 @@ def length(size: int) -> bytes:
     """
     if size < 128:
         return _LENGTHS[size]
-    found = bytearray()
+    encoded = bytearray()
     while size > 127:
-        found.append(size & 127 | 128)
+        encoded.append(size & 127 | 128)
         size >>= 7
-    found.append(size)
-    return bytes(found)
+    encoded.append(size)
+    return bytes(encoded)
 
 
 @lru_cache(256)

@@ -20,7 +20,7 @@ from ..types import (
 from ..types.conversion import check_depth
 from ..types.datatypes import NAMES, WIRE_SIZES
 from ..types.forms import InputsForm
-from ..types.json_numbers import NOT_NUMBERS, Malformed, Numbers
+from ..types.json_numbers import NOT_NUMBERS, Malformed, NumbersText
 from . import ids
 from .counts import expect_tensors
 from .duplicate_keys import has_keys, keys_of, refuse_duplicate_keys
@@ -109,7 +109,7 @@ def build_request(
         outputs, named, count = _outputs(wanted, nested)
         keys += count
     for name, value in document.items():
-        if type(value) is Numbers:
+        if type(value) is NumbersText:
             plain(value, name)  # no field of V2, and yet it must be JSON
     if not has_keys(text, keys):
         refuse_duplicate_keys(text, keys_of(document))  # parameters, data and unknown fields may hold objects
@@ -187,7 +187,7 @@ def _input(
         if 0 not in shape:
             raise InvalidRequest(f'input "{name}": data is missing')
         data = TensorData([])
-    elif type(values) is Numbers:
+    elif type(values) is NumbersText:
         data = TensorData(_numbers(values, name, datatype, nested))
     elif type(values) is dict and not nested:
         raise InvalidRequest(f'input "{name}": data must be a list, got an object')
@@ -196,7 +196,7 @@ def _input(
     return RequestInput.of(name, shape, datatype, data, parameters), position, count
 
 
-def _numbers(numbers: Numbers, name: str, datatype: str, nested: bool) -> Any:
+def _numbers(numbers: NumbersText, name: str, datatype: str, nested: bool) -> Any:
     """An array, or the values as sent for a model that takes any. Raises InvalidRequest."""
     try:
         if datatype in NOT_NUMBERS:

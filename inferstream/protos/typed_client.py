@@ -58,13 +58,13 @@ def _output(field: Field, message: Message) -> ResponseOutput | None:
     """The output in a field; None if its value is absent."""
     if field.presence and not message.HasField(field.name):
         return None
-    found: Any = getattr(message, field.name)
+    value: Any = getattr(message, field.name)
     if field.is_tensor:
-        datatype = DATATYPES.get(found.dtype)
+        datatype = DATATYPES.get(value.dtype)
         if datatype is None:
-            raise CallFailed(f"The server's answer has an array of an unknown dtype: {found.dtype[:40]}")
-        return _tensor(field, found.shape[:], datatype, TensorData.from_raw(found.data, datatype))
-    values = found[:] if field.repeated else [found]
+            raise CallFailed(f"The server's answer has an array of an unknown dtype: {value.dtype[:40]}")
+        return _tensor(field, value.shape[:], datatype, TensorData.from_raw(value.data, datatype))
+    values = value[:] if field.repeated else [value]
     return _tensor(field, [len(values)], field.tensor.datatype, TensorData(values))
 
 

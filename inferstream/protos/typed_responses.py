@@ -53,14 +53,14 @@ class ResponseWriter:
                 raise _unwritable(form.name, error) from error
         parts = []
         for tensor in response.outputs:
-            found = self._fields.get(tensor.name)
-            if found is None:
+            known = self._fields.get(tensor.name)
+            if known is None:
                 raise InvalidOutput(
                     f'Model {self._method.model} returned the output "{tensor.name}", '
                     f"which {self._method.messages[1]} does not have."
                 )
             try:
-                parts.append(found[1](tensor))
+                parts.append(known[1](tensor))
             except (TypeError, ValueError, struct.error) as error:
                 raise _unwritable(tensor.name, error) from error
         return parts[0] if len(parts) == 1 else b"".join(parts)

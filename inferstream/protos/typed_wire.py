@@ -47,17 +47,17 @@ def take_large(data: bytes, arrays: Collection[int]) -> tuple[bytes, dict[int, L
     and one that is no message, is returned whole, because only protobuf merges and judges.
     """
     rest: list[memoryview] = []
-    found: dict[int, Large] = {}
+    large: dict[int, Large] = {}
     seen: set[int] = set()
     for number, whole, value in _walk(memoryview(data)):
         if value is None or (number in arrays and number in seen):
             return data, {}
         seen.add(number)
         if number in arrays and len(value) >= LARGE and (split := _split(value)) is not None:
-            found[number] = split
+            large[number] = split
         else:
             rest.append(whole)
-    return b"".join(rest), found
+    return b"".join(rest), large
 
 
 def _split(tensor: memoryview) -> Large | None:

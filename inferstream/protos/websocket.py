@@ -56,8 +56,8 @@ class SocketMessage:
     @property
     def document(self) -> dict[str, Any]:
         """The JSON of the message."""
-        found: dict[str, Any] = self._document
-        return found
+        document: dict[str, Any] = self._document
+        return document
 
     @property
     def text(self) -> bytes:

@@ -8,7 +8,7 @@ import numpy as np
 from ...errors import CodecError, InvalidOutput, InvalidRequest
 from ...signature import Signature
 from ...types import InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
-from ...types.json_numbers import Numbers
+from ...types.json_numbers import NumbersText
 from .arrays import Array
 from .base import NULLABLE, OPTIONAL, STREAM, Value, fact, fault_of, reason, taken
 from .declared import value_of_tensor
@@ -76,7 +76,7 @@ class FlatArguments:
         try:
             if isinstance(kind, Array) and (array := array_of_object(value)) is not None:
                 return kind.encode_input(name, array)
-            if type(value) is Numbers:
+            if type(value) is NumbersText:
                 if isinstance(kind, Array):
                     array = value.array(kind.datatype).reshape(value.shape)
                     return kind.encode_input(name, array)

@@ -21,7 +21,7 @@ from ....protos.json_responses import dump, json_values
 from ....settings import Settings
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
-from ....types.json_numbers import Numbers
+from ....types.json_numbers import NumbersText
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
@@ -74,7 +74,7 @@ class Instances(InferenceDialect):
             )
         refuse_duplicate_keys(text, keys_of(document))
         instances = document.get("instances", document.get("inputs"))
-        if type(instances) is not Numbers and not (isinstance(instances, list) and instances):
+        if type(instances) is not NumbersText and not (isinstance(instances, list) and instances):
             raise InvalidRequest('"instances" must be a list with an instance or more')
         return InstancesRequest(admission, instances, _parameters(document))
 
@@ -101,7 +101,9 @@ def _parameters(document: Mapping[str, Any]) -> Parameters | None:
     given = document.get("parameters")
     if not given:
         return None
-    if not isinstance(given, dict) or any(isinstance(each, dict | list | Numbers) for each in given.values()):
+    if not isinstance(given, dict) or any(
+        isinstance(each, dict | list | NumbersText) for each in given.values()
+    ):
         raise InvalidRequest('"parameters" must be an object of strings, numbers and booleans')
     return Parameters.of(given)
 
@@ -112,7 +114,7 @@ class InstancesRequest(WholeRequest):
     __slots__ = ("_each",)
 
     def __init__(
-        self, admission: Admission, instances: list[Any] | Numbers, parameters: Parameters | None
+        self, admission: Admission, instances: list[Any] | NumbersText, parameters: Parameters | None
     ) -> None:
         """Raises InvalidRequest that names the wrong input."""
         flat = admission.pipeline.flat
@@ -121,7 +123,7 @@ class InstancesRequest(WholeRequest):
         self._each = strict or any(tensor.shape[:1] != [-1] for tensor in declared)
         documents: list[Any] = [instances]
         if self._each:
-            documents = plain(instances, "instances") if isinstance(instances, Numbers) else instances
+            documents = plain(instances, "instances") if isinstance(instances, NumbersText) else instances
         super().__init__(admission, [_request(admission, document, parameters) for document in documents])
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
