@@ -4,14 +4,15 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from ...concurrency.channel import ThreadChannel
-from ...concurrency.model_thread import ModelThread
+from ...concurrency.model_thread import ModelThread, Work
 from ...concurrency.scope import ClientLeft, Scope, is_own_cancel
 from ...context import request_context
 from ...types import InferenceResponse
@@ -92,7 +93,7 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
         self._inside = False
         self._task: asyncio.Task[None] | None = None
         self._read = asyncio.Event()
-        self.over: Future[None] = Future()
+        self.over = Work()
         self._request = request_context()
         self._request.thread = self.over
         thread.start(self, self._begin)
@@ -168,7 +169,7 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
 
     def _let_go(self, error: BaseException | None) -> None:
         self._task = None
-        self.over.set_result(None)
+        self.over.end()
         self.end(error)
 
     def _wake(self) -> None:
@@ -195,4 +196,12 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
         if not self.ended:
             with suppress(RuntimeError):
                 self._thread.inwards.send(self._leave)
-            await asyncio.wait([asyncio.wrap_future(self.over)], timeout=CLEANUP_LIMIT)
+            over = asyncio.Event()
+            self.over.add_done_callback(partial(self._tell, over))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLEANUP_LIMIT):
+                    await over.wait()
+
+    def _tell(self, over: asyncio.Event, _: Work) -> None:
+        with suppress(RuntimeError):  # the loop was closed
+            self._thread.outwards.send(over.set)
