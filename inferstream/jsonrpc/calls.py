@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .....codecs.values.flat import FlatResults
-from .....codecs.values.tensor_objects import object_of
-from .....dataplane.admission import Admission
-from .....dataplane.call import Operation
-from .....dataplane.reply import Reply
-from .....errors import InferstreamError, PayloadTooLarge, PermissionDenied
-from .....keys.errors import LimitExceeded, Unauthenticated
-from .....protos.json_responses import dump
-from .....types import InferenceRequest, InferenceResponse
-from ...messages import JSON, RawHeaders, wrap
-from ..base import ParsedRequest
+from ..codecs.values.flat import FlatResults
+from ..codecs.values.tensor_objects import object_of
+from ..dataplane.admission import Admission
+from ..dataplane.call import Operation
+from ..dataplane.reply import Reply
+from ..errors import InferstreamError, PayloadTooLarge, PermissionDenied
+from ..keys.errors import LimitExceeded, Unauthenticated
+from ..protos.json_responses import dump
+from ..server.rest.dialects.base import ParsedRequest
+from ..server.rest.messages import JSON, RawHeaders, wrap
+from ..types import InferenceRequest, InferenceResponse
 from . import messages
 
 REFUSALS = (Unauthenticated, PermissionDenied, LimitExceeded)

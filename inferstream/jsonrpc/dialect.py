@@ -5,17 +5,17 @@ from typing import Any
 
 import orjson
 
-from .....codecs.values.flat import FlatResults
-from .....dataplane.admission import Admission
-from .....dataplane.call import Operation
-from .....dataplane.caller import Caller
-from .....dataplane.dataplane import DataPlane
-from .....errors import Code, InferstreamError, InvalidRequest, ModelNotFound
-from .....protos import sse
-from .....types import InferenceRequest, InferenceResponse
-from ...exchange import Exchange
-from ...messages import JSON, RawHeaders, error_response
-from ..base import InferenceDialect, ParsedRequest, Route
+from ..codecs.values.flat import FlatResults
+from ..dataplane.admission import Admission
+from ..dataplane.call import Operation
+from ..dataplane.caller import Caller
+from ..dataplane.dataplane import DataPlane
+from ..errors import Code, InferstreamError, InvalidRequest, ModelNotFound
+from ..protos import sse
+from ..server.rest.dialects.base import InferenceDialect, ParsedRequest, Route
+from ..server.rest.exchange import Exchange
+from ..server.rest.messages import JSON, RawHeaders, error_response
+from ..types import InferenceRequest, InferenceResponse
 from . import messages
 from .calls import REFUSALS, AllAnswered, Prepared, Ready, RpcRequest, Write, written, written_with_objects
 

@@ -2,39 +2,39 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.errors import KafkaError
-
-from ...dataplane.dataplane import DataPlane
-from ...settings import Settings
-from .session import Session
+from ..dataplane.dataplane import DataPlane
+from ..errors import MissingExtra
+from ..server.door import Door
+from ..settings import Settings
 
 if TYPE_CHECKING:
-    from ...telemetry.tracing import Tracer
+    from ..telemetry.tracing import Tracer
+    from .session import Session
 
 logger = logging.getLogger("inferstream.kafka")
 
 SHORTEST, LONGEST = 0.5, 30.0
 """Seconds between two attempts to connect; the pause doubles up to the limit."""
 
-AGAIN = 500
-"""Milliseconds between the attempts of the client library."""
-
-LONGEST_CALL = 3_600_000
-"""Milliseconds between two polls of a consumer, after which its group excludes it."""
-
-
 EVERY = 30.0
 """Seconds between two log records of the client library of the same kind."""
 
 
-class KafkaDoor:
+class KafkaDoor(Door):
     """The Kafka endpoint."""
+
+    @classmethod
+    def of(cls, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> Self | None:
+        if not settings.kafka_enabled:
+            return None
+        try:
+            import aiokafka  # noqa: F401  # tells of a missing library at the start
+        except ModuleNotFoundError as missing:
+            raise MissingExtra("kafka_enabled", "kafka", missing) from None
+        return cls(dataplane, settings, tracing)
 
     def __init__(self, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> None:
         self._tracing = tracing
@@ -43,6 +43,7 @@ class KafkaDoor:
         self._session: Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
+        self._pause = SHORTEST
 
     def start(self) -> None:
         """Connect and serve until `stop`."""
@@ -50,51 +51,28 @@ class KafkaDoor:
         self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        pause = SHORTEST
+        from aiokafka.errors import KafkaError  # late: most servers have no Kafka, and many not its library
+
         while not self._stopping:
             try:
-                async with self._connected() as session:
-                    logger.info(
-                        "reading %s of %s", self._settings.kafka_topic_input, self._settings.kafka_servers
-                    )
-                    pause = SHORTEST
-                    await session.run()
+                await self._serve()
             except (KafkaError, OSError, TimeoutError) as error:
-                logger.warning(
-                    "Kafka at %s: %s; again in %g s", self._settings.kafka_servers, _reason(error), pause
-                )
+                servers, pause = self._settings.kafka_servers, self._pause
+                logger.warning("Kafka at %s: %s; again in %g s", servers, _reason(error), pause)
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, LONGEST)
+                self._pause = min(2 * pause, LONGEST)
 
-    @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[Session]:
+    async def _serve(self) -> None:
+        from .session import connected
+
         settings = self._settings
-        producer = AIOKafkaProducer(
-            bootstrap_servers=settings.kafka_servers,
-            acks="all",
-            max_request_size=settings.max_body_bytes,
-            retry_backoff_ms=AGAIN,
-        )
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=settings.kafka_servers,
-            group_id=settings.kafka_group,
-            auto_offset_reset=settings.kafka_offset_reset,
-            enable_auto_commit=False,
-            retry_backoff_ms=AGAIN,
-            max_poll_interval_ms=LONGEST_CALL,
-            rebalance_timeout_ms=60_000,
-        )
         try:
-            await producer.start()
-            session = self._session = Session(self._dataplane, settings, consumer, producer, self._tracing)
-            consumer.subscribe([settings.kafka_topic_input], listener=session)
-            await consumer.start()
-            yield session
+            async with connected(self._dataplane, settings, self._tracing) as self._session:
+                logger.info("reading %s of %s", settings.kafka_topic_input, settings.kafka_servers)
+                self._pause = SHORTEST
+                await self._session.run()
         finally:
             self._session = None
-            for part in (consumer, producer):
-                with suppress(KafkaError, OSError):
-                    await part.stop()
 
     def pause(self) -> None:
         """Take no more messages; calls in progress continue."""

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...dataplane.admission import Admission
-from ...dataplane.caller import Caller
-from ...dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
-from ...errors import InferstreamError, InvalidRequest, Unsupported
-from ...protos import json_requests
-from ...protos.json_limits import JsonLimits
-from ...protos.json_responses import dump, dump_response
-from ...types import Headers, InferenceRequest, InferenceResponse
-from ..headers import model_headers
+from ..dataplane.admission import Admission
+from ..dataplane.caller import Caller
+from ..dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
+from ..errors import InferstreamError, InvalidRequest, Unsupported
+from ..protos import json_requests
+from ..protos.json_limits import JsonLimits
+from ..protos.json_responses import dump, dump_response
+from ..server.headers import model_headers
+from ..types import Headers, InferenceRequest, InferenceResponse
 
 PREFIXES = ("inferstream-", "mlserver-")
 """Prefixes of the headers that name model, version and method; the first has precedence."""

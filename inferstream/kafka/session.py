@@ -3,26 +3,34 @@
 import asyncio
 import logging
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from aiokafka import ConsumerRebalanceListener
-from aiokafka.errors import CommitFailedError, IllegalStateError, MessageSizeTooLargeError
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, MessageSizeTooLargeError
 
-from ...concurrency.tasks import Tasks
-from ...dataplane.call import Operation
-from ...dataplane.dataplane import DataPlane
-from ...errors import Draining, InferstreamError, PayloadTooLarge
-from ...settings import Settings
-from ...types import Headers
-from ..json_limits import json_limits
+from ..concurrency.tasks import Tasks
+from ..dataplane.call import Operation
+from ..dataplane.dataplane import DataPlane
+from ..errors import Draining, InferstreamError, PayloadTooLarge
+from ..server.json_limits import json_limits
+from ..settings import Settings
+from ..types import Headers
 from .messages import KafkaMessage, refusal, request_of, response_message
 
 if TYPE_CHECKING:
-    from ...telemetry.tracing import Tracer
+    from ..telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.kafka")
 
 _SYSTEM = {"messaging.system": "kafka"}
+
+AGAIN = 500
+"""Milliseconds between the attempts of the client library."""
+
+LONGEST_CALL = 3_600_000
+"""Milliseconds between two polls of a consumer, after which its group excludes it."""
 
 POLL = 1000
 """Milliseconds that one poll for messages waits."""
@@ -195,3 +203,35 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         """Required by aiokafka; there is nothing to prepare."""
+
+
+@asynccontextmanager
+async def connected(
+    dataplane: DataPlane, settings: Settings, tracing: "Tracer | None"
+) -> AsyncIterator[Session]:
+    """A session over a consumer and a producer, which stop at its end. Raises the cluster's error."""
+    producer = AIOKafkaProducer(
+        bootstrap_servers=settings.kafka_servers,
+        acks="all",
+        max_request_size=settings.max_body_bytes,
+        retry_backoff_ms=AGAIN,
+    )
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=settings.kafka_servers,
+        group_id=settings.kafka_group,
+        auto_offset_reset=settings.kafka_offset_reset,
+        enable_auto_commit=False,
+        retry_backoff_ms=AGAIN,
+        max_poll_interval_ms=LONGEST_CALL,
+        rebalance_timeout_ms=60_000,
+    )
+    try:
+        await producer.start()
+        session = Session(dataplane, settings, consumer, producer, tracing)
+        consumer.subscribe([settings.kafka_topic_input], listener=session)
+        await consumer.start()
+        yield session
+    finally:
+        for part in (consumer, producer):
+            with suppress(KafkaError, OSError):
+                await part.stop()

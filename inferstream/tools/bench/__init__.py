@@ -1,1 +1,1 @@
-"""Load on one model of a server, and its measurements."""
+"""`server bench`: load on one model of a server, and its measurements."""

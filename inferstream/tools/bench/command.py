@@ -55,11 +55,11 @@ def bench(
     ] = None,
 ) -> None:
     """Run a load on a model of a running server, and print its response times."""
-    from ..clients.bench.figures import LoadLimits
-    from ..clients.bench.load import Plan
-    from ..clients.transport import Target
-    from ..errors import InvalidSettings
-    from .batch import PORTS, headers_of
+    from ...clients.transport import Target
+    from ...errors import InvalidSettings
+    from ..infer.run import PORTS, headers_of
+    from .figures import LoadLimits
+    from .load import Plan
     from .measure import Question, run
 
     try:

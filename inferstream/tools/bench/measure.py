@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from ..clients.bench.figures import LoadLimits, figures
-from ..clients.bench.load import BenchClient, LoadRun, Plan
-from ..clients.bench.samples import from_file, from_metadata
-from ..clients.transport import ModelName, Target, Transport
-from ..concurrency.event_loop import new_event_loop
-from ..errors import CallFailed, InvalidSettings
-from ..types import InferenceRequest, MetadataModelResponse
-from .batch import TransportName
+from ...clients.transport import ModelName, Target, Transport
+from ...concurrency.event_loop import new_event_loop
+from ...errors import CallFailed, InvalidSettings
+from ...types import InferenceRequest, MetadataModelResponse
+from ..infer.run import TransportName
+from .figures import LoadLimits, figures
+from .load import BenchClient, LoadRun, Plan
+from .samples import from_file, from_metadata
 
 TICK = 0.2
 """Seconds between updates of the progress bar."""
@@ -85,9 +85,9 @@ async def _measure(target: Target, question: Question, plan: Plan, console: Cons
 
 
 async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], BenchClient]:
-    from ..clients.bench.rest import RestCaller
-    from ..clients.rest import RestTransport
-    from ..protos.json_client import HEADER_LENGTH, dump_request
+    from ...clients.rest import RestTransport
+    from ...protos.json_client import HEADER_LENGTH, dump_request
+    from .rest import RestCaller
 
     transport = RestTransport(target)
     stack.push_async_callback(transport.aclose)
@@ -103,9 +103,9 @@ async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) 
 
 
 async def _over_grpc(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], BenchClient]:
-    from ..clients.grpc import GrpcTransport  # isort: skip  # it names the extra that is missing
-    from ..clients.bench.grpc import GrpcCaller
-    from ..protos.converters import ModelInferRequestConverter
+    from ...clients.grpc import GrpcTransport  # isort: skip  # it names the extra that is missing
+    from ...protos.converters import ModelInferRequestConverter
+    from .grpc import GrpcCaller
 
     transport = GrpcTransport(target)
     stack.push_async_callback(transport.aclose)

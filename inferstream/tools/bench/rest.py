@@ -12,8 +12,8 @@ from urllib.parse import quote, urlsplit
 
 import httptools
 
+from ...clients.transport import Target
 from ...errors import CallFailed
-from ..transport import Target
 from .load import ItemCame
 
 HeaderPairs = Mapping[str, str]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import typer
 
-from ..errors import InvalidSettings
+from ...errors import InvalidSettings
 from .image import HEADER, IGNORED, dockerfile
 from .wheel import NAME as WHEEL
 from .wheel import write_wheel

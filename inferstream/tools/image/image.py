@@ -5,23 +5,23 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from importlib.metadata import entry_points, metadata
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidSettings
-from ..imports.implementation import RUNTIMES
-from ..repository.artefacts import described_by_files
-from ..repository.folder import settings_files
-from ..repository.target import targeted
-from ..settings import (
+from ...errors import InvalidSettings
+from ...plugins import RUNTIMES, plugins
+from ...repository.artefacts import described_by_files
+from ...repository.folder import settings_files
+from ...repository.target import targeted
+from ...settings import (
     MLSERVER_MODEL_PREFIX,
     MLSERVER_PREFIX,
     MODEL_SETTINGS_FILE,
     SETTINGS_FILE,
     ModelParameters,
 )
-from ..settings.sources import read_json
+from ...settings.sources import read_json
 from .wheel import NAME as WHEEL
 
 HEADER = "# Written by `server dockerfile`; it may be written anew as long as this line stands here."
@@ -112,8 +112,8 @@ def _extras(folder: Path) -> str:
     found = {extra for field, extra in EXTRAS.items() if server.get(field)}
     for settings in (*map(read_json, settings_files(folder)), _bare(folder)):
         implementation = str(settings.get("implementation"))
-        for point in entry_points(group=RUNTIMES, name=implementation):
-            implementation = point.value
+        if (plugin := plugins(RUNTIMES).get(implementation)) is not None:
+            implementation = plugin.value
         if implementation.startswith(OURS):
             found.add(re.split(r"[.:]", implementation.removeprefix(OURS))[0])
         if settings.get("chat_template"):

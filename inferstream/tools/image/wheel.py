@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from importlib.metadata import distributions
 from pathlib import Path
 
-from .. import __version__
+from ... import __version__
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 NAME = f"inferstream-{__version__}-py3-none-any.whl"
 
 DIST_INFO = f"inferstream-{__version__}.dist-info"

@@ -53,10 +53,10 @@ def infer(
 
     Each flag has a variable as well: INFERSTREAM_INFER_MODEL_NAME, MLSERVER_INFER_MODEL_NAME and so on.
     """
-    from ..clients.batch import Rate
-    from ..clients.transport import Target
-    from ..errors import InvalidSettings
-    from .batch import PORTS, Files, headers_of, run
+    from ...clients.transport import Target
+    from ...errors import InvalidSettings
+    from .batch import Rate
+    from .run import PORTS, Files, headers_of, run
 
     try:
         headers = headers_of(request_headers or ())

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from ..errors import InvalidRequest
-from ..protos.json_requests import load
-from ..types import InferenceRequest
+from ...errors import InvalidRequest
+from ...protos.json_requests import load
+from ...types import InferenceRequest
 from .results import Indexes
 
 

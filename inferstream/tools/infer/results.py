@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from ..errors import InferstreamError
-from ..protos.json_responses import dump_response
-from ..types import InferenceResponse, Parameters
+from ...errors import InferstreamError
+from ...protos.json_responses import dump_response
+from ...types import InferenceResponse, Parameters
 
 
 class Indexes:

@@ -14,11 +14,11 @@ from typing import Literal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from ..clients.batch import BatchRun, Rate
-from ..clients.request_file import RequestFile
-from ..clients.results import ResultFile
-from ..clients.transport import Target, Transport
-from ..errors import InvalidSettings
+from ...clients.transport import Target, Transport
+from ...errors import InvalidSettings
+from .batch import BatchRun, Rate
+from .request_file import RequestFile
+from .results import ResultFile
 
 TransportName = Literal["rest", "grpc"]
 PORTS: dict[TransportName, int] = {"rest": 8080, "grpc": 8081}
@@ -136,10 +136,10 @@ async def _until_signalled(batch: BatchRun) -> int:
 def transport_of(name: TransportName, target: Target) -> Transport:
     # Imported late: each client needs its own library only.
     if name == "grpc":
-        from ..clients.grpc import GrpcTransport
+        from ...clients.grpc import GrpcTransport
 
         return GrpcTransport(target)
-    from ..clients.rest import RestTransport
+    from ...clients.rest import RestTransport
 
     return RestTransport(target)
 

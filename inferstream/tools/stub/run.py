@@ -3,12 +3,12 @@
 import sys
 from pathlib import Path
 
-from ..clients.stubs.source import stub_source
-from ..errors import InvalidSettings
-from ..imports.folders import share_folders
-from ..repository.apps import load_app
-from ..repository.target import targeted
-from .refusals import told
+from ...cli.refusals import told
+from ...errors import InvalidSettings
+from ...imports.folders import share_folders
+from ...repository.apps import load_app
+from ...repository.target import targeted
+from .source import stub_source
 
 
 @told

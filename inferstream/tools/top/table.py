@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..clients.transport import Target
+from ...clients.transport import Target
 from .rates import Model, ModelRates, Scrape, rows, window
 
 METRICS = "/metrics"

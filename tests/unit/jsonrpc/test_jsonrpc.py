@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from inferstream import App, Application, MLModel, ModelError, Refused
-from inferstream.server.rest.dialects.jsonrpc.calls import AT_ONCE
-from inferstream.server.rest.dialects.jsonrpc.messages import MOST_CALLS
+from inferstream.jsonrpc.calls import AT_ONCE
+from inferstream.jsonrpc.messages import MOST_CALLS
 
 
 class Served:

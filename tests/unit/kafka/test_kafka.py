@@ -9,9 +9,9 @@ import pytest
 from inferstream.dataplane.admission import Admission
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
+from inferstream.kafka.messages import refusal, request_of
+from inferstream.kafka.session import Offsets
 from inferstream.protos.json_limits import JsonLimits
-from inferstream.server.kafka.messages import refusal, request_of
-from inferstream.server.kafka.session import Offsets
 from inferstream.server.server import Server
 from inferstream.settings import Settings
 
@@ -90,7 +90,7 @@ async def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     import sys
 
     for name in ("door", "session"):
-        monkeypatch.delitem(sys.modules, f"inferstream.server.kafka.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"inferstream.kafka.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "aiokafka", None)
     with pytest.raises(Exception, match=r"inferstream\[kafka\]"):
         Server(Settings(kafka_enabled=True))

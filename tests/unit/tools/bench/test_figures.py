@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from inferstream.clients.bench.figures import LoadLimits, Seen, figures, spread
-from inferstream.clients.bench.load import Items
+from inferstream.tools.bench.figures import LoadLimits, Seen, figures, spread
+from inferstream.tools.bench.load import Items
 
 
 def seen(**changed) -> Seen:

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from inferstream.clients.bench.rest import RestCaller
 from inferstream.clients.transport import Target
 from inferstream.errors import CallFailed
+from inferstream.tools.bench.rest import RestCaller
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -7,9 +7,9 @@ import pytest
 from dockerfile_parse import DockerfileParser
 from typer.testing import CliRunner
 
-from inferstream.cli.image import CONDA_FILES, dockerfile
 from inferstream.cli.main import app
-from inferstream.cli.wheel import NAME as WHEEL
+from inferstream.tools.image.image import CONDA_FILES, dockerfile
+from inferstream.tools.image.wheel import NAME as WHEEL
 
 
 def parsed(folder: Path) -> DockerfileParser:

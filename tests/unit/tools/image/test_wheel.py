@@ -7,7 +7,7 @@ from email import message_from_bytes
 from pathlib import Path
 
 import inferstream
-from inferstream.cli.wheel import NAME, PACKAGE, write_wheel
+from inferstream.tools.image.wheel import NAME, PACKAGE, write_wheel
 
 INFO = f"inferstream-{inferstream.__version__}.dist-info"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream.clients.request_file import RequestFile
-from inferstream.clients.results import Indexes, ResultFile
+from inferstream.tools.infer.request_file import RequestFile
+from inferstream.tools.infer.results import Indexes, ResultFile
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput
 
 

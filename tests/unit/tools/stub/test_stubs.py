@@ -17,11 +17,11 @@ from typing_extensions import TypedDict
 
 import inferstream
 from inferstream import App, Depends, InferenceResponse, RequestContext
-from inferstream.cli.stub import run
-from inferstream.clients.stubs.source import stub_source
 from inferstream.errors import ConnectionFailed, InvalidSettings
+from inferstream.tools.stub.run import run
+from inferstream.tools.stub.source import stub_source
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import math
 import pytest
 from rich.console import Console
 
-from inferstream.cli.rates import Scrape, increase, quantile, rows, window
-from inferstream.cli.top import view
+from inferstream.tools.top.rates import Scrape, increase, quantile, rows, window
+from inferstream.tools.top.table import view
 
 
 def page(

@@ -7,13 +7,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from inferstream.cli import top
 from inferstream.clients.transport import Target
+from inferstream.tools.top import table
 
 
 class Metrics(BaseHTTPRequestHandler):
     def do_GET(self) -> None:  # the library's name
-        self.send_response(200 if self.server.server_port == top.METRICS_PORT else 404)
+        self.send_response(200 if self.server.server_port == table.METRICS_PORT else 404)
         self.end_headers()
         self.wfile.write(b"inferstream_frontends 7\n")
 
@@ -32,7 +32,7 @@ def listening() -> HTTPServer:
 def metrics(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
     """The metrics of a server, at the default port."""
     server = listening()
-    monkeypatch.setattr(top, "METRICS_PORT", server.server_port)
+    monkeypatch.setattr(table, "METRICS_PORT", server.server_port)
     yield server
     server.shutdown()
     server.server_close()
@@ -45,7 +45,7 @@ def test_a_server_that_is_down_does_not_show_the_numbers_of_another(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"127.0.0.1:{free.getsockname()[1]}"
-    assert top.run(Target(url), once=True, interval=0) == 1
+    assert table.run(Target(url), once=True, interval=0) == 1
     shown = capsys.readouterr()
     assert shown.err.startswith(f"error: no server at http://{url}: ")
     assert "front ends" not in shown.out
@@ -55,7 +55,7 @@ def test_a_server_that_is_down_does_not_show_the_numbers_of_another(
 def test_the_metrics_port_beside_a_server_that_is_up_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     server = listening()
     try:
-        assert top.run(Target(f"127.0.0.1:{server.server_port}"), once=True, interval=0) == 0
+        assert table.run(Target(f"127.0.0.1:{server.server_port}"), once=True, interval=0) == 0
     finally:
         server.shutdown()
         server.server_close()

@@ -1,0 +1,1 @@
+"""`server tail`: the calls of a running server."""
