@@ -5,7 +5,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ..errors import InvalidSettings
 from ..plugins import COMMANDS, Plugin, plugins
 
 
@@ -14,10 +13,10 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         own = super().list_commands(ctx)
-        for plugin in plugins(COMMANDS).values():
-            if plugin.name in own:
-                _leave_out(plugin.refusal("the server has a command of this name"))
-        return [*own, *(name for name in plugins(COMMANDS) if name not in own)]
+        joined = plugins(COMMANDS)
+        for name in joined.keys() & own:
+            _leave_out(joined[name], "the server has a command of this name")
+        return [*own, *(name for name in joined if name not in own)]
 
     def get_command(self, ctx: Any, name: str) -> Any:
         own = super().get_command(ctx, name)
@@ -25,22 +24,23 @@ class Commands(TyperGroup):
         if plugin is None:
             return own
         try:
-            return _command(plugin)
-        except InvalidSettings as error:
-            _leave_out(error)
+            return _command(name, plugin.load())
+        except Exception as error:
+            if plugin.ours:
+                raise
+            _leave_out(plugin, error)
             return None
 
 
-def _command(plugin: Plugin) -> Any:
+def _command(name: str, value: Any) -> Any:
     """The command that a function with Typer's annotations is, or an application of Typer."""
-    value = plugin.load()
     if not isinstance(value, typer.Typer):
         if not callable(value):
-            raise plugin.refusal("it is neither a function nor a Typer")
+            raise TypeError("it is neither a function nor a Typer")
         function, value = value, typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        value.command(plugin.name)(function)
+        value.command(name)(function)
     return typer.main.get_command(value)
 
 
-def _leave_out(refusal: InvalidSettings) -> None:
-    typer.echo(f"warning: {refusal.message}", err=True)
+def _leave_out(plugin: Plugin, reason: str | Exception) -> None:
+    typer.echo(f"warning: {plugin.refusal(reason)}", err=True)

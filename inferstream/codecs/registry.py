@@ -7,7 +7,6 @@ import typing
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from ..errors import InvalidSettings
 from ..plugins import CODECS, leave_out, plugins
 from .base import InputCodecLike, RequestCodecLike
 
@@ -119,18 +118,20 @@ def _load(content_type: str, strict: bool = False) -> None:
     if content_type in _CORE:
         import_module(OWN + _CORE[content_type])
         if plugin is not None:
-            leave_out(plugin.refusal("the server has a codec of this content type"), strict)
+            leave_out(plugin, "the server has a codec of this content type", strict)
     elif plugin is None:
         return
     else:
         try:
             plugin.load()
+        except Exception as error:
+            if plugin.ours:  # its library is missing, and requests that do not need it must not fail
+                logger.warning('codec "%s" is not available: %s', content_type, error)
+            else:
+                leave_out(plugin, error, strict)
+        else:
             if content_type not in inputs.codecs | requests.codecs:
-                leave_out(plugin.refusal("it registers no codec of this content type"), strict)
-        except InvalidSettings as error:
-            leave_out(error, strict)
-        except ImportError as error:  # of a library that ours needs
-            logger.warning('codec "%s" is not available: %s', content_type, error)
+                leave_out(plugin, "it registers no codec of this content type", strict)
     # After the import, so that a second thread waits for it.
     _loaded.add(content_type)
 

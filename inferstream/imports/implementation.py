@@ -155,7 +155,12 @@ def _module(name: str, source: str | None) -> ModuleType:
 def _runtime(path: str) -> Any:
     """The class registered under the name `path`, or None. Raises InvalidSettings for reserved names."""
     if (plugin := plugins(RUNTIMES).get(path)) is not None:
-        return plugin.load()
+        try:
+            return plugin.load()
+        except Exception as error:
+            if plugin.ours:
+                raise
+            raise plugin.refusal(error) from error
     package = path.partition(".")[0]
     if package in RESERVED:
         raise InvalidSettings(

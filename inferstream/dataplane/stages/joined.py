@@ -10,11 +10,11 @@ def joined(model: Pipeline, shared: Shared) -> Pipeline:
         try:
             added = factory(model, shared)
         except Exception as error:
-            leave_out(plugin.refusal(error), shared.settings.strict)
+            leave_out(plugin, error, shared.settings.strict)
             continue
         if isinstance(added, Pipeline):
             model = added
         else:
             reason = f"it returned a {type(added).__name__} for model {model.settings.name}, not a Pipeline"
-            leave_out(plugin.refusal(reason), shared.settings.strict)
+            leave_out(plugin, reason, shared.settings.strict)
     return model

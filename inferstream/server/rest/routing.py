@@ -45,12 +45,10 @@ def build_routes(
         if isinstance(kind, type) and issubclass(kind, Door):
             continue
         if not (isinstance(kind, type) and issubclass(kind, HttpDialect)):
-            leave_out(plugin.refusal("it is no subclass of HttpDialect or Door"), settings.strict)
+            leave_out(plugin, "it is no subclass of HttpDialect or Door", settings.strict)
             continue
         try:
             routes.add(kind(dataplane, settings, meters))
         except Exception as error:
-            if plugin.ours:
-                raise
-            leave_out(plugin.refusal(error), settings.strict)
+            leave_out(plugin, error, settings.strict)
     return routes

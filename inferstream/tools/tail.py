@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import typer
 
-from ...clients.events import EventParser
-from ...clients.transport import Target
-from ...telemetry.access import AccessRecord
-from ...telemetry.console import access_line, coloured
+from ..clients.events import EventParser
+from ..clients.transport import Target
+from ..telemetry.access import AccessRecord
+from ..telemetry.console import access_line, coloured
 
 SILENCE = 45.0
 """Seconds without a sign of life after which the server counts as gone; it sends one each 15 s."""

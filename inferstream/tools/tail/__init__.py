@@ -1,1 +1,0 @@
-"""`server tail`: the calls of a running server."""
