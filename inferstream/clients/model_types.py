@@ -222,7 +222,7 @@ class ModelTypes:
                 return known.value.null(name)
             if isinstance(value, RequestInput):
                 return value
-            return RequestInput.of(**_fields(name, known.value, value))
+            return _input(name, known.value, value)
         except (TypeError, ValueError, CodecError) as error:
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(f'model "{self.model}": {fault_of(name, error)}') from None
@@ -273,14 +273,16 @@ def _value(tensor: MetadataTensor) -> Value:
     return Array(value.datatype) if isinstance(value, Array) and not named else value
 
 
-def _fields(name: str, known: Value, value: Any) -> dict[str, Any]:
+def _input(name: str, known: Value, value: Any) -> RequestInput:
     try:
-        return known.fields(name, value)
+        return known.encode(RequestInput, name, value)
     except TypeError:
         if not isinstance(known, Json):
             raise
     try:
-        return known.fields(name, to_jsonable_python(value))  # pydantic models, and sets and such
+        return known.encode(
+            RequestInput, name, to_jsonable_python(value)
+        )  # pydantic models, and sets and such
     except PydanticSerializationError as error:
         raise TypeError(f"cannot be written as JSON: {error}") from None
 

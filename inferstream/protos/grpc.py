@@ -1,7 +1,7 @@
 """Reads requests and responses from gRPC messages, and writes requests; `grpc_responses` writes responses."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from ..errors import InvalidRequest
 from ..types import (
@@ -16,12 +16,12 @@ from ..types import (
 from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES, NAMES
 from ..types.forms import InputsForm
+from ..types.inference import AnyTensor
 from .dataplane_pb2 import InferParameter, ModelInferRequest, ModelInferResponse
 from .grpc_requests import InferMessage
 from .ids import check_id
 
 TensorMessage = ModelInferRequest.InferInputTensor | ModelInferResponse.InferOutputTensor
-AnyTensor = TypeVar("AnyTensor", RequestInput, ResponseOutput)
 
 FIELDS = {
     "BOOL": "bool_contents",
@@ -105,9 +105,9 @@ def request_from(message: InferMessage, form: InputsForm | None = None) -> Infer
     if raw:
         if len(raw) != len(sent):
             raise InvalidRequest(f"{len(sent)} inputs come with {len(raw)} raw_input_contents")
-        inputs = [_tensor_from(RequestInput, "input", each, raw[i]) for i, each in enumerate(sent)]
+        inputs = [_tensor_from(RequestInput, each, raw[i]) for i, each in enumerate(sent)]
     else:
-        inputs = [_tensor_from(RequestInput, "input", each, None) for each in sent]
+        inputs = [_tensor_from(RequestInput, each, None) for each in sent]
     outputs = [RequestOutput.of(each.name, parameters_from(each.parameters)) for each in wanted]
     return InferenceRequest.of(inputs, request_id or None, parameters_from(parameters), outputs or None)
 
@@ -138,10 +138,8 @@ def _values_from(
 SINGLE = [1]
 
 
-def _tensor_from(
-    kind: type[AnyTensor], what: str, message: TensorMessage, raw: bytes | memoryview | None
-) -> AnyTensor:
-    name, datatype = message.name, message.datatype
+def _tensor_from(kind: type[AnyTensor], message: TensorMessage, raw: bytes | memoryview | None) -> AnyTensor:
+    what, name, datatype = kind.what, message.name, message.datatype
     if datatype not in NAMES:
         raise InvalidRequest(f'{what} "{name}": unknown datatype {datatype!r}')
     if raw is None:
@@ -219,7 +217,7 @@ def response_from(message: ModelInferResponse) -> InferenceResponse:
     """The response in a ModelInferResponse."""
     raw = message.raw_output_contents
     outputs = [
-        _tensor_from(ResponseOutput, "output", tensor, raw[i] if raw else None)
+        _tensor_from(ResponseOutput, tensor, raw[i] if raw else None)
         for i, tensor in enumerate(message.outputs)
     ]
     parameters = parameters_from(message.parameters)

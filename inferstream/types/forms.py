@@ -38,6 +38,7 @@ class OutputForm:
     `base64` tells that the value is `bytes` which JSON holds as base64.
     """
 
+    parameters = None
     __slots__ = ("base64", "datatype", "model_name", "model_version", "name", "number", "shape")
 
     def __init__(

@@ -13,6 +13,9 @@ from .base import FieldValues, OlderNames
 
 new = object.__new__
 
+ABSENT: Any = object()
+"""The value of a field that a call does not give."""
+
 GIVEN = {"exclude_unset": True, "exclude_none": True}
 """Options of dumps. Headers that the server adds to parameters are not set."""
 
@@ -44,7 +47,7 @@ class Payload(OlderNames, metaclass=_Slotted):
     `model_dump_json` omit fields that are None; `dict` keeps all fields.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ()
 
     model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(
         protected_namespaces=(), use_enum_values=True
@@ -80,7 +83,11 @@ class Payload(OlderNames, metaclass=_Slotted):
         cls.__pydantic_serializer__ = SchemaSerializer(cls.__pydantic_core_schema__)
 
     def __init__(self, **fields: Any) -> None:
-        self.__pydantic_validator__.validate_python(fields, self_instance=self)
+        present = {name: value for name, value in fields.items() if value is not ABSENT}
+        self.__pydantic_validator__.validate_python(present, self_instance=self)
+
+    def _begin(self) -> None:
+        """Prepare an instance whose fields follow."""
 
     @property
     def __dict__(self) -> FieldValues:
@@ -92,6 +99,7 @@ class Payload(OlderNames, metaclass=_Slotted):
 
     @__dict__.setter
     def __dict__(self, fields: FieldValues) -> None:
+        self._begin()
         for name, value in fields.items():
             setattr(self, name, value)
 
@@ -127,7 +135,8 @@ class Payload(OlderNames, metaclass=_Slotted):
     @classmethod
     def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
         """An instance of unchecked values, with the defaults of the fields that are not among them."""
-        payload = cls.__new__(cls)
+        payload = new(cls)
+        payload._begin()
         for name, field in cls.model_fields.items():
             if name in values or not field.is_required():
                 setattr(payload, name, values.get(name, field.get_default(call_default_factory=True)))

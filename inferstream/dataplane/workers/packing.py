@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...types import (
     TensorData,
 )
 from ...types.datatypes import DTYPES, widen_bf16
-from ...types.inference import Tensor
+from ...types.inference import AnyTensor, Tensor
 from .frames import PackedRequest, PackedResponse, PackedTensor
 
 VALUES, RAW, ARRAY = range(3)
@@ -41,9 +41,6 @@ INLINE = 8192
 
 Put = Callable[[memoryview | bytes], int | None]
 View = Callable[[int, int], memoryview]
-
-
-AnyTensor = TypeVar("AnyTensor", RequestInput, ResponseOutput)
 
 
 def pack_request(request: InferenceRequest, put: Put) -> PackedRequest:
