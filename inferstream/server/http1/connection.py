@@ -95,11 +95,11 @@ class Connection(asyncio.Protocol):
             if (body := incoming.again(data)) is not None and not self.closing:
                 head = incoming.kept
                 assert head is not None
-                if self._is_direct(head):
+                if head.fixed or self._is_direct(head):
                     exchange = self._current = Exchange(self, head, True)
                     self.fresh = False
                     exchange.take(body)
-                    exchange.end()
+                    self.serve(exchange)
                     return
         elif incoming.part(data):
             self._current.take(data)
@@ -148,7 +148,7 @@ class Connection(asyncio.Protocol):
         if found is None:
             if self._incoming.unread and not self.fresh:
                 self.fresh = True
-                self.watch.begin()
+                self.watch.since = None
             return False
         self.fresh = False
         self._begin(*found)
@@ -164,6 +164,7 @@ class Connection(asyncio.Protocol):
         if self._is_direct(head):
             if head is not self._incoming.kept:
                 head.meaning = self._service.read(head.headers)
+                head.fixed = self._service.is_fixed(head.route)
                 if keep_alive:
                     self._incoming.keep(head, raw)
             self._current = Exchange(self, head, keep_alive)
@@ -174,7 +175,7 @@ class Connection(asyncio.Protocol):
             self._shared.tasks.add(task)
             task.add_done_callback(self._shared.tasks.discard)
         self._incoming.expect(head)
-        self.watch.begin()
+        self.watch.since = None
         if not self.receiving:
             self._end_body()
 
@@ -263,7 +264,7 @@ class Connection(asyncio.Protocol):
         task = exchange.task
         assert task is not None
         self._shared.tasks.add(task)
-        self.hold(task)
+        self._task = task
         try:
             await self._service.infer(exchange)
         except Exception:  # no task awaits this one; without the close its client would wait
@@ -288,12 +289,12 @@ class Connection(asyncio.Protocol):
                 self._linger()
             else:
                 self.close()
-        elif not self.receiving:
+        elif not self._incoming.in_body:
             self._next()
 
     def _next(self) -> None:
         self._current = None
-        self.watch.begin()
+        self.watch.since = None
         if self._incoming.unread:
             self.loop.call_soon(self._advance)
 
@@ -337,14 +338,14 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Close the connection once its client has what was written."""
         self.closing = True
-        self.watch.begin()
+        self.watch.since = None
         self.transport.close()
 
     def _linger(self) -> None:
         """Say no more, and drop what still comes: a close with unread bytes would take the response back."""
         self.closing = True
         self._incoming.drop()
-        self.watch.begin()
+        self.watch.since = None
         if self.transport.is_closing():
             return
         self.reading.resume()

@@ -92,7 +92,7 @@ class Response:
             self.keep_alive = False
         if (added := self.added) is not None:
             headers = [*(pair for pair in headers if pair[0] != added[0]), added]
-        parts = [self.connection.openings.of(status)]
+        parts = [self.connection.openings[status]]
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")
         if not (self.keep_alive or closes):

@@ -42,6 +42,7 @@ class RequestHead:
     __slots__ = (
         "chunked",
         "expects",
+        "fixed",
         "headers",
         "keep_alive",
         "length",
@@ -65,6 +66,8 @@ class RequestHead:
         self.upgrade: bytes | None = None
         self.route: Any = None
         """What the service serves directly; None for a request that takes ASGI."""
+        self.fixed = False
+        """Whether it is the same for each request with this head."""
         self.meaning: Any = None
         """What the service has read in the headers of a request that it serves directly."""
         self._read()

@@ -23,13 +23,12 @@ def _phrase(status: int) -> bytes:
 STATUS_LINES = {status: b"HTTP/1.1 %d %b\r\n" % (status, _phrase(status)) for status in range(100, 600)}
 
 
-class Openings:
-    """The status line and the headers of every response of a port, joined again when the date changes."""
+class Openings(dict[int, bytes]):
+    """The status line and the headers of every response of a port by status, joined again when the date changes."""
 
     def __init__(self, headers: RawHeaders, dated: bool) -> None:
         self._headers = headers
         self._dated = dated
-        self._joined: dict[int, bytes] = {}
         self.pairs: RawHeaders = []
         """Headers of every response."""
         self.common = b""
@@ -42,12 +41,11 @@ class Openings:
         pairs = [*dated, *self._headers]
         if pairs != self.pairs:
             self.common = b"".join(b"%b: %b\r\n" % pair for pair in pairs)
-            self.pairs, self._joined = pairs, {}
+            self.pairs = pairs
+            self.clear()
 
-    def of(self, status: int) -> bytes:
-        joined = self._joined.get(status)
-        if joined is None:
-            joined = self._joined[status] = STATUS_LINES[status] + self.common
+    def __missing__(self, status: int) -> bytes:
+        joined = self[status] = STATUS_LINES[status] + self.common
         return joined
 
 

@@ -38,6 +38,8 @@ class Service:
     """The largest body of a request without ASGI."""
     route: Callable[[bytes], Any] = _nothing
     """What the target of such a request asks for; None for one that takes ASGI."""
+    is_fixed: Callable[[Any], bool] = _nothing
+    """Whether a target asks for this at any time, so that the head of a client that repeats it says enough."""
     read: Callable[[RawHeaders], Any] = _nothing
     """What the service reads in its headers. A client that repeats them is not read again."""
     infer: Callable[[Any], Awaitable[object]] = _nothing

@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from time import perf_counter, time
 from typing import Any, Protocol
 
@@ -35,13 +34,12 @@ from .dialects.statistics import Statistics
 from .dialects.tgi.dialect import Tgi
 from .dialects.triton import Generate
 from .dialects.v2 import V2
-from .exchange import AsgiExchange, Exchange
+from .exchange import AsgiExchange
 from .identified import Identified
 from .inference import InferenceDoor, queried
 from .lazy import LazyApp
 from .messages import CALLER, JSON, RawHeaders, Receive, Scope, Send, error_response, respond, wrap
 from .origins import Origins
-from .reporting import ReportingDoor
 from .routes import Routes
 from .websocket import WebSocketDoor
 
@@ -85,7 +83,7 @@ class Endpoint(Protocol):
 
 
 class RestApp:
-    """Every route of HTTP as an ASGI application; `infer` alone serves an inference, whichever way it came."""
+    """Every route of HTTP as an ASGI application; `inferences` alone serve one, whichever way it came."""
 
     def __init__(
         self, dataplane: DataPlane, settings: Settings, meters: Meters, beside: Endpoint | None = None
@@ -95,15 +93,13 @@ class RestApp:
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._json = json_limits(settings)
         reports = load_reports(settings, dataplane)
-        door = InferenceDoor if reports is None else partial(ReportingDoor, reports)
-        self._inference = door(dataplane, settings, meters.rest, self._json)
+        self.inferences = self._inferences(dataplane, settings, meters.rest, self._json, reports)
         self._origins = Origins(settings)
         self._profile = settings.status_profile
         self._dataplane = dataplane
         self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
         self.beside = beside
-        self.request_ids = RequestIds.of(settings)
-        self.entry: Any = Identified(self, self.request_ids)
+        self.entry: Any = Identified(self, RequestIds.of(settings))
         """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
             from starlette.middleware.cors import CORSMiddleware  # late, as FastAPI is
@@ -113,6 +109,9 @@ class RestApp:
                 rules["allow_headers"] += beside.allowed_headers
                 rules["expose_headers"] += beside.exposed_headers
             self.entry = CORSMiddleware(self.entry, **rules)
+
+    def _inferences(self, *parts: Any) -> InferenceDoor:
+        return InferenceDoor(*parts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self.routes.of_path(scope["path"], scope["method"])
@@ -142,13 +141,14 @@ class RestApp:
             scope["route"] = route
             status, headers, body = await self._read(route, scope, caller)
             await respond(send, status, body, headers)
-        elif scope["method"] == "POST" or self._inference.serves(route, scope["method"], scope["headers"]):
+        elif scope["method"] == "POST" or self.inferences.serves(route, scope["method"], scope["headers"]):
             # Naming the loop spares Python 3.11 the system call with which it would look for it.
             connection = scope.get(SCOPE_KEY)
             task = asyncio.current_task(None if connection is None else connection.loop)
             assert task is not None
             async with AsgiExchange(scope, receive, send, task, self._json) as exchange:
-                await self.infer(exchange, route, scope["method"], scope.get("query_string", b""))
+                query = scope.get("query_string", b"")
+                await self.inferences.serve(exchange, route, scope["method"], query)
         else:
             off = scope["method"] == "GET" and queried(route)
             await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
@@ -180,12 +180,6 @@ class RestApp:
             b'{"error":"%b"}' % (f"Method Not Allowed: {POSTED}" if posted else "Method Not Allowed").encode()
         )
         return 405, [JSON, (b"allow", ", ".join(claim.methods).encode())], body
-
-    def infer(
-        self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b""
-    ) -> Awaitable[int]:
-        """Serve one request for an inference; returns the status it was answered with."""
-        return self._inference.serve(exchange, route, method, query)
 
 
 def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:

@@ -30,18 +30,17 @@ class ResponseHeaders:
         self._events = None if events is None else EventHeaders(events, str.encode)
 
     def __call__(self, response: InferenceResponse, model: str) -> RawHeaders:
-        found = [] if self._events is None else self._events.of(model, response.id)
-        if response.parameters is None or response.parameters.headers is None:
-            return found
         own = _sendable(response)
+        if self._events is None:
+            return own
         names = {name for name, _ in own}
-        return [pair for pair in found if pair[0] not in names] + own
+        return [pair for pair in self._events.of(model, response.id) if pair[0] not in names] + own
 
 
 def _sendable(response: InferenceResponse) -> RawHeaders:
-    found = []
+    sendable = []
     for name, value in model_headers(response.parameters):
         key = name.encode("latin-1", "replace")
         if key not in NOT_FOR_MODELS and value.isprintable() and key.replace(b"-", b"").isalnum():
-            found.append((key, value.encode("latin-1", "replace")))
-    return found
+            sendable.append((key, value.encode("latin-1", "replace")))
+    return sendable

@@ -24,6 +24,10 @@ from ...protos.json_limits import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
+from ..http1.exchange import Exchange as OwnExchange
+from ..orca import FORMAT, LoadReports
+from ..orca import HEADER as REPORT
+from ..request_ids import HEADER, RequestIds, enter
 from .dialects.base import Gathering, ParsedRequest, Route
 from .events import TURN_AFTER, EventStream
 from .exchange import Exchange
@@ -55,8 +59,14 @@ class InferenceDoor:
     """Inferences by HTTP: the dialect reads the request and writes the response, all between is the same."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: DoorMeters, json: JsonLimits
+        self,
+        dataplane: DataPlane,
+        settings: Settings,
+        meters: DoorMeters,
+        json: JsonLimits,
+        reports: LoadReports | None,
     ) -> None:
+        """`reports` tell the load with whole responses, and with the heads of streams."""
         self._meters = meters
         self._dataplane = dataplane
         self._limit = settings.max_body_bytes
@@ -64,10 +74,23 @@ class InferenceDoor:
         self._heartbeat = settings.sse_heartbeat
         self._stall = settings.stream_stall_timeout
         self._json = json
+        self._reports = reports
+        self._ids = RequestIds.of(settings)
         self._headers = ResponseHeaders(dataplane.events)
+        self._events = dataplane.events is not None
         self._get_streams = gets_run_models(settings)
         self._origins = Origins(settings)
         self._resuming = Resuming(dataplane, settings, meters, self._headers)
+
+    def begin(self, exchange: OwnExchange) -> Awaitable[int]:
+        """Serve a request to a port of ours, whose response gets the id of the request if it has one."""
+        sent = exchange.head.request_id
+        if sent is not None or self._ids.every:
+            request_id = self._ids.id(sent)
+            assert request_id is not None
+            exchange.added = (HEADER, request_id)
+            enter(request_id)
+        return self.serve(exchange, exchange.route)
 
     async def serve(self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b"") -> int:
         """Serve and count one request; returns the HTTP status it was answered with.
@@ -83,14 +106,14 @@ class InferenceDoor:
             # One coroutine for all of it, because each costs as much as a stage.
             try:
                 head = exchange.head
+                posted = method == "POST"
                 if not head.trusted:
                     self._origins.check(exchange.headers)
+                    if posted:
+                        expect_body(head, self._limit)
                     head.trusted = True  # a client that repeats its headers is not checked again
-                posted = method == "POST"
                 resumed = head.last_event_id is not None and _resumable(route)
-                if posted:
-                    expect_body(head, self._limit)
-                else:
+                if not posted:
                     resumed = resumed or method == "DELETE"
                     self._check_page(exchange, resumed)
                 admission = None
@@ -129,7 +152,10 @@ class InferenceDoor:
                         self._check_stream(route, asked, caller)
                     opened = True
                     if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
-                        reply = await asked.open()
+                        if asked.several:
+                            reply = await asked.open()
+                        else:  # without the frame of `open`
+                            reply = await asked.admission.open(Operation.INFER, asked.request)
                         assert reply.first is not None
                         headers, text = asked.response(reply.first)
                         if caller.key is not None:
@@ -191,7 +217,7 @@ class InferenceDoor:
     ) -> ParsedRequest:
         """The request in a body as it came. Raises what there is to refuse."""
         head = exchange.head
-        text = plain(head, body, self._limit)
+        text = plain(head, body, self._limit) if head.encoding or len(body) > self._limit else body
         if head.encoding or len(text) <= COUNT_ON_ARRIVAL:  # larger ones were counted as they arrived
             self._json.check(text if head.json_length is None else text[: head.header_length(len(text))])
         return route.dialect.parse(exchange, text, route, caller, admission)
@@ -236,13 +262,11 @@ class InferenceDoor:
         if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:
             await waiting
 
-    async def _stream(
-        self, exchange: Exchange, reply: Reply, asked: ParsedRequest, more: RawHeaders = NO_HEADERS
-    ) -> None:
+    async def _stream(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
         caller = asked.admission.caller
         headers = asked.headers if caller.key is None else asked.headers + self._rate_limits(caller)
-        if more:
-            headers = headers + more
+        if self._reports is not None:
+            headers = headers + _report(self._reports, exchange)
         if reply.first is not None:
             headers = headers + self._headers(reply.first, asked.admission.model)
         await EventStream(exchange, headers, self._heartbeat, self._stall).run(reply, asked)
@@ -256,8 +280,12 @@ class InferenceDoor:
         text: bytes,
     ) -> Awaitable[None] | None:
         """Send a whole response, compressed if it is worth it; None if it is sent."""
+        if self._reports is not None:
+            headers += _report(self._reports, exchange)
         headers += asked.headers
-        if response is not None:
+        if response is not None and (
+            self._events or (response.parameters is not None and response.parameters.headers is not None)
+        ):
             headers += self._headers(response, asked.admission.model)
         if (
             self._compress_from is not None
@@ -276,6 +304,11 @@ def _limit(caller: Caller, head: Head) -> None:
         caller.deadline = asyncio.get_running_loop().time() + head.seconds(head.timeout)
     caller.priority = header_priority(head.priority)
     caller.pace = header_interval(head.pace)
+
+
+def _report(reports: LoadReports, exchange: Exchange) -> RawHeaders:
+    value = reports.header(dict(exchange.headers).get(FORMAT.encode()))
+    return NO_HEADERS if value is None else [(REPORT, value)]
 
 
 def queried(route: Route) -> bool:

@@ -156,6 +156,11 @@ class Routes:
         return found if isinstance(found, Route) else None
 
 
+def is_fixed(route: Route) -> bool:
+    """Whether no model that is loaded later can have the path."""
+    return not route.dialect.yields
+
+
 def _key(path: str) -> str:
     """A path, whatever its placeholder is called."""
     return PLACEHOLDER.sub("{}", path)
