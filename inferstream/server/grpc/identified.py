@@ -13,7 +13,7 @@ from .rpc import RpcFailed, ServeRpc
 Pairs = tuple[tuple[str, str | bytes], ...]
 
 
-class Identified:
+class IdentifiedRpcs:
     """Wraps RPCs. Calls without an id pass as they are, and cost a look at their metadata."""
 
     def __init__(self, ids: RequestIds) -> None:

@@ -23,13 +23,24 @@ from ..orca import load_reports
 from ..request_ids import RequestIds
 from .context import RpcContext, caller_of
 from .health import Health
-from .identified import Identified
+from .identified import IdentifiedRpcs
 from .inference import InferenceService
 from .orca import LoadTrailers, OrcaService
 from .reflection import Reflection
 from .repository import RepositoryService, model_named
 from .requests import RequestsService
-from .rpc import Around, Request, RequestType, Rpc, RpcExchange, Rpcs, Streaming, Unary, streaming, unary
+from .rpc import (
+    Around,
+    Request,
+    RequestType,
+    RpcExchange,
+    Rpcs,
+    ServedRpc,
+    Streaming,
+    Unary,
+    streaming,
+    unary,
+)
 from .stream import StreamService
 from .typed import Received, TypedRpc, TypedServices, refuse
 
@@ -119,7 +130,7 @@ class Services:
         tracing: "Tracer | None",
         startable: Startable | None,
     ) -> None:
-        self._rpcs: dict[str, Rpc] = {}
+        self._rpcs: dict[str, ServedRpc] = {}
         self._startable = startable
         self._access = dataplane.access
         self._meters = meters
@@ -145,7 +156,7 @@ class Services:
 
     @staticmethod
     def _identified_and_traced(settings: Settings, tracing: "Tracer | None") -> Callable[[str, str], Around]:
-        identified = Identified(RequestIds.of(settings)).around
+        identified = IdentifiedRpcs(RequestIds.of(settings)).around
         if tracing is None:
             return lambda *_: identified
         from .tracing import RpcTracing  # late: it imports OpenTelemetry
@@ -158,7 +169,7 @@ class Services:
 
         return both
 
-    def find(self, path: str) -> Rpc | None:
+    def find(self, path: str) -> ServedRpc | None:
         return self._rpcs.get(path) or self.typed.find(path)
 
     def add_inference(self, service: str, *parts: object) -> None:
@@ -181,7 +192,7 @@ class Services:
         """The typed RPCs of functions. The meters of an RPC stay when its model is loaded again."""
         meters: dict[tuple[str, str, str], RpcMeters] = {}
 
-        def build(rpc: TypedRpc) -> Rpc:
+        def build(rpc: TypedRpc) -> ServedRpc:
             service, name = rpc.method.service, rpc.method.name
             kind = KINDS[rpc.method.stream is not None, rpc.method.streams]
             if (kind, service, name) not in meters:
@@ -255,5 +266,5 @@ class Services:
         served = behaviour if action in UNASKED else asked
         self._add(streaming(served, request, meters, self._profile, self._around(service, name)))
 
-    def _add(self, rpc: Rpc) -> None:
+    def _add(self, rpc: ServedRpc) -> None:
         self._rpcs[rpc.path] = rpc

@@ -2,7 +2,7 @@
 
 import re
 
-from .heads import INVALID, MAX_HEADER_BYTES, TOO_LARGE, Refused
+from .heads import INVALID, MAX_HEADER_BYTES, TOO_LARGE, RequestRefused
 
 MAX_CHUNKS = 65_536
 """Pieces of one request body."""
@@ -33,7 +33,7 @@ class ChunkedBody:
         self._trailer_bytes = 0
 
     def take(self, unread: bytearray) -> list[bytes]:
-        """Take from the front of `unread` what is complete, up to `AT_ONCE` pieces, and return them. Raises Refused."""
+        """Take from the front of `unread` what is complete, up to `AT_ONCE` pieces, and return them. Raises RequestRefused."""
         pieces: list[bytes] = []
         while unread and len(pieces) < AT_ONCE and not self.ended:
             if self._left:
@@ -44,7 +44,7 @@ class ChunkedBody:
             elif self._in_trailers:
                 self.ended = not line
                 if line and _TRAILER.fullmatch(line) is None:
-                    raise Refused(400, INVALID)
+                    raise RequestRefused(400, INVALID)
             else:
                 self._begin_chunk(line)
         return pieces
@@ -59,7 +59,7 @@ class ChunkedBody:
         if self._left > 2 or len(unread) < 2:
             return False
         if unread[:2] != b"\r\n":
-            raise Refused(400, INVALID)
+            raise RequestRefused(400, INVALID)
         del unread[:2]
         self._left = 0
         return True
@@ -70,7 +70,7 @@ class ChunkedBody:
         end = unread.find(b"\r\n", 0, most)
         if end < 0:
             if len(unread) >= most:
-                raise Refused(431, TOO_LARGE) if self._in_trailers else Refused(400, INVALID)
+                raise RequestRefused(431, TOO_LARGE) if self._in_trailers else RequestRefused(400, INVALID)
             return None
         line = bytes(memoryview(unread)[:end])
         del unread[: end + 2]
@@ -81,10 +81,10 @@ class ChunkedBody:
     def _begin_chunk(self, line: bytes) -> None:
         found = _LINE.fullmatch(line)
         if found is None:
-            raise Refused(400, INVALID)
+            raise RequestRefused(400, INVALID)
         self._chunks += 1
         if self._chunks > MAX_CHUNKS:
-            raise Refused(400, TOO_MANY)
+            raise RequestRefused(400, TOO_MANY)
         size = int(found[1], 16)
         if size:
             self._left = size + 2

@@ -8,13 +8,13 @@ from ...concurrency.scope import ClientLeft, Scope
 from ..connections import address, identities
 from .bodies import AT_ONCE
 from .cycle import Cycle, scope_of
-from .exchange import Exchange, Response
+from .exchange import DirectExchange, Http1Response
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
-from .heads import PREFACE, Refused, RequestHead
-from .incoming import Incoming
+from .heads import PREFACE, RequestHead, RequestRefused
+from .incoming import IncomingBytes
 from .reading import Reading
 from .responses import refusal
-from .service import Shared, Successor
+from .service import PortState, Successor
 
 logger = logging.getLogger("inferstream.http1")
 
@@ -22,7 +22,7 @@ UNPARSED = 64 * 1024
 """Bytes behind a request without a response, above which no more are read. One request is parsed at a time."""
 
 
-class Connection(asyncio.Protocol):
+class Http1Connection(asyncio.Protocol):
     """One connection.
 
     The service serves a small inference directly when the whole body has arrived; an ASGI application serves all
@@ -32,7 +32,7 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
     reading: Reading
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: PortState) -> None:
         self._shared = shared
         self._service = shared.service
         self.openings = shared.openings
@@ -43,9 +43,9 @@ class Connection(asyncio.Protocol):
         self.lost = self.blocked = self.closing = False
         self.fresh = True
         """Whether the next bytes are expected soon: no request has come, or a part of a head."""
-        self._incoming = Incoming()
+        self._incoming = IncomingBytes()
         self._has_place = True
-        self._current: Response | None = None
+        self._current: Http1Response | None = None
         """The request that is being received or served."""
         self._dropped = 0
         self._task: asyncio.Task[Any] | None = None
@@ -96,7 +96,7 @@ class Connection(asyncio.Protocol):
                 head = incoming.kept
                 assert head is not None
                 if head.fixed or self._is_direct(head):
-                    exchange = self._current = Exchange(self, head, True)
+                    exchange = self._current = DirectExchange(self, head, True)
                     self.fresh = False
                     exchange.take(body)
                     self.serve(exchange)
@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
                     if len(pieces) == AT_ONCE:
                         self.loop.call_soon(self._advance)
                     break
-        except Refused as refused:
+        except RequestRefused as refused:
             self.refuse(refused.status, refused.message)
         if len(incoming.unread) > UNPARSED:
             self.reading.hold(self)
@@ -140,7 +140,7 @@ class Connection(asyncio.Protocol):
             self.reading.release(self)
 
     def _take_head(self) -> bool:
-        """Begin a request; False if its head is not whole. Raises Refused."""
+        """Begin a request; False if its head is not whole. Raises RequestRefused."""
         if self._shared.http2 is not None and self._incoming.unread.startswith(PREFACE):
             self._speak_http2()
             return False
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, head: RequestHead, raw: bytes) -> None:
         if not self._has_place and head.target.partition(b"?")[0] not in self._service.probes:
-            raise Refused(503, FULL)
+            raise RequestRefused(503, FULL)
         if head.upgrade == b"websocket" and self._service.websocket is not None:
             self._upgrade(raw)
             return
@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
                 head.fixed = self._service.is_fixed(head.route)
                 if keep_alive:
                     self._incoming.keep(head, raw)
-            self._current = Exchange(self, head, keep_alive)
+            self._current = DirectExchange(self, head, keep_alive)
         else:
             scope = scope_of(self, head)
             cycle = self._current = Cycle(self, head, keep_alive)
@@ -257,10 +257,10 @@ class Connection(asyncio.Protocol):
         """The names in the client's verified certificate."""
         return identities(self.transport.get_extra_info("peercert"))
 
-    def serve(self, exchange: Exchange) -> None:
+    def serve(self, exchange: DirectExchange) -> None:
         exchange.task = self.loop.create_task(self._serve(exchange))
 
-    async def _serve(self, exchange: Exchange) -> None:
+    async def _serve(self, exchange: DirectExchange) -> None:
         task = exchange.task
         assert task is not None
         self._shared.tasks.add(task)

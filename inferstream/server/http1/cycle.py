@@ -9,8 +9,8 @@ from urllib.parse import unquote
 import httptools
 
 from ..connections import SCOPE_KEY
-from .exchange import Connected, Response
-from .heads import INVALID, RawHeaders, Refused, RequestHead
+from .exchange import Connected, Http1Response
+from .heads import INVALID, RawHeaders, RequestHead, RequestRefused
 from .responses import checked
 
 logger = logging.getLogger("inferstream.http1")
@@ -30,7 +30,7 @@ FAILED = (
 )
 
 
-class Client(Protocol):
+class ScopeConnection(Protocol):
     """The connection of a request, as its scope says it."""
 
     scheme: str
@@ -42,7 +42,7 @@ class Client(Protocol):
     def server(self) -> tuple[str, int] | None: ...
 
 
-class Head(Protocol):
+class ScopeHead(Protocol):
     """The head of a request, as its scope says it."""
 
     method: bytes
@@ -51,13 +51,13 @@ class Head(Protocol):
     headers: RawHeaders
 
 
-def scope_of(connection: Client, head: Head) -> Message:
-    """The scope of a request. Raises Refused for a target that is no URL."""
+def scope_of(connection: ScopeConnection, head: ScopeHead) -> Message:
+    """The scope of a request. Raises RequestRefused for a target that is no URL."""
     try:
         url = httptools.parse_url(head.target)
         path = url.path.decode("ascii")
     except (httptools.HttpParserInvalidURLError, AttributeError, UnicodeDecodeError):
-        raise Refused(400, INVALID) from None
+        raise RequestRefused(400, INVALID) from None
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -76,7 +76,7 @@ def scope_of(connection: Client, head: Head) -> Message:
     }
 
 
-class Cycle(Response):
+class Cycle(Http1Response):
     """One request and its response, as messages. The body is received while the application runs."""
 
     __slots__ = (

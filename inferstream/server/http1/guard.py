@@ -22,7 +22,7 @@ TOO_SLOW = "The request was not received in time."
 FULL = "Too many connections."
 
 
-class Limits(NamedTuple):
+class PortLimits(NamedTuple):
     """Times are seconds."""
 
     max_connections: int
@@ -120,7 +120,7 @@ class Watch:
 
     __slots__ = ("_blocked_since", "_limits", "_unsent", "since")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: PortLimits) -> None:
         self._limits = limits
         self.since: float | None = None
         """When the present state was first seen. The connection sets None when it begins to wait for something else."""

@@ -10,7 +10,7 @@ SOON = 64 * 1024
 """Bytes of a body that may come behind its response, and other requests then."""
 
 
-class Incoming:
+class IncomingBytes:
     """The bytes that were received and have not been taken, and where in a request they are."""
 
     __slots__ = ("_chunks", "_left", "_raw", "kept", "received", "unread")
@@ -49,7 +49,7 @@ class Incoming:
         return None
 
     def head(self) -> tuple[RequestHead, bytes] | None:
-        """Take the next head, also as it came; None if it is not whole. Raises Refused."""
+        """Take the next head, also as it came; None if it is not whole. Raises RequestRefused."""
         unread = self.unread
         while unread.startswith(b"\r\n"):  # a client may send these behind a body
             del unread[:2]
@@ -83,7 +83,7 @@ class Incoming:
         return True
 
     def body(self) -> list[bytes]:
-        """Take what there is of the body. Raises Refused."""
+        """Take what there is of the body. Raises RequestRefused."""
         unread = self.unread
         if self._chunks is None:
             pieces = [bytes(memoryview(unread)[: self._left])]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .cycle import App
-from .guard import Guest, Limits, Places
+from .guard import Guest, Places, PortLimits
 from .heads import RawHeaders
 from .responses import Openings
 
@@ -46,10 +46,10 @@ class Service:
     """Serves the exchange of such a request, over whichever protocol it came."""
 
 
-class Shared:
+class PortState:
     """What the connections of a port have in common."""
 
-    def __init__(self, service: Service, limits: Limits, openings: Openings, scheme: str) -> None:
+    def __init__(self, service: Service, limits: PortLimits, openings: Openings, scheme: str) -> None:
         self.service = service
         self.limits = limits
         self.openings = openings

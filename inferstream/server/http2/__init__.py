@@ -2,7 +2,7 @@
 
 It imports nothing of the package around it, which gives it `Accept` and `TooLarge` to take requests.
 
-What a `Connection` promises to the application above it:
+What an `Http2Connection` promises to the application above it:
 
 - Each request reaches `accept` once, with a valid head (RFC 9113 section 8.3). Its receiver then gets every byte of
   the body in order, and exactly one of two ends: the end of the body, or `lost`. `lost` may also follow the end.

@@ -8,7 +8,7 @@ from . import frames
 from .abuse import Allowance
 from .errors import ConnectionFault, ErrorCode, StreamFault
 from .hpack import Decoder, Header, HeaderListTooLarge, HpackError, TooManyHeaders
-from .limits import Limits
+from .limits import Http2Limits
 from .reader import FrameReader
 from .request import Request, check_fields
 from .sending import Sender
@@ -30,7 +30,7 @@ KNOWN_RESETS = 1024
 class Receiving(Sender, FrameReader):
     """The receiving half of a connection, over the sending half, which its streams need."""
 
-    def __init__(self, accept: Accept, too_large: TooLarge, limits: Limits) -> None:
+    def __init__(self, accept: Accept, too_large: TooLarge, limits: Http2Limits) -> None:
         FrameReader.__init__(self, limits)
         Sender.__init__(self)
         self._accept = accept

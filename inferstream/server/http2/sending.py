@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from . import frames
-from .limits import Limits
+from .limits import Http2Limits
 from .settings import DEFAULT_WINDOW
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ UNIT = 1024
 class Sender:
     """The sending half of a connection."""
 
-    limits: Limits
+    limits: Http2Limits
     transport: asyncio.Transport
     streams: "dict[int, Stream]"
 

@@ -35,7 +35,7 @@ from .dialects.tgi.dialect import Tgi
 from .dialects.triton import Generate
 from .dialects.v2 import V2
 from .exchange import AsgiExchange
-from .identified import Identified
+from .identified import IdentifiedApp
 from .inference import InferenceDoor, queried
 from .lazy import LazyApp
 from .messages import CALLER, JSON, RawHeaders, Receive, Scope, Send, error_response, respond, wrap
@@ -65,7 +65,7 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
 """All that this server speaks over HTTP, beside WebSockets and what FastAPI serves."""
 
 
-class Endpoint(Protocol):
+class AsgiEndpoint(Protocol):
     """An ASGI application of another room, which has requests that no dialect claims."""
 
     @property
@@ -86,7 +86,7 @@ class RestApp:
     """Every route of HTTP as an ASGI application; `inferences` alone serve one, whichever way it came."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: Meters, beside: Endpoint | None = None
+        self, dataplane: DataPlane, settings: Settings, meters: Meters, beside: AsgiEndpoint | None = None
     ) -> None:
         dialects = [dialect(dataplane, settings, meters) for dialect in DIALECTS]
         self.routes = Routes(dialects, dataplane.custom_routes)
@@ -99,7 +99,7 @@ class RestApp:
         self._dataplane = dataplane
         self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
         self.beside = beside
-        self.entry: Any = Identified(self, RequestIds.of(settings))
+        self.entry: Any = IdentifiedApp(self, RequestIds.of(settings))
         """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
             from starlette.middleware.cors import CORSMiddleware  # late, as FastAPI is

@@ -8,7 +8,7 @@ from ..request_ids import HEADER, RequestIds
 from .messages import Receive, Scope, Send
 
 
-class Identified:
+class IdentifiedApp:
     """Around an application. Requests without an id pass as they are."""
 
     def __init__(self, app: Any, ids: RequestIds) -> None:

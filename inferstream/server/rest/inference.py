@@ -24,7 +24,7 @@ from ...protos.json_limits import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
-from ..http1.exchange import Exchange as OwnExchange
+from ..http1.exchange import DirectExchange
 from ..orca import FORMAT, LoadReports
 from ..orca import HEADER as REPORT
 from ..request_ids import HEADER, RequestIds, enter
@@ -48,7 +48,7 @@ from .messages import (
 )
 from .origins import Origins, gets_run_models
 from .query import arguments_of
-from .resuming import Reader, Resuming
+from .resuming import EventReader, Resuming
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -82,7 +82,7 @@ class InferenceDoor:
         self._origins = Origins(settings)
         self._resuming = Resuming(dataplane, settings, meters, self._headers)
 
-    def begin(self, exchange: OwnExchange) -> Awaitable[int]:
+    def begin(self, exchange: DirectExchange) -> Awaitable[int]:
         """Serve a request to a port of ours, whose response gets the id of the request if it has one."""
         sent = exchange.head.request_id
         if sent is not None or self._ids.every:
@@ -241,7 +241,7 @@ class InferenceDoor:
             caller.pace = header_interval(str(arguments.pop(PACE)).encode())
         return route.dialect.parse(exchange, orjson.dumps(arguments), route, caller, admission)
 
-    async def _read(self, exchange: Exchange, reader: Reader | None, headers: RawHeaders) -> int:
+    async def _read(self, exchange: Exchange, reader: EventReader | None, headers: RawHeaders) -> int:
         """Send the events of a stream that may be resumed, or say that there are no more; returns the status."""
         if reader is None:
             await _sent(exchange.respond_nothing())  # an EventSource connects no more after this

@@ -46,7 +46,7 @@ A = TypeVar("A")
 EVENT_ID = re.compile(r"(\d{1,2}\.[\w-]{1,64}):(\d{1,15})", re.ASCII)
 
 
-class Place(NamedTuple):
+class EventPlace(NamedTuple):
     """A place in a stream: behind an event."""
 
     id: str
@@ -54,7 +54,7 @@ class Place(NamedTuple):
     number: int
 
 
-class Reader(Protocol):
+class EventReader(Protocol):
     """Reads one stream for one connection."""
 
     async def read(self) -> bytes:
@@ -90,7 +90,7 @@ class RemoteReader:
 
     _numbers = count(1)
 
-    def __init__(self, peers: Peers, place: Place, owner: Owner, tasks: Tasks) -> None:
+    def __init__(self, peers: Peers, place: EventPlace, owner: Owner, tasks: Tasks) -> None:
         self._peers = peers
         self._front_end = place.front_end
         self._tasks = tasks
@@ -163,7 +163,7 @@ class Resuming:
             return False
         return route.dialect.resumable and asked.gathering() is None
 
-    async def begin(self, route: Route, asked: ParsedRequest, method: str) -> tuple[Reader, RawHeaders]:
+    async def begin(self, route: Route, asked: ParsedRequest, method: str) -> tuple[EventReader, RawHeaders]:
         """Begin a stream, whose first response is there. Raises Overloaded, and what precedes that response."""
         stream = self._streams.begin(self._owner(route, asked.admission.caller))
         first = await self._streams.run(stream, asked, method, route.template)
@@ -176,7 +176,7 @@ class Resuming:
                 raise
         return LocalReader(stream, 0, stream.opening), headers
 
-    async def resume(self, head: Head, route: Route, caller: Caller) -> Reader | None:
+    async def resume(self, head: Head, route: Route, caller: Caller) -> EventReader | None:
         """What reads the rest of a stream; None if nothing is left. Raises Gone, InvalidRequest."""
         place = _place(head)
         owner = self._owner(route, caller)
@@ -204,7 +204,7 @@ class Resuming:
     def _owner(self, route: Route, caller: Caller) -> Owner:
         return route.model, route.version, self._credentials.of(caller.headers, caller.principal)
 
-    async def send(self, exchange: Exchange, reader: Reader, headers: RawHeaders) -> None:
+    async def send(self, exchange: Exchange, reader: EventReader, headers: RawHeaders) -> None:
         """Send what a reader reads, until the stream ends or the client leaves."""
         try:
             await EventStream(exchange, headers, self._heartbeat, self._stall).run(
@@ -249,7 +249,7 @@ class Resuming:
 class _Recorded:
     """The events of a reader, for an `EventStream`."""
 
-    def __init__(self, exchange: Exchange, reader: Reader) -> None:
+    def __init__(self, exchange: Exchange, reader: EventReader) -> None:
         self._exchange = exchange
         self._reader = reader
 
@@ -292,11 +292,11 @@ class _AsRecorded:
 _AS_RECORDED = _AsRecorded()
 
 
-def _place(head: Head) -> Place:
+def _place(head: Head) -> EventPlace:
     """Raises InvalidRequest."""
     text = (head.last_event_id or b"").decode("latin-1")
     found = EVENT_ID.fullmatch(text)
     if found is None:
         raise InvalidRequest(f"Last-Event-ID names no event of this server: {text[:100]!r}")
     id = found[1]
-    return Place(id, int(id.partition(".")[0]), int(found[2]))
+    return EventPlace(id, int(id.partition(".")[0]), int(found[2]))

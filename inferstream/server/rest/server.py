@@ -14,7 +14,7 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import ScopeOrigin
-from ..http1.guard import Limits
+from ..http1.guard import PortLimits
 from ..http1.port import Http1Port
 from ..http1.responses import Openings
 from ..http1.service import Service
@@ -47,7 +47,7 @@ class HttpServer:
         self._certificates = certificates(custom or {}, settings.model_repository_root, source)
         options = http_options(custom, source)
         most = settings.max_connections
-        limits = Limits(
+        limits = PortLimits(
             most if name == "rest" else min(most, METRICS_CONNECTIONS),
             settings.header_timeout,
             settings.body_timeout,

@@ -9,7 +9,7 @@ import grpc
 from grpc.aio import EOF, InternalError  # type: ignore[attr-defined]  # EOF is missing from the stubs
 
 from ....concurrency.scope import PATIENCE, ClientLeft
-from ..rpc import Rpc, RpcFailed, Rpcs
+from ..rpc import RpcFailed, Rpcs, ServedRpc
 from ..statuses import StatusCode
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class RpcHandlers(GenericHandler):
 
     def __init__(self, rpcs: Rpcs) -> None:
         self._rpcs = rpcs
-        self._handlers: dict[str, tuple[Rpc, Handler]] = {}
+        self._handlers: dict[str, tuple[ServedRpc, Handler]] = {}
 
     def service(  # type: ignore[override]  # handlers of bytes
         self, handler_call_details: grpc.HandlerCallDetails
@@ -107,7 +107,7 @@ class RpcHandlers(GenericHandler):
         return known[1]
 
 
-def _handler_of(rpc: Rpc) -> Handler:
+def _handler_of(rpc: ServedRpc) -> Handler:
     serve, streams = rpc.serve, rpc.client_streams or rpc.server_streams
 
     async def served(message: bytes, context: LibraryContext) -> bytes | None:

@@ -11,7 +11,7 @@ from ...connections import address, identities
 from ...http2.stream import Stream
 from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
 from ..metadata import Metadata
-from ..rpc import Rpc, RpcFailed
+from ..rpc import RpcFailed, ServedRpc
 from ..statuses import StatusCode, grpc_status
 from .head import CallHead, Pairs, ended, failed_at_once
 
@@ -31,7 +31,7 @@ class CallLimits(Protocol):
     compression: bytes | None
 
 
-class Call:
+class GrpcCall:
     """The part of a call that unary and streaming RPCs share; it is the context of the RPC."""
 
     __slots__ = (
@@ -50,7 +50,7 @@ class Call:
         "deadline",
     )
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: CallLimits) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
         self._stream = stream
         self._head = head
         self._rpc = rpc

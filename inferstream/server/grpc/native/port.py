@@ -7,7 +7,7 @@ from functools import partial
 
 from ....settings import Settings
 from ...http2.frames import LAST_STREAM
-from ...http2.limits import Limits
+from ...http2.limits import Http2Limits
 from ...http2.port import Http2Port
 from ...http2.request import Request
 from ...http2.stream import Accept, Receiver, Stream
@@ -142,14 +142,14 @@ def accept(calls: Calls, beside: Accept, stream: Stream, request: Request, end: 
     return beside(stream, request, end)
 
 
-def limits_of(options: GrpcOptions, settings: Settings) -> Limits:
+def limits_of(options: GrpcOptions, settings: Settings) -> Http2Limits:
     """The limits of each connection."""
     chosen: dict[str, int] = {}
     if options.max_frame is not None:
         chosen["max_frame"] = options.max_frame
     if options.stream_window is not None:
         chosen["stream_window"] = options.stream_window
-    return Limits(
+    return Http2Limits(
         max_streams=options.max_streams or LAST_STREAM,
         max_header_list=options.max_metadata,
         preface_timeout=settings.header_timeout,

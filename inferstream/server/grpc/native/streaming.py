@@ -9,9 +9,9 @@ from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
 from ..messages import PREFIX, MessageBuffer, decompressed
-from ..rpc import Rpc
+from ..rpc import ServedRpc
 from ..statuses import StatusCode
-from .call import Call, CallLimits
+from .call import CallLimits, GrpcCall
 from .head import OPENED, CallHead, Pairs, ended, opened
 
 WITHOUT_WAIT = 16
@@ -30,7 +30,7 @@ _PREFIX = PREFIX.size
 _pack_prefix = PREFIX.pack
 
 
-class StreamingCall(Call):
+class StreamingCall(GrpcCall):
     """Messages in both directions, or many in one.
 
     Messages that the RPC writes without waiting leave together, because the system call is most of what a small
@@ -49,7 +49,7 @@ class StreamingCall(Call):
         "_without_wait",
     )
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: CallLimits) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
         super().__init__(stream, head, rpc, limits)
         self._buffer = MessageBuffer(limits.max_receive)
         self._messages: deque[tuple[bytes, bool]] = deque()

@@ -4,20 +4,20 @@ from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
 from ..messages import PREFIX, MessageBuffer
-from ..rpc import Rpc
+from ..rpc import ServedRpc
 from ..statuses import StatusCode
-from .call import Call, CallLimits
+from .call import CallLimits, GrpcCall
 from .head import ENDED, OPENED, CallHead, Pairs, ended, opened
 
 _PREFIX = PREFIX.size
 
 
-class UnaryCall(Call):
+class UnaryCall(GrpcCall):
     """One request and one response."""
 
     __slots__ = ("_initial", "_message")
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: CallLimits) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
         super().__init__(stream, head, rpc, limits)
         self._message: bytes | memoryview | None = None
         self._initial: Pairs = ()

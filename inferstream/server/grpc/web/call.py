@@ -30,7 +30,7 @@ TURN_AFTER = 0.001
 """Seconds a stream may run without letting others run."""
 
 
-class Limits(NamedTuple):
+class WebLimits(NamedTuple):
     """What a call may take."""
 
     receive: int
@@ -44,7 +44,7 @@ class Limits(NamedTuple):
 class WebCall:
     """The context that the RPC gets. The whole body is received before the RPC starts."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits, media: bytes) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: WebLimits, media: bytes) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.headers = cast("list[Header]", scope["headers"])

@@ -5,7 +5,7 @@ import logging
 from typing import Any
 
 from ...http1.cycle import scope_of
-from ...http1.heads import Refused
+from ...http1.heads import RequestRefused
 from ...http1.responses import Openings
 from ...http1.service import Service
 from ...http2.request import Request
@@ -13,7 +13,7 @@ from ...http2.stream import Receiver, Stream
 from ..messages import JSON
 from .cycle import StreamCycle
 from .exchange import StreamExchange
-from .request import Head
+from .request import Http2Head
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -32,7 +32,7 @@ class StreamRequests:
         stream.connection.ends_quietly = True
         head = request.derived
         if head is None:
-            head = request.derived = Head(request, self._service)
+            head = request.derived = Http2Head(request, self._service)
         if head.route is not None and (request.content_length or 0) <= stream.connection.limits.stream_window:
             exchange = StreamExchange(stream, head, self._openings, self._scheme, self._infer)
             if end:
@@ -41,7 +41,7 @@ class StreamRequests:
         cycle = StreamCycle(stream, head, self._openings, self._scheme)
         try:
             scope = scope_of(cycle.client, head)
-        except Refused as refused:
+        except RequestRefused as refused:
             cycle.finish(refused.status, [JSON], b'{"error":"%b"}' % refused.message.encode())
             return None
         self._start(stream, cycle.run(self._service.app, scope))

@@ -7,7 +7,7 @@ from ...http1.cycle import FAILED, UNREAD, App, Message
 from ...http1.guard import LINGER_BYTES
 from ...http1.responses import Openings, checked
 from ...http2.stream import Stream
-from .request import Head, StreamRequest
+from .request import Http2Head, Http2Request
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -15,12 +15,12 @@ _OF_HTTP1 = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b"upg
 """Headers that HTTP/2 forbids (RFC 9113 section 8.2.2)."""
 
 
-class StreamCycle(StreamRequest):
+class StreamCycle(Http2Request):
     """One request and its response, as messages. The body is received while the application runs."""
 
     __slots__ = ("_arrived", "_dropped", "_headless", "_last", "_more", "_opening", "_pieces", "_size")
 
-    def __init__(self, stream: Stream, head: Head, openings: Openings, scheme: str) -> None:
+    def __init__(self, stream: Stream, head: Http2Head, openings: Openings, scheme: str) -> None:
         super().__init__(stream, head, openings, scheme)
         self._headless = head.method == b"HEAD"
         self._pieces: list[bytes] = []

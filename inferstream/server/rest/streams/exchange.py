@@ -8,10 +8,10 @@ from ....concurrency.scope import ClientLeft
 from ...http1.responses import Openings
 from ...http2.stream import Stream
 from ..messages import RawHeaders
-from .request import Head, StreamRequest
+from .request import Http2Head, Http2Request
 
 
-class StreamExchange(StreamRequest):
+class StreamExchange(Http2Request):
     """One inference and its response."""
 
     __slots__ = ("_pieces", "_serve", "head", "route", "task")
@@ -19,7 +19,7 @@ class StreamExchange(StreamRequest):
     def __init__(
         self,
         stream: Stream,
-        head: Head,
+        head: Http2Head,
         openings: Openings,
         scheme: str,
         serve: "Callable[[StreamExchange], None]",

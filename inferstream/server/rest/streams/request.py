@@ -17,7 +17,7 @@ CONTINUE = encode(((b":status", b"100"),))
 """The interim response that lets a client send its body (RFC 9110 section 15.2.1)."""
 
 
-class Head:
+class Http2Head:
     """The head of a request, as HTTP/1 has it. Requests whose header blocks are the same share it."""
 
     __slots__ = ("expects", "headers", "meaning", "method", "route", "target", "version")
@@ -49,12 +49,12 @@ def headers_of(request: Request) -> RawHeaders:
     return headers
 
 
-class StreamRequest:
+class Http2Request:
     """The receiver of a request's body, and the sender of its response."""
 
     __slots__ = ("_openings", "added", "client", "complete", "headers", "stream")
 
-    def __init__(self, stream: Stream, head: Head, openings: Openings, scheme: str) -> None:
+    def __init__(self, stream: Stream, head: Http2Head, openings: Openings, scheme: str) -> None:
         self.stream = stream
         self.headers = head.headers
         self.client = StreamClient(stream, scheme)

@@ -10,13 +10,13 @@ from inferstream.server.grpc.messages import PREFIX
 from inferstream.server.grpc.native import streaming
 from inferstream.server.grpc.native.head import CallHead
 from inferstream.server.grpc.native.streaming import StreamingCall
-from inferstream.server.grpc.rpc import Rpc, RpcFailed
+from inferstream.server.grpc.rpc import RpcFailed, ServedRpc
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.http2 import frames
-from inferstream.server.http2.connection import Connection
+from inferstream.server.http2.connection import Http2Connection
 from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.hpack import encode
-from inferstream.server.http2.limits import Limits
+from inferstream.server.http2.limits import Http2Limits
 from inferstream.server.http2.request import Request
 from inferstream.server.http2.settings import DEFAULT_WINDOW, INITIAL_WINDOW_SIZE, settings_frame
 from inferstream.server.http2.stream import Stream
@@ -80,7 +80,9 @@ class Served:
         self._wrong: AssertionError | None = None
         self.wire = Wire()
         self.done = asyncio.Event()
-        self.connection = Connection(self._accept, lambda _: None, Limits(), lambda _: True, lambda _: None)
+        self.connection = Http2Connection(
+            self._accept, lambda _: None, Http2Limits(), lambda _: True, lambda _: None
+        )
         self.connection.connection_made(self.wire)
         self.connection.data_received(
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -89,7 +91,7 @@ class Served:
         )
 
     def _accept(self, stream: Stream, request: Request, end: bool) -> StreamingCall:
-        call = StreamingCall(stream, CallHead(request), Rpc("/s/m", True, True, self._serve), self)
+        call = StreamingCall(stream, CallHead(request), ServedRpc("/s/m", True, True, self._serve), self)
         assert call.begin()
         call.start()
         call.received(b"", end)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from inferstream.concurrency.scope import ClientLeft
 from inferstream.errors import PermissionDenied
 from inferstream.server.grpc.context import RpcContext
-from inferstream.server.grpc.rpc import Rpc, RpcFailed
+from inferstream.server.grpc.rpc import RpcFailed, ServedRpc
 from inferstream.server.grpc.statuses import StatusCode
-from inferstream.server.grpc.web.call import Limits
+from inferstream.server.grpc.web.call import WebLimits
 from inferstream.server.grpc.web.door import GrpcWeb
 from tests.grpc_web import BINARY, TEXT, Frames, body_of, framed, trailers_of
 
@@ -25,9 +25,9 @@ class One:
     """A service with one RPC."""
 
     def __init__(self, serve: Serve, streams: bool) -> None:
-        self._rpc = Rpc(PATH, False, streams, serve)
+        self._rpc = ServedRpc(PATH, False, streams, serve)
 
-    def find(self, path: str) -> Rpc | None:
+    def find(self, path: str) -> ServedRpc | None:
         return self._rpc if path == PATH else None
 
 
@@ -80,7 +80,7 @@ class Client:
     async def call(
         self, serve: Serve, streams: bool = True, receive: int = 1000, stall: float = 60
     ) -> "Client":
-        door = GrpcWeb(One(serve, streams), Limits(receive, None, stall), "default", lambda _: None)
+        door = GrpcWeb(One(serve, streams), WebLimits(receive, None, stall), "default", lambda _: None)
         async with asyncio.timeout(20):  # a call that hangs fails
             await door(self.scope, self.incoming.get, self.send)
         return self
@@ -274,7 +274,7 @@ async def test_foreign_pages_call_no_rpc() -> None:
     def check(_: object) -> None:
         raise PermissionDenied("not this page")
 
-    door = GrpcWeb(One(echo, False), Limits(1000, None, 60), "default", check)
+    door = GrpcWeb(One(echo, False), WebLimits(1000, None, 60), "default", check)
     for path in (PATH, "/a.B/RepositoryModelLoad", "/a.B/RepositoryModelUnload"):
         client = Client(b"")
         client.scope["path"] = path
@@ -283,7 +283,7 @@ async def test_foreign_pages_call_no_rpc() -> None:
 
 
 def test_what_is_claimed() -> None:
-    door = GrpcWeb(One(echo, False), Limits(1000, None, 60), "default", lambda _: None)
+    door = GrpcWeb(One(echo, False), WebLimits(1000, None, 60), "default", lambda _: None)
 
     def claims(path: str, media: bytes) -> bool:
         return door.claims({"path": path, "method": "GET", "headers": [(b"content-type", media)]})

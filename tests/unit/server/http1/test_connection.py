@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from inferstream.concurrency.event_loop import new_event_loop
-from inferstream.server.http1.guard import Limits, Watch
+from inferstream.server.http1.guard import PortLimits, Watch
 from inferstream.server.http1.port import Http1Port
 from inferstream.server.http1.responses import Openings
 from inferstream.server.http1.service import Service
@@ -17,7 +17,7 @@ from inferstream.server.http1.service import Service
 HOST = b" HTTP/1.1\r\nHost: localhost\r\n"
 LAST = b"GET /echo" + HOST + b"Connection: close\r\n\r\n"
 ENDS = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-LIMITS = Limits(100, 10, 10, 30, 10)
+LIMITS = PortLimits(100, 10, 10, 30, 10)
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -145,7 +145,7 @@ class Reader:
 
 
 def test_a_client_that_reads_slowly_is_not_dropped_before_it_stops() -> None:
-    reader, watch = Reader(), Watch(Limits(100, 10, 10, 30, 2))
+    reader, watch = Reader(), Watch(PortLimits(100, 10, 10, 30, 2))
     for now in range(20):
         reader.unsent -= 1000
         watch.look(reader, float(now))  # type: ignore[arg-type]

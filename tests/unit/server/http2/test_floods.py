@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from inferstream.server.http2 import frames, settings
-from inferstream.server.http2.connection import Connection
+from inferstream.server.http2.connection import Http2Connection
 from inferstream.server.http2.hpack import encode
-from inferstream.server.http2.limits import Limits
+from inferstream.server.http2.limits import Http2Limits
 from inferstream.server.http2.stream import Stream
 
 from .conversations import Served, read_frames
@@ -181,8 +181,10 @@ async def test_a_client_that_goes_on_sending_reads_why_its_connection_ended() ->
     loop = asyncio.get_running_loop()
     lost = loop.create_future()
 
-    def connection() -> Connection:
-        return Connection(lambda *_: None, lambda _: None, Limits(), lambda _: True, lost.set_result)
+    def connection() -> Http2Connection:
+        return Http2Connection(
+            lambda *_: None, lambda _: None, Http2Limits(), lambda _: True, lost.set_result
+        )
 
     server = await loop.create_server(connection, "127.0.0.1", 0)
     transport, sink = await loop.create_connection(Sink, *server.sockets[0].getsockname())

@@ -18,7 +18,7 @@ from inferstream.server.http2 import frames
 from inferstream.server.http2.connection import NOT_HTTP2
 from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.hpack import encode
-from inferstream.server.http2.limits import Limits
+from inferstream.server.http2.limits import Http2Limits
 from tests.examples import examples
 
 from .conversations import Served, read_frames
@@ -176,7 +176,7 @@ def test_a_valid_conversation(window: int | None, steps: list, read: bool, rando
     """Whatever a valid client does, in whatever pieces: what it gets is valid, and every response is whole."""
 
     def converse() -> None:
-        served, client = Served(Limits(max_ping_strikes=None)), Client()
+        served, client = Served(Http2Limits(max_ping_strikes=None)), Client()
 
         def exchange(reading: bool) -> None:
             for _ in range(50):
@@ -310,7 +310,7 @@ def test_any_frames(sent: list, random) -> None:
 def refused_by_h2(data: bytes) -> bool:
     """Whether the package's server ends the connection. It does so where the RFC would end a stream, too."""
     server = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
-    limits = Limits()
+    limits = Http2Limits()
     server.local_settings.max_frame_size = server.max_inbound_frame_size = limits.max_frame
     server.initiate_connection()
     server.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: limits.stream_window})
@@ -327,7 +327,7 @@ def test_what_h2_refuses_and_accepts(sent: list) -> None:
     """Up to the first frame that either refuses. The package takes the reset of a stream that never was."""
 
     def compare() -> None:
-        served, data = Served(Limits(max_ping_strikes=None), silent=True), START
+        served, data = Served(Http2Limits(max_ping_strikes=None), silent=True), START
         served.feed(START)
         for each in sent:
             kind, _, _, payload = each
