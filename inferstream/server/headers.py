@@ -26,11 +26,11 @@ class EventHeaders(Generic[Text]):
         self._shared = lru_cache(1024)(self._of_model)
 
     def of(self, model: str, id: str | None) -> list[tuple[Text, Text]]:
-        found = [*self._shared(model)]
+        headers = [*self._shared(model)]
         if id and (value := _value(id)):
             own = self._written(value)
-            found += ((self._id, own), (self._request_id, own))
-        return found
+            headers += ((self._id, own), (self._request_id, own))
+        return headers
 
     def _of_model(self, model: str) -> list[tuple[Text, Text]]:
         return [

@@ -79,13 +79,13 @@ class TrailingHeaders:
         self, context: RpcContext, model: str, request_id: str | None, parameters: Parameters | None
     ) -> None:
         """Send the headers of a response of `model` with these parameters as trailing metadata."""
-        found = [] if self._events is None else self._events.of(model, request_id)
+        headers = [] if self._events is None else self._events.of(model, request_id)
         if parameters is not None and parameters.headers is not None:
             own = _sendable(model_headers(parameters))
             names = {name for name, _ in own}
-            found = [pair for pair in found if pair[0] not in names] + own
-        if found:
-            context.set_trailing_metadata(tuple(found))
+            headers = [pair for pair in headers if pair[0] not in names] + own
+        if headers:
+            context.set_trailing_metadata(tuple(headers))
 
 
 def _sendable(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -33,7 +33,7 @@ class ChunkedBody:
         self._trailer_bytes = 0
 
     def take(self, unread: bytearray) -> list[bytes]:
-        """Take from the front of `unread` what is complete, up to `AT_ONCE` pieces, and return them. Raises RequestRefused."""
+        """Take from the front of `unread` what is complete, up to `AT_ONCE` pieces. Raises RequestRefused."""
         pieces: list[bytes] = []
         while unread and len(pieces) < AT_ONCE and not self.ended:
             if self._left:
@@ -79,13 +79,13 @@ class ChunkedBody:
         return line
 
     def _begin_chunk(self, line: bytes) -> None:
-        found = _LINE.fullmatch(line)
-        if found is None:
+        match = _LINE.fullmatch(line)
+        if match is None:
             raise RequestRefused(400, INVALID)
         self._chunks += 1
         if self._chunks > MAX_CHUNKS:
             raise RequestRefused(400, TOO_MANY)
-        size = int(found[1], 16)
+        size = int(match[1], 16)
         if size:
             self._left = size + 2
         else:

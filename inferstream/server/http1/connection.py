@@ -144,14 +144,14 @@ class Http1Connection(asyncio.Protocol):
         if self._shared.http2 is not None and self._incoming.unread.startswith(PREFACE):
             self._speak_http2()
             return False
-        found = self._incoming.head()
-        if found is None:
+        taken = self._incoming.head()
+        if taken is None:
             if self._incoming.unread and not self.fresh:
                 self.fresh = True
                 self.watch.since = None
             return False
         self.fresh = False
-        self._begin(*found)
+        self._begin(*taken)
         return True
 
     def _begin(self, head: RequestHead, raw: bytes) -> None:

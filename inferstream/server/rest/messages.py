@@ -173,8 +173,8 @@ def accepted(accept: bytes) -> bytes | None:
         except ValueError:
             weights[name.strip()] = 0.0
     best = max(("gzip", "deflate"), key=lambda name: weights.get(name, 0.0))
-    found = weights.get(best, 0.0)
-    return best.encode() if found > 0 and found >= weights.get("identity", 0.0) else None
+    chosen = weights.get(best, 0.0)
+    return best.encode() if chosen > 0 and chosen >= weights.get("identity", 0.0) else None
 
 
 async def compress(body: bytes, encoding: bytes) -> bytes:

@@ -29,8 +29,8 @@ def add_protos(app: FastAPI, dataplane: DataPlane, settings: Settings) -> None:
 
     @app.get(template(PROTO))
     async def text(name: str, request: Request) -> Response:
-        found = next((file for file in files(request) if file.name == name), None)
-        if found is None:
+        named = next((file for file in files(request) if file.name == name), None)
+        if named is None:
             names = ", ".join(file.name for file in files(request))
             raise HTTPException(404, f'There is no file "{name}". The files are: {names}')
-        return Response(found.text, media_type="text/plain; charset=utf-8")
+        return Response(named.text, media_type="text/plain; charset=utf-8")

@@ -75,12 +75,12 @@ def _add_repository(app: FastAPI, dataplane: DataPlane, settings: Settings) -> N
             return {}
         limits.check(body)
         try:
-            found = orjson.loads(body)
+            value = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise InvalidRequest(f"The body is not valid JSON: {error}") from None
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             raise InvalidRequest("The body must be a JSON object.")
-        return found
+        return value
 
     @app.post(INDEX)
     async def index(request: Request) -> Response:

@@ -295,8 +295,8 @@ _AS_RECORDED = _AsRecorded()
 def _place(head: Head) -> EventPlace:
     """Raises InvalidRequest."""
     text = (head.last_event_id or b"").decode("latin-1")
-    found = EVENT_ID.fullmatch(text)
-    if found is None:
+    match = EVENT_ID.fullmatch(text)
+    if match is None:
         raise InvalidRequest(f"Last-Event-ID names no event of this server: {text[:100]!r}")
-    id = found[1]
-    return EventPlace(id, int(id.partition(".")[0]), int(found[2]))
+    id = match[1]
+    return EventPlace(id, int(id.partition(".")[0]), int(match[2]))

@@ -97,10 +97,10 @@ class WebSocketDoor:
 
         Raises InferstreamError for a refusal.
         """
-        found = ROUTE.fullmatch(path)
-        if found is None:
+        match = ROUTE.fullmatch(path)
+        if match is None:
             raise NotFound("Not Found")
-        name, version = found.groups()
+        name, version = match.groups()
         template = VERSIONED if version else PLAIN
         caller = Caller(Headers(headers, None, socket), "websocket")
         try:

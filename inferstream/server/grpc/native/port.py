@@ -83,10 +83,10 @@ class NativePort:
     def __init__(self, rpcs: Rpcs, settings: Settings, beside: Accept | None = None) -> None:
         options = options_of(channel_arguments(settings))
         custom = settings.custom_grpc_server_settings or {}
-        found = certificates(custom, settings.model_repository_root, SOURCE)
+        named = certificates(custom, settings.model_repository_root, SOURCE)
         if beside is not None:
-            found = None  # a port has one certificate, that of REST
-        self._certificates = found
+            named = None  # a port has one certificate, that of REST
+        self._certificates = named
         self._front_ends = settings.frontends > 1
         self._reused = options.reuse_port and not self._front_ends
         self._sock: socket.socket | None = None
@@ -97,7 +97,7 @@ class NativePort:
             calls.too_large,
             limits_of(options, settings),
             max_connections=settings.max_connections,
-            context=None if found is None else found.context,
+            context=None if named is None else named.context,
         )
         self.guest = self._port.guest
 

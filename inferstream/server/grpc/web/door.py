@@ -109,11 +109,11 @@ def build_web(rpcs: Rpcs, settings: Settings, check_origin: CheckOrigin) -> Grpc
 
 
 def _media_type(scope: Scope) -> bytes:
-    found = b""
+    media = b""
     for name, value in cast("list[Header]", scope["headers"]):
         if name == b"content-type":
-            found = value
-    return found.partition(b";")[0].strip().lower()
+            media = value
+    return media.partition(b";")[0].strip().lower()
 
 
 async def _refuse(send: Send, status: int, message: str, *headers: Header) -> None:
