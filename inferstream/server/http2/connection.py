@@ -155,13 +155,13 @@ class Http2Connection(Receiving, asyncio.Protocol):
             self.acknowledged = True
             return
         self._settings_allowed.spend(0)  # they may concern every stream
-        found = settings.read_settings(payload)
+        chosen = settings.read_settings(payload)
         self.control(settings.ACKNOWLEDGED)
-        if not self._table_emptied and found.get(settings.HEADER_TABLE_SIZE, DEFAULT_TABLE) < DEFAULT_TABLE:
+        if not self._table_emptied and chosen.get(settings.HEADER_TABLE_SIZE, DEFAULT_TABLE) < DEFAULT_TABLE:
             # Our blocks use no dynamic table, but a client with a smaller one must be told (RFC 7541 section 4.2).
             self._table_emptied, self.table_update = True, EMPTY_TABLE
-        self.largest_frame = min(found.get(settings.MAX_FRAME_SIZE, self.largest_frame), LARGEST_FRAME)
-        window = found.get(settings.INITIAL_WINDOW_SIZE, self.initial_window)
+        self.largest_frame = min(chosen.get(settings.MAX_FRAME_SIZE, self.largest_frame), LARGEST_FRAME)
+        window = chosen.get(settings.INITIAL_WINDOW_SIZE, self.initial_window)
         change, self.initial_window = window - self.initial_window, window
         if change:
             for stream in [*self.streams.values()]:
