@@ -27,9 +27,10 @@ from ...types import Headers, InferenceResponse
 from ..http1.exchange import DirectExchange
 from ..orca import FORMAT, LoadReports
 from ..orca import HEADER as REPORT
+from ..outgoing import give
 from ..request_ids import HEADER, RequestIds, enter
-from .dialects.base import Gathering, ParsedRequest, Route
-from .events import TURN_AFTER, EventStream
+from .dialects.base import ParsedRequest, Route
+from .events import EventStream
 from .exchange import Exchange
 from .headers import ResponseHeaders
 from .messages import (
@@ -257,7 +258,7 @@ class InferenceDoor:
                 await self._stream(exchange, reply, asked)
                 return
             first = reply.first
-            await _gather(reply, gathering)
+            await give(reply, lambda response: None if gathering.add(response) else reply.aclose(None))
         headers, text = gathering.end()
         if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:
             await waiting
@@ -331,15 +332,3 @@ async def _respond_compressed(exchange: Exchange, headers: RawHeaders, text: byt
     headers.append((b"content-encoding", encoding))
     if (waiting := exchange.respond(200, headers, text)) is not None:
         await waiting
-
-
-async def _gather(reply: Reply, gathering: Gathering) -> None:
-    """Read a stream until it ends, or until the client has all that it wants."""
-    turned = perf_counter()
-    async for response in reply:
-        if not gathering.add(response):
-            await reply.aclose(None)
-            return
-        if perf_counter() - turned > TURN_AFTER:  # a model that never waits would keep the event loop
-            await asyncio.sleep(0)
-            turned = perf_counter()

@@ -1,22 +1,12 @@
 """The queue of a call's later requests, between their client and the model."""
 
-from collections.abc import Hashable
-from typing import Protocol
-
 from ...concurrency.channel import SizedChannel
 from ...types import InferenceRequest
+from ..outgoing import Holdable
 
 WAITING = 16
 WAITING_BYTES = 256 * 1024
 """Requests and bytes in the queue; reading from the client stops when one of them is reached."""
-
-
-class Holdable(Protocol):
-    """Reading from a connection, which stops while there is a reason to hold it."""
-
-    def hold(self, reason: Hashable) -> None: ...
-
-    def release(self, reason: Hashable) -> None: ...
 
 
 class RequestStream(SizedChannel[InferenceRequest]):

@@ -3,11 +3,11 @@
 import asyncio
 import re
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 from ...concurrency.scope import ClientLeft, Scope
 from ...dataplane.access import Action
@@ -33,13 +33,13 @@ from ...telemetry.metrics import Meters
 from ...types import Headers, InferenceRequest
 from ...types.inference import Origin
 from ..json_limits import json_limits
+from ..outgoing import Holdable, give
 from ..request_ids import RequestIds, enter
 from ..status import status_of
 from .deflate import Inflating
-from .events import TURN_AFTER
 from .messages import PARSE_IN_THREAD, Head, wrap
 from .origins import Origins
-from .request_stream import Holdable, RequestStream
+from .request_stream import RequestStream
 from .socket_requests import read_message
 
 ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")
@@ -62,8 +62,11 @@ class Socket(Origin, Protocol):
     @property
     def reading(self) -> Holdable: ...
 
-    def send(self, message: bytes, text: bool) -> Coroutine[Any, Any, None]:
-        """Send a message, and wait while the client does not read; do nothing after it has left."""
+    def send(self, message: bytes, text: bool) -> Awaitable[None] | None:
+        """Send a message; do nothing after the client has left. None if it is sent.
+
+        Else an awaitable that sends it when the client reads.
+        """
 
     def put(self, message: bytes, text: bool) -> None:
         """Send a small message without a wait."""
@@ -299,24 +302,18 @@ class Conversation:
         except Exception as error:
             last = dump_error(request_id, wrap(error))
         self._forget(request_id)
-        await self._send(last)
+        if (waiting := self._send(last)) is not None:
+            await waiting
 
     async def _send_all(self, reply: Reply, messages: Messages) -> EncodedMessage | None:
         """Send every response; a single one is returned instead, because it is also the last message."""
         if reply.single:
             assert reply.first is not None
             return messages.dump(reply.first, final=True)
-        turned = perf_counter()  # the clock of uvloop stands still while a callback runs
-        async for response in reply:
-            await self._send(messages.dump(response, final=False))
-            del response  # freed now, while the core has it in its caches
-            if perf_counter() - turned > TURN_AFTER:
-                # A generator that never awaits would block the loop.
-                await asyncio.sleep(0)
-                turned = perf_counter()
+        await give(reply, lambda response: self._send(messages.dump(response, final=False)))
         return None
 
-    def _send(self, message: EncodedMessage) -> Coroutine[Any, Any, None]:
+    def _send(self, message: EncodedMessage) -> Awaitable[None] | None:
         self._meters.sockets.sent += 1
         return self._socket.send(*message)
 

@@ -8,6 +8,7 @@ from time import perf_counter
 from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
+from ...outgoing import TOGETHER_BYTES, WAITED_SECONDS
 from ..messages import PREFIX, MessageBuffer, decompressed
 from ..rpc import ServedRpc
 from ..statuses import StatusCode
@@ -16,12 +17,6 @@ from .head import OPENED, CallHead, Pairs, ended, opened
 
 WITHOUT_WAIT = 16
 """Messages after which a stream that never waits lets other calls run."""
-
-SLOW = 0.0001
-"""A message that took longer than this, in seconds, leaves at once: it has been waited for."""
-
-TOGETHER = 32 * 1024
-"""Bytes of messages that leave together, and one message more."""
 
 MOST_WAITING = 64
 """Messages of a stream that are cut out before the RPC reads them. The others wait as the bytes that arrived."""
@@ -170,14 +165,14 @@ class StreamingCall(GrpcCall):
         turns = self._without_wait >= WITHOUT_WAIT
         if turns:
             self._without_wait = 0
-        elif took <= SLOW and self._unsent_size + len(body) <= TOGETHER:
+        elif took <= WAITED_SECONDS and self._unsent_size + len(body) <= TOGETHER_BYTES:
             if not unsent:
                 stream.connection.later(self._send)
             unsent += prefix, body
             self._unsent_size += len(body)
             return stream.connection.no_wait
         if unsent:
-            if len(body) <= TOGETHER:
+            if len(body) <= TOGETHER_BYTES:
                 unsent += prefix, body
                 prefix, body = b"", self._take()
             else:

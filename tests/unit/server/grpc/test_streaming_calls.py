@@ -160,7 +160,7 @@ async def test_a_message_that_took_long_leaves_at_once(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         for name in "abcd":
             if name == "c":
-                clock.now += 2 * streaming.SLOW
+                clock.now += 2 * streaming.WAITED_SECONDS
             await call.write(name.encode())
         assert served.wire.writes == ["head a", "b c"]
 
@@ -182,7 +182,7 @@ async def test_a_stream_that_never_waits_lets_others_run(clock: Clock) -> None:
 
 
 async def test_a_message_without_bytes_and_large_ones_keep_their_places(clock: Clock) -> None:
-    large = "l" * (streaming.TOGETHER + 1)
+    large = "l" * (streaming.TOGETHER_BYTES + 1)
 
     async def behaviour(call: StreamingCall) -> None:
         for text in ("a", "", "b", large, "c"):
@@ -193,7 +193,7 @@ async def test_a_message_without_bytes_and_large_ones_keep_their_places(clock: C
 
 
 async def test_so_many_bytes_leave_together(clock: Clock) -> None:
-    third = "x" * (streaming.TOGETHER // 3)
+    third = "x" * (streaming.TOGETHER_BYTES // 3)
 
     async def behaviour(call: StreamingCall) -> None:
         await call.write(b"a")

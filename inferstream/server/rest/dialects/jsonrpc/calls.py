@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from .....errors import InferstreamError, PayloadTooLarge, PermissionDenied
 from .....keys.errors import LimitExceeded, Unauthenticated
 from .....protos.json_responses import dump
 from .....types import InferenceRequest, InferenceResponse
+from ....outgoing import give
 from ...messages import JSON, RawHeaders, wrap
 from ..base import ParsedRequest
 from . import messages
@@ -24,9 +24,6 @@ REFUSALS = (Unauthenticated, PermissionDenied, LimitExceeded)
 
 AT_ONCE = 64
 """Calls of one batch that run or wait in queues at the same time."""
-
-TURN_AFTER = 0.001
-"""Seconds that a stream may be collected without letting others run."""
 
 Write = Callable[[FlatResults, InferenceResponse], bytes]
 """Writes the result of a response as JSON."""
@@ -138,15 +135,14 @@ class RpcRequest(ParsedRequest):
     async def _gathered(self, ready: Ready) -> bytes:
         """The items of a stream as a list. Raises PayloadTooLarge."""
         items = []
-        turned = perf_counter()
+
+        def take(response: InferenceResponse) -> None:
+            item = self._write(ready.results, response)
+            self._take(len(item) + 1)
+            items.append(item)
+
         async with await ready.admission.open(Operation.STREAM, ready.request) as reply:
-            async for response in reply:
-                item = self._write(ready.results, response)
-                self._take(len(item) + 1)
-                items.append(item)
-                if perf_counter() - turned > TURN_AFTER:
-                    await asyncio.sleep(0)
-                    turned = perf_counter()
+            await give(reply, take)
         return messages.list_document(items)
 
     def _take(self, size: int) -> None:
