@@ -16,7 +16,6 @@ class OwnConnection(Protocol):
     loop: asyncio.AbstractEventLoop
     lost: bool
     """Whether the client has left."""
-    transport: Any
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -26,6 +25,40 @@ class OwnConnection(Protocol):
         """Cancel `task` if the client leaves before `release`."""
 
     def release(self, task: asyncio.Task[Any]) -> None: ...
+
+    def abort(self) -> None:
+        """Drop the client."""
+
+
+class TransportOrigin:
+    """The two ends of a connection over a transport."""
+
+    transport: asyncio.Transport
+    peername: Any
+    """The client's address, as a socket gives it while it is open."""
+
+    __slots__ = ()
+
+    @property
+    def client(self) -> tuple[str, int] | None:
+        return _end(self.peername)
+
+    @property
+    def server(self) -> tuple[str, int] | None:
+        return _end(self.transport.get_extra_info("sockname"))
+
+    @property
+    def peer(self) -> str:
+        return address(self.client)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The names in the client's verified certificate."""
+        return identities(self.transport.get_extra_info("peercert"))
+
+
+def _end(name: Any) -> tuple[str, int] | None:
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
 
 
 class ScopeOrigin:
@@ -93,7 +126,7 @@ class ScopeClient(ScopeOrigin):
     def drop(self) -> None:
         """Let the client go. ASGI cannot close the connection; its server does."""
         if self.connection is not None:
-            self.connection.transport.abort()
+            self.connection.abort()
         else:
             self._interrupt()
 

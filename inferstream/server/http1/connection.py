@@ -5,15 +5,13 @@ import logging
 from typing import Any, cast
 
 from ...concurrency.scope import ClientLeft, Scope
-from ..connections import address, identities
-from .bodies import AT_ONCE
+from ..connections import TransportOrigin
 from .cycle import Cycle, scope_of
-from .exchange import DirectExchange, Http1Response
+from .exchange import DirectExchange, Http1Response, refusal
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
 from .heads import PREFACE, RequestHead, RequestRefused
-from .incoming import IncomingBytes
+from .incoming import AT_ONCE, IncomingBytes
 from .reading import Reading
-from .responses import refusal
 from .service import PortState, Successor
 
 logger = logging.getLogger("inferstream.http1")
@@ -22,14 +20,13 @@ UNPARSED = 64 * 1024
 """Bytes behind a request without a response, above which no more are read. One request is parsed at a time."""
 
 
-class Http1Connection(asyncio.Protocol):
+class Http1Connection(TransportOrigin, asyncio.Protocol):
     """One connection.
 
     The service serves a small inference directly when the whole body has arrived; an ASGI application serves all
     others. Who serves a request may `hold` the connection, which cancels the task when the client leaves.
     """
 
-    transport: asyncio.Transport
     reading: Reading
 
     def __init__(self, shared: PortState) -> None:
@@ -39,7 +36,6 @@ class Http1Connection(asyncio.Protocol):
         self.scheme = shared.scheme
         self.loop = asyncio.get_running_loop()
         self.watch = Watch(shared.limits)
-        self.client: tuple[str, int] | None = None
         self.lost = self.blocked = self.closing = False
         self.fresh = True
         """Whether the next bytes are expected soon: no request has come, or a part of a head."""
@@ -55,9 +51,8 @@ class Http1Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        self.peername = transport.get_extra_info("peername")
         self.reading = Reading(self.transport, self._advance)
-        name = transport.get_extra_info("peername")
-        self.client = (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
         self._has_place = self._shared.places.enter(self)
         if self._shared.stopped:  # its TLS handshake took longer than the stop
             self.close()
@@ -243,20 +238,6 @@ class Http1Connection(asyncio.Protocol):
     def streaming(self) -> bool:
         return self._current is not None and self._current.streaming
 
-    @property
-    def server(self) -> tuple[str, int] | None:
-        name = self.transport.get_extra_info("sockname")
-        return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
-
-    @property
-    def peer(self) -> str:
-        return address(self.client)
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        """The names in the client's verified certificate."""
-        return identities(self.transport.get_extra_info("peercert"))
-
     def serve(self, exchange: DirectExchange) -> None:
         exchange.task = self.loop.create_task(self._serve(exchange))
 
@@ -340,6 +321,10 @@ class Http1Connection(asyncio.Protocol):
         self.closing = True
         self.watch.since = None
         self.transport.close()
+
+    def abort(self) -> None:
+        """Drop the client."""
+        self.transport.abort()
 
     def _linger(self) -> None:
         """Say no more, and drop what still comes: a close with unread bytes would take the response back."""

@@ -9,9 +9,8 @@ from urllib.parse import unquote
 import httptools
 
 from ..connections import SCOPE_KEY
-from .exchange import Connected, Http1Response
+from .exchange import Connected, Http1Response, checked
 from .heads import INVALID, RawHeaders, RequestHead, RequestRefused
-from .responses import checked
 
 logger = logging.getLogger("inferstream.http1")
 

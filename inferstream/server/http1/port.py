@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from .connection import Http1Connection
+from .exchange import Openings
 from .guard import Guest, PortLimits
-from .responses import Openings
 from .service import PortState, Service, Successor
 
 logger = logging.getLogger("inferstream.http1")

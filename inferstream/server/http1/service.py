@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .cycle import App
+from .exchange import Openings
 from .guard import Guest, Places, PortLimits
 from .heads import RawHeaders
-from .responses import Openings
 
 
 def _nothing(_: Any) -> Any:

@@ -14,9 +14,9 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import ScopeOrigin
+from ..http1.exchange import Openings
 from ..http1.guard import PortLimits
 from ..http1.port import Http1Port
-from ..http1.responses import Openings
 from ..http1.service import Service
 from ..options import http_options
 from ..tls import certificates

@@ -15,7 +15,7 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from ...errors import InferstreamError
-from ..connections import address, identities
+from ..connections import TransportOrigin
 from ..http1.reading import Reading
 from ..outgoing import TOGETHER_BYTES, Owed, StallGuard
 from ..request_ids import HEADER
@@ -47,7 +47,7 @@ class _Protocol(ServerProtocol):
         return None if name is None else Subprotocol(name)
 
 
-class WebSocket(StallGuard, asyncio.Protocol):
+class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
     """One connection, which its port hands over at the upgrade.
 
     Its calls are cancelled as soon as the client leaves, or after `silence` seconds if the network does not report it.
@@ -61,7 +61,6 @@ class WebSocket(StallGuard, asyncio.Protocol):
         self._door = door
         self._lost = lost
         self._conn = _Protocol(extensions=self._door.extensions, max_size=self._door.max_message)
-        self._transport: asyncio.Transport
         self._listener: Conversation | None = None
         self._unread = bytearray()
         self._parts: list[bytes] = []
@@ -76,19 +75,10 @@ class WebSocket(StallGuard, asyncio.Protocol):
         self._leaving = self._over = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self.reading = Reading(self._transport, self._resumed)
+        self.transport = cast(asyncio.Transport, transport)
+        self.peername = transport.get_extra_info("peername")
+        self.reading = Reading(self.transport, self._resumed)
         self._owed = Owed(self.reading)
-        name = transport.get_extra_info("peername")
-        self._client = (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
-
-    @property
-    def peer(self) -> str:
-        return address(self._client)
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        return identities(self._transport.get_extra_info("peercert"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost(self)
@@ -218,12 +208,12 @@ class WebSocket(StallGuard, asyncio.Protocol):
         self._flushing = False
         self._unsent = 0
         writes = self._conn.data_to_send()
-        if not writes or self._over or self._transport.is_closing():
+        if not writes or self._over or self.transport.is_closing():
             return
         data = b"".join(writes)
         if self._waiting_since is not None:
             self._owed.add(len(data))
-        self._transport.write(data)
+        self.transport.write(data)
         if not writes[-1]:
             self._end()
 
@@ -256,16 +246,16 @@ class WebSocket(StallGuard, asyncio.Protocol):
         self._unread.clear()
         self._leave()
         self.reading.resume()
-        if not self._transport.is_closing():
+        if not self.transport.is_closing():
             self._close_within(CLOSING)
-            if self._transport.can_write_eof():
-                self._transport.write_eof()
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
             else:  # TLS closes both sides at once
-                self._transport.close()
+                self.transport.close()
 
     def _close_within(self, seconds: float) -> None:
         self._leave_alone()
-        self._timer = self._loop.call_later(seconds, self._transport.abort)
+        self._timer = self._loop.call_later(seconds, self.transport.abort)
 
     def _leave(self) -> None:
         listener, self._listener = self._listener, None
@@ -273,7 +263,7 @@ class WebSocket(StallGuard, asyncio.Protocol):
             listener.lost()
 
     def drop(self) -> None:
-        self._transport.abort()
+        self.transport.abort()
 
     def idle(self, now: float) -> bool:
         silence = self._door.silence

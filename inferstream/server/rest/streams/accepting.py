@@ -5,15 +5,14 @@ import logging
 from typing import Any
 
 from ...http1.cycle import scope_of
+from ...http1.exchange import Openings
 from ...http1.heads import RequestRefused
-from ...http1.responses import Openings
 from ...http1.service import Service
 from ...http2.request import Request
 from ...http2.stream import Receiver, Stream
 from ..messages import JSON
 from .cycle import StreamCycle
-from .exchange import StreamExchange
-from .request import Http2Head
+from .request import Http2Head, StreamExchange
 
 logger = logging.getLogger("inferstream.rest")
 

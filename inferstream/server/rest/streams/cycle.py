@@ -4,8 +4,8 @@ import asyncio
 import logging
 
 from ...http1.cycle import FAILED, UNREAD, App, Message
+from ...http1.exchange import Openings, checked
 from ...http1.guard import LINGER_BYTES
-from ...http1.responses import Openings, checked
 from ...http2.stream import Stream
 from .request import Http2Head, Http2Request
 

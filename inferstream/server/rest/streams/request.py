@@ -1,15 +1,18 @@
-"""A request over a stream of HTTP/2, and its response."""
+"""A request over a stream of HTTP/2 and its response: what all have in common, and an inference without ASGI."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ...http1.responses import CLOSE, Openings
+from ....concurrency.scope import ClientLeft, Scope
+from ...connections import TransportOrigin
+from ...http1.exchange import CLOSE, Openings
 from ...http1.service import Service
 from ...http2.errors import ErrorCode
 from ...http2.hpack import encode
 from ...http2.request import Request
 from ...http2.stream import Stream
 from ..messages import JSON, RawHeaders
-from .client import StreamClient
 
 LATE = b'{"error":"The request was not received in time."}'
 
@@ -47,6 +50,43 @@ def headers_of(request: Request) -> RawHeaders:
     if request.authority:
         headers = [(b"host", request.authority), *(pair for pair in headers if pair[0] != b"host")]
     return headers
+
+
+class StreamClient(TransportOrigin):
+    """The connection that the server of one request sees: it is lost with the stream, and ends nothing else."""
+
+    __slots__ = ("_stream", "_task", "loop", "lost", "peername", "scheme", "transport")
+
+    def __init__(self, stream: Stream, scheme: str) -> None:
+        self._stream = stream
+        self._task: asyncio.Task[Any] | None = None
+        connection = stream.connection
+        self.loop: asyncio.AbstractEventLoop = connection.loop
+        self.transport, self.peername = connection.transport, connection.peername
+        self.lost = False
+        """Whether the client has left."""
+        self.scheme = scheme
+
+    def hold(self, task: asyncio.Task[Any]) -> None:
+        """Cancel `task` if the client leaves before `release`."""
+        self._task = task
+
+    def release(self, task: asyncio.Task[Any]) -> None:
+        if self._task is task:
+            self._task = None
+
+    def abort(self) -> None:
+        """Drop the client."""
+        self._stream.reset(ErrorCode.CANCEL)
+        self.leave()
+
+    def leave(self) -> None:
+        """Take note that the client has left, and cancel what is served."""
+        if self.lost:
+            return
+        self.lost = True
+        if (task := self._task) is not None:
+            Scope(task).end(ClientLeft())
 
 
 class Http2Request:
@@ -92,3 +132,74 @@ class Http2Request:
         self.complete = True
         block = self.block(status, [*headers, (b"content-length", b"%d" % len(body))])
         return self.stream.respond(block, b"", body, b"")
+
+
+class StreamExchange(Http2Request):
+    """One inference and its response, served once its body is whole."""
+
+    __slots__ = ("_pieces", "_serve", "head", "route", "task")
+
+    def __init__(
+        self,
+        stream: Stream,
+        head: Http2Head,
+        openings: Openings,
+        scheme: str,
+        serve: "Callable[[StreamExchange], None]",
+    ) -> None:
+        """`serve` begins to serve the request when it is whole."""
+        super().__init__(stream, head, openings, scheme)
+        self.route = head.route
+        self.head = head.meaning
+        self.task: asyncio.Task[Any] | None = None
+        self._serve = serve
+        self._pieces: list[bytes] = []
+
+    def received(self, data: bytes | memoryview, end: bool) -> None:
+        self._pieces.append(bytes(data))
+        if end:
+            self.stream.expecting_since = None
+            self.stream.consumed(sum(map(len, self._pieces)))
+            self._serve(self)
+
+    @property
+    def scheme(self) -> str:
+        return self.client.scheme
+
+    @property
+    def left(self) -> bool:
+        return self.client.lost
+
+    @property
+    def peer(self) -> str:
+        return self.client.peer
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return self.client.identities
+
+    def body(self, limit: int) -> bytes:
+        if self.client.lost:
+            raise ClientLeft
+        pieces = self._pieces
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
+        return None if self.finish(status, headers, body) else self.stream.sent()
+
+    def respond_nothing(self) -> Awaitable[None] | None:
+        self.complete = True
+        self.stream.finish(self.block(204, []))
+        return None
+
+    def open(self, headers: RawHeaders) -> None:
+        self.stream.open(self.block(200, headers))
+
+    def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
+        stream = self.stream
+        self.complete = last
+        sent = stream.finish(b"", chunk) if last else stream.send(b"", chunk)
+        return None if sent else stream.sent()
+
+    def abort(self) -> None:
+        self.client.abort()

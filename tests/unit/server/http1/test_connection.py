@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from inferstream.concurrency.event_loop import new_event_loop
+from inferstream.server.http1.exchange import Openings
 from inferstream.server.http1.guard import PortLimits, Watch
 from inferstream.server.http1.port import Http1Port
-from inferstream.server.http1.responses import Openings
 from inferstream.server.http1.service import Service
 
 HOST = b" HTTP/1.1\r\nHost: localhost\r\n"
