@@ -20,8 +20,9 @@ from ..http1.reading import Reading
 from ..outgoing import TOGETHER_BYTES, Owed, StallGuard
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
+from .conversation import Conversation
 from .messages import error_document, wrap
-from .websocket import Conversation, WebSocketDoor, chosen
+from .websocket import WebSocketDoor, chosen
 
 logger = logging.getLogger("inferstream.rest")
 
