@@ -4,16 +4,13 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from time import perf_counter, time
 from typing import Any, Protocol
 
-from ...context import request_id_var
 from ...dataplane.access import Action
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady, PermissionDenied
 from ...settings import Settings
-from ...telemetry.access import AccessLines, AccessRecord
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import SCOPE_KEY, ScopeOrigin
@@ -35,9 +32,8 @@ from .dialects.tgi.dialect import Tgi
 from .dialects.triton import Generate
 from .dialects.v2 import V2
 from .exchange import AsgiExchange
-from .identified import IdentifiedApp
 from .inference import InferenceDoor, queried
-from .lazy import LazyApp
+from .layers import IdentifiedApp, LazyApp, logged_send, recorded_send
 from .messages import CALLER, JSON, RawHeaders, Receive, Scope, Send, error_response, respond, wrap
 from .origins import Origins
 from .routes import Routes
@@ -121,9 +117,9 @@ class RestApp:
                 return
             if not scope["path"].startswith(UNLOGGED):
                 if logger.isEnabledFor(logging.DEBUG):
-                    send = _logged(scope, send)
+                    send = logged_send(scope, send)
                 if (lines := self._dataplane.lines).on:
-                    send = _with_record(scope, send, lines)
+                    send = recorded_send(scope, send, lines)
             if not is_probe(scope["path"], scope["headers"]):
                 try:
                     self._origins.check(scope["headers"])
@@ -205,32 +201,3 @@ UNLOGGED = ("/v2/health/", "/health", "/metrics")
 def is_probe(path: str, headers: RawHeaders) -> bool:
     """Whether a request asks for liveness or readiness. At the root, a browser asks for the page."""
     return path in PROBES or (path == ROOT and b"text/html" not in dict(headers).get(b"accept", b""))
-
-
-def _logged(scope: Scope, send: Send) -> Send:
-    """`send`, with a line in the log for the answer."""
-
-    async def logged(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            logger.debug("%s %s %d", scope["method"], scope["path"], message["status"])
-        await send(message)
-
-    return logged
-
-
-def _with_record(scope: Scope, send: Send, lines: AccessLines) -> Send:
-    """`send`, with a record in the access log if the request failed. One that succeeds is no call of a model."""
-    began = perf_counter()
-
-    async def recorded(message: Any) -> None:
-        if message["type"] == "http.response.start" and message["status"] >= 400:
-            what = f"{scope['method']} {scope['path']}"
-            seconds, status = perf_counter() - began, str(message["status"])
-            lines.put(
-                AccessRecord(
-                    time(), "http", what, "", "", status, seconds, 0, "", "", "", "", request_id_var.get()
-                )
-            )
-        await send(message)
-
-    return recorded

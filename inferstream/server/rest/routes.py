@@ -10,7 +10,28 @@ from ...dataplane.call import Operation
 from ...errors import InvalidSettings
 from ...handlers import CustomHandler
 from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route, ScopeClaim
-from .paths import METHODS
+
+ACCESS = "/v2/access"
+PROTOS = "/proto"
+PROTO = "/proto/{name}"
+SOCKET = "/v2/models/{name}/stream"
+INDEX = "/v2/repository/index"
+LOAD = "/v2/repository/models/{name}/load"
+UNLOAD = "/v2/repository/models/{name}/unload"
+
+METHODS = dict.fromkeys((ACCESS, PROTOS, PROTO, SOCKET), "GET") | dict.fromkeys((INDEX, LOAD, UNLOAD), "POST")
+
+ACTIONS = {
+    ACCESS: Action.ACCESS_LOG,
+    PROTOS: Action.REFLECTION,
+    PROTO: Action.REFLECTION,
+    SOCKET: Action.STREAM,
+    SOCKET.replace("/stream", "/versions/{version}/stream"): Action.STREAM,
+    INDEX: Action.REPOSITORY_READ,
+    LOAD: Action.REPOSITORY_WRITE,
+    UNLOAD: Action.REPOSITORY_WRITE,
+}
+"""The operation that each path stands for."""
 
 MODELS = "/v2/models/"
 VERSIONS = "/versions/"

@@ -25,9 +25,8 @@ from inferstream.server.kafka.messages import request_of
 from inferstream.server.rest.app import DIALECTS
 from inferstream.server.rest.dialects.base import ReadRoute, Route
 from inferstream.server.rest.dialects.documentation.files import page_files
-from inferstream.server.rest.paths import ACTIONS
 from inferstream.server.rest.resources import build_resources
-from inferstream.server.rest.routes import Routes
+from inferstream.server.rest.routes import ACTIONS, Routes
 from inferstream.server.rest.server import metrics_service
 from inferstream.server.rest.websocket import WebSocketDoor
 from inferstream.settings import Settings

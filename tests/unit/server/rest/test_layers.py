@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.server.rest.lazy import LazyApp
+from inferstream.server.rest.layers import LazyApp
 
 
 class Slow:
