@@ -16,9 +16,9 @@ from ...tls import certificates
 from ..options import SOURCE, GrpcOptions, channel_arguments, options_of
 from ..rpc import Rpcs
 from ..statuses import StatusCode
+from .call import UnaryCall
 from .head import CallHead, failed_at_once, is_grpc
 from .streaming import StreamingCall
-from .unary import UnaryCall
 
 logger = logging.getLogger("inferstream.grpc")
 

@@ -1,9 +1,10 @@
-"""The repository RPCs."""
+"""The RPCs that control models and requests."""
 
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest
 from ...protos import dataplane_pb2 as pb
 from ...protos.converters import RepositoryIndexResponseItemConverter
+from ...protos.requests_pb2 import CancelRequest, CancelResponse
 from .context import RpcContext, caller_of
 
 
@@ -36,6 +37,18 @@ class RepositoryService:
         name = model_named(request) or ""
         await self._dataplane.unload(name, caller_of(context))
         return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
+
+
+class RequestsService:
+    """Each method is the RPC of its name."""
+
+    def __init__(self, dataplane: DataPlane) -> None:
+        self._dataplane = dataplane
+
+    async def Cancel(self, request: CancelRequest, context: RpcContext) -> CancelResponse:
+        if not request.id:
+            raise InvalidRequest('"id" is missing')
+        return CancelResponse(cancelled=await self._dataplane.cancel(request.id, caller_of(context)))
 
 
 def model_named(request: object) -> str | None:
