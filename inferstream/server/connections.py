@@ -36,6 +36,9 @@ class TransportOrigin:
     transport: asyncio.Transport
     peername: Any
     """The client's address, as a socket gives it while it is open."""
+    scheme: str
+    lost: bool
+    """Whether the client has left."""
 
     __slots__ = ()
 

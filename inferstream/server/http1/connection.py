@@ -5,9 +5,8 @@ import logging
 from typing import Any, cast
 
 from ...concurrency.scope import ClientLeft, Scope
-from ..connections import TransportOrigin
 from .cycle import Cycle, scope_of
-from .exchange import DirectExchange, Http1Response, refusal
+from .exchange import Connected, DirectExchange, Http1Response, refusal
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
 from .heads import PREFACE, RequestHead, RequestRefused
 from .incoming import AT_ONCE, IncomingBytes
@@ -20,14 +19,12 @@ UNPARSED = 64 * 1024
 """Bytes behind a request without a response, above which no more are read. One request is parsed at a time."""
 
 
-class Http1Connection(TransportOrigin, asyncio.Protocol):
+class Http1Connection(Connected, asyncio.Protocol):
     """One connection.
 
     The service serves a small inference directly when the whole body has arrived; an ASGI application serves all
     others. Who serves a request may `hold` the connection, which cancels the task when the client leaves.
     """
-
-    reading: Reading
 
     def __init__(self, shared: PortState) -> None:
         self._shared = shared

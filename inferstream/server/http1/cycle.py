@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from ..connections import SCOPE_KEY
+from ..connections import SCOPE_KEY, TransportOrigin
 from .exchange import Connected, Http1Response, checked
 from .heads import INVALID, RawHeaders, RequestHead, RequestRefused
 
@@ -29,18 +29,6 @@ FAILED = (
 )
 
 
-class ScopeConnection(Protocol):
-    """The connection of a request, as its scope says it."""
-
-    scheme: str
-
-    @property
-    def client(self) -> tuple[str, int] | None: ...
-
-    @property
-    def server(self) -> tuple[str, int] | None: ...
-
-
 class ScopeHead(Protocol):
     """The head of a request, as its scope says it."""
 
@@ -50,7 +38,7 @@ class ScopeHead(Protocol):
     headers: RawHeaders
 
 
-def scope_of(connection: ScopeConnection, head: ScopeHead) -> Message:
+def scope_of(connection: TransportOrigin, head: ScopeHead) -> Message:
     """The scope of a request. Raises RequestRefused for a target that is no URL."""
     try:
         url = httptools.parse_url(head.target)

@@ -39,7 +39,7 @@ class StreamRequests:
             return exchange
         cycle = StreamCycle(stream, head, self._openings, self._scheme)
         try:
-            scope = scope_of(cycle.client, head)
+            scope = scope_of(cycle.connection, head)
         except RequestRefused as refused:
             cycle.finish(refused.status, [JSON], b'{"error":"%b"}' % refused.message.encode())
             return None
@@ -52,14 +52,14 @@ class StreamRequests:
     async def _serve(self, exchange: StreamExchange) -> None:
         task = exchange.task
         assert task is not None
-        exchange.client.hold(task)
+        exchange.connection.hold(task)
         try:
             await self._service.infer(exchange)
         except Exception:  # no task awaits this one; without the reset its client would wait
             logger.exception("a REST call failed")
             exchange.abort()
         finally:
-            exchange.client.release(task)
+            exchange.connection.release(task)
 
     def _start(self, stream: Stream, serving: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = stream.connection.loop.create_task(serving)

@@ -64,22 +64,22 @@ class StreamCycle(Http2Request):
         """Serve the request, with status 500 if the application fails."""
         try:
             await app(scope, self.receive, self.send)
-            if self.complete or self.client.lost:
+            if self.complete or self.connection.lost:
                 return
             logger.error("the ASGI application returned without a whole response")
         except Exception:
             logger.exception("the ASGI application failed")
         finally:
-            if not (self.complete or self.client.lost) and self.stream.responded:
-                self.client.abort()
-        if not (self.complete or self.client.lost):
+            if not (self.complete or self.connection.lost) and self.stream.responded:
+                self.connection.abort()
+        if not (self.complete or self.connection.lost):
             self.finish(500, [*FAILED[:1]], b"Internal Server Error")
 
     async def receive(self) -> Message:
-        if not (self.client.lost or self.complete):
+        if not (self.connection.lost or self.complete):
             await self._arrived.wait()
             self._arrived.clear()
-        if self.client.lost or self.complete:
+        if self.connection.lost or self.complete:
             return {"type": "http.disconnect"}
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
@@ -89,7 +89,7 @@ class StreamCycle(Http2Request):
         return {"type": "http.request", "body": body, "more_body": self._more}
 
     async def send(self, message: Message) -> None:
-        if self.client.lost:
+        if self.connection.lost:
             return
         begins = self._opening is None and not self.stream.responded
         wanted = "http.response.start" if begins else "http.response.body"

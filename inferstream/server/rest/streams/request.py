@@ -6,7 +6,7 @@ from typing import Any
 
 from ....concurrency.scope import ClientLeft, Scope
 from ...connections import TransportOrigin
-from ...http1.exchange import CLOSE, Openings
+from ...http1.exchange import CLOSE, Collected, Openings
 from ...http1.service import Service
 from ...http2.errors import ErrorCode
 from ...http2.hpack import encode
@@ -64,7 +64,6 @@ class StreamClient(TransportOrigin):
         self.loop: asyncio.AbstractEventLoop = connection.loop
         self.transport, self.peername = connection.transport, connection.peername
         self.lost = False
-        """Whether the client has left."""
         self.scheme = scheme
 
     def hold(self, task: asyncio.Task[Any]) -> None:
@@ -92,12 +91,12 @@ class StreamClient(TransportOrigin):
 class Http2Request:
     """The receiver of a request's body, and the sender of its response."""
 
-    __slots__ = ("_openings", "added", "client", "complete", "headers", "stream")
+    __slots__ = ("_openings", "added", "complete", "connection", "headers", "stream")
 
     def __init__(self, stream: Stream, head: Http2Head, openings: Openings, scheme: str) -> None:
         self.stream = stream
         self.headers = head.headers
-        self.client = StreamClient(stream, scheme)
+        self.connection = StreamClient(stream, scheme)
         self.complete = False
         """Whether the response is whole."""
         self.added: tuple[bytes, bytes] | None = None
@@ -110,7 +109,7 @@ class Http2Request:
 
     def lost(self) -> None:
         """The client has left."""
-        self.client.leave()
+        self.connection.leave()
 
     def overdue(self) -> None:
         """The client takes too long to send the body."""
@@ -118,7 +117,7 @@ class Http2Request:
             self.stream.reset(ErrorCode.CANCEL)
         else:
             self.finish(408, [JSON], LATE)
-        self.client.leave()
+        self.connection.leave()
 
     def block(self, status: int, headers: RawHeaders) -> bytes:
         """The header block of a response."""
@@ -134,7 +133,7 @@ class Http2Request:
         return self.stream.respond(block, b"", body, b"")
 
 
-class StreamExchange(Http2Request):
+class StreamExchange(Http2Request, Collected):
     """One inference and its response, served once its body is whole."""
 
     __slots__ = ("_pieces", "_serve", "head", "route", "task")
@@ -162,28 +161,6 @@ class StreamExchange(Http2Request):
             self.stream.consumed(sum(map(len, self._pieces)))
             self._serve(self)
 
-    @property
-    def scheme(self) -> str:
-        return self.client.scheme
-
-    @property
-    def left(self) -> bool:
-        return self.client.lost
-
-    @property
-    def peer(self) -> str:
-        return self.client.peer
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        return self.client.identities
-
-    def body(self, limit: int) -> bytes:
-        if self.client.lost:
-            raise ClientLeft
-        pieces = self._pieces
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
         return None if self.finish(status, headers, body) else self.stream.sent()
 
@@ -202,4 +179,4 @@ class StreamExchange(Http2Request):
         return None if sent else stream.sent()
 
     def abort(self) -> None:
-        self.client.abort()
+        self.connection.abort()
