@@ -51,7 +51,10 @@ class RpcContext(Protocol):
 
     def send_initial_metadata(self, metadata: tuple[tuple[str, str | bytes], ...], /) -> Awaitable[None]: ...
 
-    def set_trailing_metadata(self, metadata: tuple[tuple[str, str | bytes], ...], /) -> None: ...
+    def add_initial_metadata(self, metadata: tuple[tuple[str, str | bytes], ...], /) -> None:
+        """Send these before those of `send_initial_metadata`, with the first message or with the end at the latest."""
+
+    def add_trailing_metadata(self, metadata: tuple[tuple[str, str | bytes], ...], /) -> None: ...
 
 
 def headers_of(context: RpcContext) -> Headers:
@@ -85,7 +88,7 @@ class TrailingHeaders:
             names = {name for name, _ in own}
             headers = [pair for pair in headers if pair[0] not in names] + own
         if headers:
-            context.set_trailing_metadata(tuple(headers))
+            context.add_trailing_metadata(tuple(headers))
 
 
 def _sendable(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

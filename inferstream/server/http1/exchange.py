@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ...concurrency.scope import ClientLeft
 from ..connections import TransportOrigin
@@ -175,13 +175,15 @@ class Http1Response:
             connection.answered(self.keep_alive)
 
 
-class Collected:
+Connection = TypeVar("Connection", bound=TransportOrigin)
+
+
+class Collected(Generic[Connection]):
     """A request that is served once its body is whole."""
 
     __slots__ = ()
 
-    connection: Any
-    """A `TransportOrigin`; each class has one of its own kind."""
+    connection: Connection
     _pieces: list[bytes]
 
     @property
@@ -207,7 +209,7 @@ class Collected:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-class DirectExchange(Http1Response, Collected):
+class DirectExchange(Http1Response, Collected[Connected]):
     """One request that is served without ASGI, once its body is whole.
 
     It spares scope, events and messages, which cost 30 µs of a small request's 136.

@@ -109,4 +109,4 @@ class Interop:
                 await context.send_initial_metadata(((INITIAL, str(value)),))
             elif name == TRAILING:
                 assert isinstance(value, bytes)
-                context.set_trailing_metadata((("x-echoed", value.hex()),))
+                context.add_trailing_metadata((("x-echoed", value.hex()),))

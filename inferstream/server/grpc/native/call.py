@@ -38,6 +38,7 @@ class GrpcCall:
         "_buffer",
         "_encoding",
         "_head",
+        "_initial",
         "_left",
         "_limits",
         "_opened",
@@ -57,6 +58,7 @@ class GrpcCall:
         self._limits = limits
         self._buffer: MessageBuffer | None = None
         self._encoding: bytes | None = None
+        self._initial: Pairs = ()
         self._trailing: Pairs = ()
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -108,8 +110,11 @@ class GrpcCall:
     async def send_initial_metadata(self, metadata: Pairs, /) -> None:
         raise NotImplementedError
 
-    def set_trailing_metadata(self, metadata: Pairs, /) -> None:
-        self._trailing = metadata
+    def add_initial_metadata(self, metadata: Pairs, /) -> None:
+        self._initial += metadata
+
+    def add_trailing_metadata(self, metadata: Pairs, /) -> None:
+        self._trailing += metadata
 
     # The end
 
@@ -130,6 +135,9 @@ class GrpcCall:
             return
         self._over = True
         self._stop_timer()
+        if self._initial and not self._opened:
+            self._opened = True
+            self._stream.open(opened(self._initial, self._encoding))
         trailing = self._trailing + trailing
         block = ended(code, message, trailing) if self._opened else failed_at_once(code, message, trailing)
         self._finish(block)
@@ -196,12 +204,11 @@ class GrpcCall:
 class UnaryCall(GrpcCall):
     """One request and one response."""
 
-    __slots__ = ("_initial", "_message")
+    __slots__ = ("_message",)
 
     def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
         super().__init__(stream, head, rpc, limits)
         self._message: bytes | memoryview | None = None
-        self._initial: Pairs = ()
 
     def received(self, data: bytes | memoryview, end: bool) -> None:
         size = len(data)
@@ -267,10 +274,4 @@ class UnaryCall(GrpcCall):
         """It leaves with the response, which is one write."""
         if self._left:
             raise ClientLeft
-        self._initial = metadata
-
-    def fail(self, code: StatusCode, message: str, trailing: Pairs = ()) -> None:
-        if self._initial and not self._over:
-            self._opened = True
-            self._stream.open(opened(self._initial, self._encoding))
-        super().fail(code, message, trailing)
+        self._initial += metadata

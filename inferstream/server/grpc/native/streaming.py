@@ -13,7 +13,7 @@ from ..messages import PREFIX, MessageBuffer, decompressed
 from ..rpc import ServedRpc
 from ..statuses import StatusCode
 from .call import CallLimits, GrpcCall
-from .head import OPENED, CallHead, Pairs, ended, opened
+from .head import CallHead, Pairs, ended, opened
 
 WITHOUT_WAIT = 16
 """Messages after which a stream that never waits lets other calls run."""
@@ -72,7 +72,7 @@ class StreamingCall(GrpcCall):
                 self._over = True
                 self._stop_timer()
                 if not self._opened:
-                    self._stream.open(opened((), self._encoding))
+                    self._stream.open(opened(self._initial, self._encoding))
                 self._finish(ended(StatusCode.OK, "", self._trailing))
         except FAILURES as error:
             self._fail_with(error)
@@ -148,7 +148,7 @@ class StreamingCall(GrpcCall):
         if not self._opened:
             self._opened = True
             stream = self._stream
-            stream.open(opened(metadata, self._encoding))
+            stream.open(opened(self._initial + metadata, self._encoding))
             stream.connection.later(stream.head)
 
     def write(self, message: bytes, /) -> Awaitable[None]:
@@ -158,7 +158,7 @@ class StreamingCall(GrpcCall):
         stream, unsent = self._stream, self._unsent
         if not self._opened:
             self._opened = True
-            stream.open(OPENED if self._encoding is None else opened((), self._encoding))
+            stream.open(opened(self._initial, self._encoding))
         self._without_wait += 1
         now = perf_counter()
         took, self._last = now - self._last, now

@@ -61,6 +61,7 @@ class WebCall(StallGuard):
         self._encoding = self._find(b"grpc-encoding", IDENTITY)
         self._metadata: Metadata = ()
         self._buffer = MessageBuffer(limits.receive)
+        self._initial: Pairs = ()
         self._trailing: Pairs = ()
         self._response = b""
         self._started = self._received = False
@@ -104,8 +105,11 @@ class WebCall(StallGuard):
             raise ClientLeft
         await self._start(metadata)
 
-    def set_trailing_metadata(self, metadata: Pairs, /) -> None:
-        self._trailing = metadata
+    def add_initial_metadata(self, metadata: Pairs, /) -> None:
+        self._initial += metadata
+
+    def add_trailing_metadata(self, metadata: Pairs, /) -> None:
+        self._trailing += metadata
 
     # What the door uses
 
@@ -201,7 +205,8 @@ class WebCall(StallGuard):
     async def _start(self, metadata: Pairs, length: int | None = None) -> None:
         self._started = True
         media = b"application/grpc-web-text+proto" if self._text_out else b"application/grpc-web+proto"
-        headers = [(b"content-type", media), (b"grpc-accept-encoding", ACCEPTED), *header_pairs(metadata)]
+        headers = [(b"content-type", media), (b"grpc-accept-encoding", ACCEPTED)]
+        headers += header_pairs((*self._initial, *metadata))
         if length is None:
             headers += [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
             self._guard()

@@ -133,7 +133,7 @@ class Http2Request:
         return self.stream.respond(block, b"", body, b"")
 
 
-class StreamExchange(Http2Request, Collected):
+class StreamExchange(Http2Request, Collected[StreamClient]):
     """One inference and its response, served once its body is whole."""
 
     __slots__ = ("_pieces", "_serve", "head", "route", "task")
