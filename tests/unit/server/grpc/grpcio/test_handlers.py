@@ -111,13 +111,17 @@ async def test_a_failure_aborts_with_its_status() -> None:
     assert caught.value.args == (grpc.StatusCode.NOT_FOUND, "no m", (("retry-after", "1"),))
 
 
-@pytest.mark.parametrize("used", ["read", "write", "send_initial_metadata"])
-async def test_an_internal_error_of_the_library_says_that_the_client_has_left(used: str) -> None:
+@pytest.mark.parametrize(
+    ("used", "arguments"), [("read", ()), ("write", (b"x",)), ("send_initial_metadata", ((("a", "b"),),))]
+)
+async def test_an_internal_error_of_the_library_says_that_the_client_has_left(
+    used: str, arguments: tuple[Any, ...]
+) -> None:
     seen = []
 
     async def use(message: Any, context: Any) -> Any:
         try:
-            await getattr(context, used)(*([] if used == "read" else [b"x"]))
+            await getattr(context, used)(*arguments)
         except ClientLeft as left:
             seen.append(left)
             raise

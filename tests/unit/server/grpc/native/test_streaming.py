@@ -21,7 +21,7 @@ from inferstream.server.http2.request import Request
 from inferstream.server.http2.settings import DEFAULT_WINDOW, INITIAL_WINDOW_SIZE, settings_frame
 from inferstream.server.http2.stream import Stream
 
-from ..http2.conversations import FakeTransport, read_frames
+from ...http2.conversations import FakeTransport, read_frames
 
 Behaviour = Callable[[StreamingCall], Awaitable[None]]
 

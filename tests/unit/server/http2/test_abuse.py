@@ -11,7 +11,7 @@ from inferstream.server.http2.limits import Http2Limits
 from inferstream.server.http2.stream import Stream
 
 from .conversations import Served, read_frames
-from .test_fuzz import START
+from .test_connection import START
 
 HEAD = encode([(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/whole"), (b":authority", b"x")])
 
