@@ -88,9 +88,8 @@ class EventStream(StallGuard):
                 await self._leave(reply, writer)
                 return
             now = perf_counter()
-            if (now - last > WAITED_SECONDS or self._size > TOGETHER_BYTES) and (
-                full := self._flush()
-            ) is not None:
+            alone = self._size > TOGETHER_BYTES or (now - last > WAITED_SECONDS and not self._waited)
+            if alone and (full := self._flush()) is not None:
                 await full
             if self._waited:
                 self._waited, turned = False, now
