@@ -9,7 +9,7 @@ from ...dataplane.caller import Caller
 from ...dataplane.cloudevents import CloudEvents
 from ...dataplane.priority import header_priority
 from ...types import Headers, Parameters
-from ..headers import EventHeaders, model_headers
+from ..headers import ResponseHeaders
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -72,22 +72,17 @@ def caller_of(context: RpcContext) -> Caller:
     return Caller(Headers(metadata, None, context), "grpc", None, context.deadline, priority)
 
 
-class TrailingHeaders:
-    """The server's CloudEvents headers, if any, and the model's own headers, which override them."""
+class TrailingHeaders(ResponseHeaders[str]):
+    """Headers of responses as trailing metadata."""
 
     def __init__(self, events: CloudEvents | None) -> None:
-        self._events = None if events is None else EventHeaders(events, str)
+        super().__init__(events, str, _sendable)
 
     def send(
         self, context: RpcContext, model: str, request_id: str | None, parameters: Parameters | None
     ) -> None:
         """Send the headers of a response of `model` with these parameters as trailing metadata."""
-        headers = [] if self._events is None else self._events.of(model, request_id)
-        if parameters is not None and parameters.headers is not None:
-            own = _sendable(model_headers(parameters))
-            names = {name for name, _ in own}
-            headers = [pair for pair in headers if pair[0] not in names] + own
-        if headers:
+        if self.has(parameters) and (headers := self.of(model, request_id, parameters)):
             context.add_trailing_metadata(tuple(headers))
 
 

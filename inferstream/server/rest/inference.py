@@ -24,6 +24,7 @@ from ...protos.json_limits import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
+from ..headers import ResponseHeaders
 from ..http1.exchange import DirectExchange
 from ..orca import FORMAT, LoadReports
 from ..orca import HEADER as REPORT
@@ -32,7 +33,6 @@ from ..request_ids import HEADER, RequestIds, enter
 from .dialects.base import ParsedRequest, Route
 from .events import EventStream
 from .exchange import Exchange
-from .headers import ResponseHeaders
 from .messages import (
     COUNT_ON_ARRIVAL,
     INFLATE_IN_THREAD,
@@ -45,6 +45,7 @@ from .messages import (
     compress,
     expect_body,
     plain,
+    sendable,
     wrap,
 )
 from .origins import Origins, gets_run_models
@@ -77,7 +78,7 @@ class InferenceDoor:
         self._json = json
         self._reports = reports
         self._ids = RequestIds.of(settings)
-        self._headers = ResponseHeaders(dataplane.events)
+        self._headers = ResponseHeaders(dataplane.events, str.encode, sendable)
         self._events = dataplane.events is not None
         self._get_streams = gets_run_models(settings)
         self._origins = Origins(settings)
@@ -269,8 +270,11 @@ class InferenceDoor:
         if self._reports is not None:
             headers = headers + _report(self._reports, exchange)
         if reply.first is not None:
-            headers = headers + self._headers(reply.first, asked.admission.model)
+            headers = headers + self._of_model(asked, reply.first)
         await EventStream(exchange, headers, self._heartbeat, self._stall).run(reply, asked)
+
+    def _of_model(self, asked: ParsedRequest, response: InferenceResponse) -> RawHeaders:
+        return self._headers.of(asked.admission.model, response.id, response.parameters)
 
     def _respond(
         self,
@@ -287,7 +291,7 @@ class InferenceDoor:
         if response is not None and (
             self._events or (response.parameters is not None and response.parameters.headers is not None)
         ):
-            headers += self._headers(response, asked.admission.model)
+            headers += self._of_model(asked, response)
         if (
             self._compress_from is not None
             and len(text) >= self._compress_from

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from typing import NamedTuple, Protocol, TypeVar
@@ -23,7 +22,7 @@ from ...errors import Gone, InferstreamError, InvalidRequest
 from ...processes.frames import Query
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
-from ...types import InferenceResponse
+from ..headers import ResponseHeaders
 from .dialects.base import ParsedRequest, Route
 from .events import EventStream
 from .exchange import Exchange
@@ -139,7 +138,7 @@ class Resuming:
         dataplane: DataPlane,
         settings: Settings,
         meters: DoorMeters,
-        headers: Callable[[InferenceResponse, str], RawHeaders],
+        headers: ResponseHeaders[bytes],
     ) -> None:
         self._peers = dataplane.peers
         self._credentials = dataplane.credentials
@@ -170,7 +169,7 @@ class Resuming:
         headers = [*asked.headers, APPLIED]
         if first is not None:
             try:
-                headers += self._headers(first, asked.admission.model)
+                headers += self._headers.of(asked.admission.model, first.id, first.parameters)
             except BaseException:  # nobody would ever read the stream
                 stream.expire()
                 raise
