@@ -2,9 +2,10 @@
 
 import asyncio
 import re
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from itertools import count
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from ...concurrency.tasks import Tasks
 from ...dataplane.caller import Caller
@@ -53,17 +54,53 @@ class EventPlace(NamedTuple):
     number: int
 
 
-class EventReader(Protocol):
-    """Reads one stream for one connection."""
+class EventReader(ABC):
+    """Reads one stream for one connection. It is what an `EventStream` sends, and passes recorded events on."""
 
+    exchange: Exchange
+    """What the events go to."""
+
+    @abstractmethod
     async def read(self) -> bytes:
         """The next events; none at the end. Raises TakenOver, Gone."""
 
+    @abstractmethod
     def leave(self) -> None:
         """The connection has ended."""
 
+    def __aiter__(self) -> Self:
+        return self
 
-class LocalReader:
+    async def __anext__(self) -> bytes:
+        try:
+            events = await self.read()
+        except (TakenOver, Gone):
+            # Nothing may end this response well, or its client would take it for the end of the stream.
+            self.exchange.abort()
+            await asyncio.Event().wait()
+            raise
+        if not events:
+            raise StopAsyncIteration
+        return events
+
+    async def aclose(self, error: BaseException | None) -> None:  # noqa: B027  # all readers do as little
+        """The stream goes on."""
+
+    def events(self) -> Self:
+        return self
+
+    def __call__(self, events: bytes) -> bytes:
+        return events
+
+    def end(self) -> bytes:
+        return b""
+
+    def failure(self, error: InferstreamError) -> bytes:
+        """Nothing: the client comes back."""
+        return b""
+
+
+class LocalReader(EventReader):
     """Reads a stream of this front end."""
 
     def __init__(self, stream: HeldStream, number: int, opening: bytes = b"") -> None:
@@ -84,7 +121,7 @@ class LocalReader:
         self._stream.leave(self)
 
 
-class RemoteReader:
+class RemoteReader(EventReader):
     """Reads a stream of another front end, which has only the recording: each read asks for the next events."""
 
     _numbers = count(1)
@@ -206,9 +243,8 @@ class Resuming:
     async def send(self, exchange: Exchange, reader: EventReader, headers: RawHeaders) -> None:
         """Send what a reader reads, until the stream ends or the client leaves."""
         try:
-            await EventStream(exchange, headers, self._heartbeat, self._stall).run(
-                _Recorded(exchange, reader), _AS_RECORDED
-            )
+            reader.exchange = exchange
+            await EventStream(exchange, headers, self._heartbeat, self._stall).run(reader, reader)
         finally:
             reader.leave()
 
@@ -243,52 +279,6 @@ class Resuming:
             return RecordedEvents("nothing", number, b"")
         finally:
             stream.leave(reader, self._stall)  # its front end may be lost and never say so
-
-
-class _Recorded:
-    """The events of a reader, for an `EventStream`."""
-
-    def __init__(self, exchange: Exchange, reader: EventReader) -> None:
-        self._exchange = exchange
-        self._reader = reader
-
-    def __aiter__(self) -> "_Recorded":
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            events = await self._reader.read()
-        except (TakenOver, Gone):
-            # Nothing may end this response well, or its client would take it for the end of the stream.
-            self._exchange.abort()
-            await asyncio.Event().wait()
-            raise
-        if not events:
-            raise StopAsyncIteration
-        return events
-
-    async def aclose(self, error: BaseException | None) -> None:
-        """The stream goes on."""
-
-
-class _AsRecorded:
-    """Passes recorded events on."""
-
-    def events(self) -> "_AsRecorded":
-        return self
-
-    def __call__(self, events: bytes) -> bytes:
-        return events
-
-    def end(self) -> bytes:
-        return b""
-
-    def failure(self, error: InferstreamError) -> bytes:
-        """Nothing: the client comes back."""
-        return b""
-
-
-_AS_RECORDED = _AsRecorded()
 
 
 def _place(head: Head) -> EventPlace:
