@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from typing import Any, cast
+from typing import cast
 
-from ...concurrency.scope import ClientLeft, Scope
 from .cycle import Cycle, scope_of
 from .exchange import Connected, DirectExchange, Http1Response, refusal
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
@@ -41,7 +40,7 @@ class Http1Connection(Connected, asyncio.Protocol):
         self._current: Http1Response | None = None
         """The request that is being received or served."""
         self._dropped = 0
-        self._task: asyncio.Task[Any] | None = None
+        self._task = None
         self._readable: asyncio.Event | None = None
 
     # What the transport does
@@ -60,7 +59,7 @@ class Http1Connection(Connected, asyncio.Protocol):
         self._shared.places.leave(self)
         self.reading.close()
         self.resume_writing()
-        self._leave()
+        self.leave()
         self.closing = True
         self._incoming.drop()
         self._current = None  # what refers to this connection would wait for the garbage collector
@@ -252,14 +251,6 @@ class Http1Connection(Connected, asyncio.Protocol):
             self.release(task)
             self._shared.tasks.discard(task)
 
-    def hold(self, task: asyncio.Task[Any]) -> None:
-        self._task = task
-
-    def release(self, task: asyncio.Task[Any]) -> None:
-        # The next request may already hold the connection while this one's model cleans up.
-        if self._task is task:
-            self._task = None
-
     def answered(self, keep_alive: bool) -> None:
         """Go on behind a whole response."""
         if not keep_alive:
@@ -278,15 +269,10 @@ class Http1Connection(Connected, asyncio.Protocol):
 
     # The end
 
-    def _leave(self) -> None:
-        """Cancel what is served, because the client has left."""
-        if self.lost:
-            return
-        self.lost = True
+    def leave(self) -> None:
+        super().leave()
         if self._current is not None:
             self._current.lose()
-        if (task := self._task) is not None:
-            Scope(task).end(ClientLeft())
 
     def refuse(self, status: int, message: str) -> None:
         """End the connection with a response of its own, unless another one has begun."""
@@ -296,7 +282,7 @@ class Http1Connection(Connected, asyncio.Protocol):
             self.close()
             return
         self.transport.write(refusal(status, message))
-        self._leave()
+        self.leave()
         self._linger()
 
     def time_out(self) -> None:
@@ -320,7 +306,6 @@ class Http1Connection(Connected, asyncio.Protocol):
         self.transport.close()
 
     def abort(self) -> None:
-        """Drop the client."""
         self.transport.abort()
 
     def _linger(self) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from ..connections import SCOPE_KEY, TransportOrigin
+from ..connections import SCOPE_KEY, OwnConnection
 from .exchange import Connected, Http1Response, checked
 from .heads import INVALID, RawHeaders, RequestHead, RequestRefused
 
@@ -38,7 +38,7 @@ class ScopeHead(Protocol):
     headers: RawHeaders
 
 
-def scope_of(connection: TransportOrigin, head: ScopeHead) -> Message:
+def scope_of(connection: OwnConnection, head: ScopeHead) -> Message:
     """The scope of a request. Raises RequestRefused for a target that is no URL."""
     try:
         url = httptools.parse_url(head.target)

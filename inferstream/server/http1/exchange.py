@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 
 from ...concurrency.scope import ClientLeft
-from ..connections import TransportOrigin
+from ..connections import OwnConnection
 from .heads import RawHeaders, RequestHead
 from .reading import Reading
 
@@ -73,10 +73,9 @@ def checked(headers: Sequence[tuple[bytes, bytes]]) -> RawHeaders:
     return [(name.lower(), value) for name, value in headers]
 
 
-class Connected(TransportOrigin, ABC):
+class Connected(OwnConnection, ABC):
     """The connection of a request, as its response uses it."""
 
-    loop: asyncio.AbstractEventLoop
     reading: Reading
     openings: Openings
     blocked: bool
@@ -175,7 +174,7 @@ class Http1Response:
             connection.answered(self.keep_alive)
 
 
-Connection = TypeVar("Connection", bound=TransportOrigin)
+Connection = TypeVar("Connection", bound=OwnConnection)
 
 
 class Collected(Generic[Connection]):

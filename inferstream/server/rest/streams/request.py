@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ....concurrency.scope import ClientLeft, Scope
-from ...connections import TransportOrigin
+from ...connections import OwnConnection
 from ...http1.exchange import CLOSE, Collected, Openings
 from ...http1.service import Service
 from ...http2.errors import ErrorCode
@@ -52,40 +51,23 @@ def headers_of(request: Request) -> RawHeaders:
     return headers
 
 
-class StreamClient(TransportOrigin):
+class StreamClient(OwnConnection):
     """The connection that the server of one request sees: it is lost with the stream, and ends nothing else."""
 
-    __slots__ = ("_stream", "_task", "loop", "lost", "peername", "scheme", "transport")
+    __slots__ = ("_stream", "peername", "transport")
 
     def __init__(self, stream: Stream, scheme: str) -> None:
         self._stream = stream
-        self._task: asyncio.Task[Any] | None = None
+        self._task = None
         connection = stream.connection
-        self.loop: asyncio.AbstractEventLoop = connection.loop
+        self.loop = connection.loop
         self.transport, self.peername = connection.transport, connection.peername
         self.lost = False
         self.scheme = scheme
 
-    def hold(self, task: asyncio.Task[Any]) -> None:
-        """Cancel `task` if the client leaves before `release`."""
-        self._task = task
-
-    def release(self, task: asyncio.Task[Any]) -> None:
-        if self._task is task:
-            self._task = None
-
     def abort(self) -> None:
-        """Drop the client."""
         self._stream.reset(ErrorCode.CANCEL)
         self.leave()
-
-    def leave(self) -> None:
-        """Take note that the client has left, and cancel what is served."""
-        if self.lost:
-            return
-        self.lost = True
-        if (task := self._task) is not None:
-            Scope(task).end(ClientLeft())
 
 
 class Http2Request:

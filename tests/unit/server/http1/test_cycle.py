@@ -2,12 +2,12 @@
 
 import pytest
 
-from inferstream.server.connections import SCOPE_KEY, TransportOrigin
+from inferstream.server.connections import SCOPE_KEY, OwnConnection
 from inferstream.server.http1.cycle import scope_of
 from inferstream.server.http1.heads import RequestRefused, parse_head
 
 
-class Connection(TransportOrigin):
+class Connection(OwnConnection):
     scheme = "http"
     client = ("127.0.0.1", 7)
     server = ("127.0.0.1", 80)
