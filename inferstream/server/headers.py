@@ -32,10 +32,6 @@ class ResponseHeaders(Generic[Text]):
         self._id, self._request_id = written(ID.lower()), written(REQUEST_ID.lower())
         self._shared = lru_cache(1024)(self._of_model)
 
-    def has(self, parameters: Parameters | None) -> bool:
-        """Whether a response with these parameters may have any."""
-        return self._events is not None or (parameters is not None and parameters.headers is not None)
-
     def of(self, model: str, id: str | None, parameters: Parameters | None) -> list[tuple[Text, Text]]:
         """The headers of a response of `model` with these parameters."""
         own = self._sendable(model_headers(parameters))

@@ -82,7 +82,9 @@ class TrailingHeaders(ResponseHeaders[str]):
         self, context: RpcContext, model: str, request_id: str | None, parameters: Parameters | None
     ) -> None:
         """Send the headers of a response of `model` with these parameters as trailing metadata."""
-        if self.has(parameters) and (headers := self.of(model, request_id, parameters)):
+        if self._events is None and (parameters is None or parameters.headers is None):
+            return
+        if headers := self.of(model, request_id, parameters):
             context.add_trailing_metadata(tuple(headers))
 
 
