@@ -1,4 +1,4 @@
-"""What clients of a port may take: sizes, times and places."""
+"""Bounds of the clients of a port: sizes, times and places."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What a connection receives, in turn: the head of a request, its body, the next head."""
+"""Bytes that a connection receives, in turn: the head of a request, its body, the next head."""
 
 import re
 
@@ -35,7 +35,10 @@ TOO_MANY = "The body comes in too many pieces."
 
 
 class ChunkedBody:
-    """The state between two reads. Trailers are checked and dropped: they must not become headers (RFC 9110)."""
+    """A chunked body, taken apart as it arrives (RFC 9112 section 7.1).
+
+    Trailers are checked and dropped: they must not become headers (RFC 9110).
+    """
 
     __slots__ = ("_chunks", "_in_trailers", "_left", "_trailer_bytes", "ended")
 

@@ -1,4 +1,4 @@
-"""What a port serves, and what its connections share."""
+"""The service of a port, and the state that its connections share."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection

@@ -1,4 +1,4 @@
-"""What one connection may ask of the server."""
+"""Bounds of one connection."""
 
 from dataclasses import dataclass
 

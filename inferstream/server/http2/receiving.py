@@ -1,4 +1,4 @@
-"""What a connection receives: the heads of requests, their bodies, and the windows for these."""
+"""The receiving half of a connection: the heads of requests, their bodies, and the windows for these."""
 
 import logging
 from abc import abstractmethod

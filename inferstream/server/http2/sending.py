@@ -1,4 +1,4 @@
-"""What a connection writes: frames at once while its client reads, and the streams that wait while it does not."""
+"""Writes of a connection: frames at once while its client reads, and the streams that wait while it does not."""
 
 import asyncio
 import logging

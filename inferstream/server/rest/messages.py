@@ -100,7 +100,7 @@ class Head:
         self.limited = not (self.pace is self.priority is self.timeout is None)
         """Whether it states a limit or a priority."""
         self.trusted = False
-        """Whether the headers were found to be those of no foreign page."""
+        """Whether the headers are those of no foreign page, and announce a body that may come."""
 
     def header_length(self, size: int) -> int | None:
         """Bytes of JSON before binary tensors, or None. Raises InvalidRequest."""
