@@ -12,7 +12,7 @@ from ..types import (
     RequestInput,
     ResponseOutput,
 )
-from ..types.inference import AnyTensor
+from ..types.tensors import AnyTensor
 from .decoded import get_decoded, has_decoded
 
 INPUT_PREFIX = "input-"

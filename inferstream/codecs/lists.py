@@ -7,7 +7,7 @@ import numpy as np
 
 from ..errors import CodecError
 from ..types import MetadataTensor, RequestInput, ResponseOutput, TensorData
-from ..types.inference import AnyTensor
+from ..types.tensors import AnyTensor
 from .base import TensorCodec, content_type
 
 Element = str | bytes | None

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..errors import CodecError
 from ..types import Datatype, MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
 from ..types.datatypes import DTYPES
-from ..types.inference import AnyTensor
+from ..types.tensors import AnyTensor
 from .base import SingleInputRequestCodec, TensorCodec, content_type
 from .registry import register_input_codec, register_request_codec
 

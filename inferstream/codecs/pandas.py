@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..errors import CodecError
 from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
-from ..types.inference import AnyTensor
+from ..types.tensors import AnyTensor
 from .base import RequestCodec, content_type, response_of
 from .decoded import get_decoded, has_decoded
 from .json import decode_json_input_or_output, encode_to_json

@@ -16,7 +16,7 @@ from ..types import (
 from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES, NAMES
 from ..types.forms import InputsForm
-from ..types.inference import AnyTensor
+from ..types.tensors import AnyTensor
 from .dataplane_pb2 import InferParameter, ModelInferRequest, ModelInferResponse
 from .grpc_requests import InferMessage
 from .ids import check_id

@@ -6,9 +6,6 @@ from .inference import (
     InferenceErrorResponse,
     InferenceRequest,
     InferenceResponse,
-    RequestInput,
-    RequestOutput,
-    ResponseOutput,
 )
 from .metadata import (
     MetadataModelErrorResponse,
@@ -25,6 +22,7 @@ from .metadata import (
 )
 from .parameters import Headers, Parameters
 from .tensor import TensorData
+from .tensors import RequestInput, RequestOutput, ResponseOutput
 
 __all__ = [
     "BaseModel",

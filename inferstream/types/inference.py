@@ -1,152 +1,20 @@
 """Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object" and on)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import Field
 
 from .base import BaseModel
-from .datatypes import NAMES, Datatype
 from .forms import InputsForm, OutputForm
 from .parameters import Headers, Parameters
 from .payload import ABSENT, Payload, new
 from .tensor import TensorData
+from .tensors import PARAMETERS, RequestInput, RequestOutput, ResponseOutput
 
-
-def _datatype_name(value: Any) -> Any:
-    name = NAMES.get(value) if isinstance(value, str) else None
-    if name is None:
-        raise ValueError(f"unknown datatype {value!r}; known are {', '.join(Datatype.__members__)}")
-    return name
-
-
-DatatypeName = Annotated[
-    str,
-    BeforeValidator(_datatype_name),
-    WithJsonSchema({"type": "string", "enum": list(Datatype.__members__)}),
-]
-
-
-_SIZES = {int}
-_TEXTS = {str, type(None)}
-_PARAMETERS = (Parameters, type(None))
-
-AnyTensor = TypeVar("AnyTensor", "RequestInput", "ResponseOutput")
 T = TypeVar("T")
 
-
-class Tensor(Payload):
-    """A tensor. Values assigned to `data` become a `TensorData`."""
-
-    __slots__ = ("_data", "datatype", "name", "parameters", "shape")
-
-    name: str
-    shape: list[int]
-    datatype: str
-    parameters: Parameters | None
-
-    def __init__(
-        self,
-        *,
-        name: Any = ABSENT,
-        shape: Any = ABSENT,
-        datatype: Any = ABSENT,
-        parameters: Any = None,
-        data: Any = ABSENT,
-        **others: Any,
-    ) -> None:
-        if (
-            type(name) is str
-            and type(shape) is list
-            and {*map(type, shape)} <= _SIZES
-            and type(datatype) is str
-            and datatype in NAMES
-            and type(parameters) in _PARAMETERS
-            and data is not ABSENT
-            and not others
-        ):
-            # What pydantic finds sound too, in a third of its time.
-            self.name = name
-            self.shape = [*shape]
-            self.datatype = datatype
-            self.parameters = parameters
-            self.data = data
-            return
-        super().__init__(
-            name=name, shape=shape, datatype=datatype, parameters=parameters, data=data, **others
-        )
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        shape: list[int],
-        datatype: str,
-        data: TensorData,
-        parameters: Parameters | None = None,
-    ) -> Self:
-        """A tensor of checked values, without validation."""
-        tensor = new(cls)
-        tensor.name = name
-        tensor.shape = shape
-        tensor.datatype = datatype
-        tensor.parameters = parameters
-        tensor._data = data
-        return tensor
-
-    @property
-    def data(self) -> TensorData:
-        return self._data
-
-    @data.setter
-    def data(self, values: Any) -> None:
-        self._data = values if isinstance(values, TensorData) else TensorData(values)
-
-
-_TENSOR = {
-    "name": (str, ...),
-    "shape": (list[int], ...),
-    "datatype": (DatatypeName, ...),
-    "parameters": (Parameters | None, None),
-    "data": (TensorData, ...),
-}
-
-
-class RequestInput(Tensor, fields=_TENSOR):
-    """One input tensor.
-
-    `shape` holds one size per dimension. `data` holds as many values as the product of the sizes, in row-major
-    order. `datatype` is a name of `Datatype`.
-    """
-
-    what = "input"
-
-
-class ResponseOutput(Tensor, fields=_TENSOR):
-    """One output tensor.
-
-    `shape` holds one size per dimension. `data` holds as many values as the product of the sizes, in row-major
-    order. `datatype` is a name of `Datatype`.
-    """
-
-    what = "output"
-
-
-class RequestOutput(Payload, fields={"name": (str, ...), "parameters": (Parameters | None, None)}):
-    """The name of an output that the client asks for."""
-
-    __slots__ = ("name", "parameters")
-
-    name: str
-    parameters: Parameters | None
-
-    @classmethod
-    def of(cls, name: str, parameters: Parameters | None = None) -> Self:
-        """A checked name, without validation."""
-        output = new(cls)
-        output.name = name
-        output.parameters = parameters
-        return output
+_TEXTS = {str, type(None)}
 
 
 class InferenceRequest(
@@ -304,7 +172,7 @@ class InferenceResponse(
             and type(outputs) is list
             and {*map(type, outputs)} <= _OUTPUTS
             and {type(model_version), type(id)} <= _TEXTS
-            and type(parameters) in _PARAMETERS
+            and type(parameters) in PARAMETERS
             and not others
         ):
             # What pydantic finds sound too, in a third of its time.

@@ -11,7 +11,7 @@ from ...errors import CodecError
 from ...types import Datatype, RequestInput, ResponseOutput
 from ...types.conversion import array_from_values, cast_exactly
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
-from ...types.inference import AnyTensor
+from ...types.tensors import AnyTensor
 from ..numpy import to_datatype
 from .base import DIMENSIONS, Value, brief
 

@@ -10,7 +10,7 @@ import orjson
 
 from ...errors import CodecError
 from ...types import MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
-from ...types.inference import AnyTensor
+from ...types.tensors import AnyTensor
 from ..base import content_type
 
 OPTIONAL = "optional"

@@ -18,7 +18,7 @@ from ...types import (
     TensorData,
 )
 from ...types.datatypes import DTYPES, widen_bf16
-from ...types.inference import AnyTensor, Tensor
+from ...types.tensors import AnyTensor, Tensor
 from .frames import PackedRequest, PackedResponse, PackedTensor
 
 VALUES, RAW, ARRAY = range(3)
