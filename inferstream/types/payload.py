@@ -26,9 +26,6 @@ class _Slotted(type):
     def __new__(cls, name: str, bases: tuple[type, ...], names: FieldValues, **options: Any) -> "_Slotted":
         return super().__new__(cls, name, bases, {"__slots__": (), **names}, **options)
 
-    def __init__(cls, name: str, bases: tuple[type, ...], names: FieldValues, **_: Any) -> None:
-        super().__init__(name, bases, names)
-
 
 class _Unkept:
     """An attribute that pydantic gives each model, and that a payload does not keep."""
