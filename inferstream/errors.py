@@ -1,29 +1,10 @@
 """All errors of the package. Each class has one code; `server/status.py` maps codes to HTTP, gRPC and SSE."""
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from typing import Any
 
-
-class Code(Enum):
-    """Kinds of failure. Each transport maps a code to its own status."""
-
-    INVALID = "invalid"
-    TOO_LARGE = "too_large"
-    UNSUPPORTED_ENCODING = "unsupported_encoding"
-    NOT_FOUND = "not_found"
-    ALREADY_EXISTS = "already_exists"
-    UNAUTHENTICATED = "unauthenticated"
-    PERMISSION_DENIED = "permission_denied"
-    NOT_READY = "not_ready"
-    OVERLOADED = "overloaded"
-    LIMIT_EXCEEDED = "limit_exceeded"
-    DEADLINE_EXCEEDED = "deadline_exceeded"
-    WORKER_LOST = "worker_lost"
-    DRAINING = "draining"
-    CANCELLED = "cancelled"
-    UNSUPPORTED = "unsupported"
-    INTERNAL = "internal"
+from .statuses import Code as Code
+from .statuses import code_of_http
 
 
 class InferstreamError(Exception):
@@ -40,20 +21,6 @@ class InferstreamError(Exception):
         super().__init__(self.message)
 
 
-_CODES = {
-    401: Code.UNAUTHENTICATED,
-    403: Code.PERMISSION_DENIED,
-    404: Code.NOT_FOUND,
-    409: Code.ALREADY_EXISTS,
-    413: Code.TOO_LARGE,
-    415: Code.UNSUPPORTED_ENCODING,
-    429: Code.OVERLOADED,
-    501: Code.UNSUPPORTED,
-    503: Code.NOT_READY,
-    504: Code.DEADLINE_EXCEEDED,
-}
-
-
 class ModelError(InferstreamError):
     """Model code raises it. A client gets the message and the HTTP status, or the gRPC status for that."""
 
@@ -63,7 +30,7 @@ class ModelError(InferstreamError):
     def __init__(self, msg: str, status_code: int = 400) -> None:
         super().__init__(msg)
         self.status_code = status_code
-        self.code = _CODES.get(status_code, Code.INVALID if status_code < 500 else Code.INTERNAL)
+        self.code = code_of_http(status_code)
 
 
 class Refused(ModelError):

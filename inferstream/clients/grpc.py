@@ -23,13 +23,14 @@ from ..protos.dataplane_pb2 import (
 from ..protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from ..protos.dialects import HEADER
 from ..protos.grpc import FIELDS, request_to, response_from
+from ..statuses import HTTP_OF_GRPC
 from ..types import (
     InferenceRequest,
     InferenceResponse,
     MetadataModelResponse,
     RepositoryIndexResponse,
 )
-from .failures import STATUSES, no_response, refused, seconds_of
+from .failures import no_response, refused, seconds_of
 from .feeding import feeding
 from .transport import ModelName, OutgoingCall, Target
 
@@ -224,5 +225,5 @@ def _failure(error: grpc.aio.AioRpcError) -> CallFailed:
     seconds = seconds_of(trailing.get("retry-after"))
     if seconds is None and (pushback := seconds_of(trailing.get("grpc-retry-pushback-ms"))) is not None:
         seconds = pushback / 1000
-    status = STATUSES.get(code.name, 500)
+    status = HTTP_OF_GRPC.get(code.name, 500)
     return refused(message, status, code.name, code in RETRYABLE, seconds)

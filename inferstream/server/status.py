@@ -1,37 +1,11 @@
-"""The table from error codes to the status of each transport."""
+"""The status of an error on each transport, in the words of the server that clients expect."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from ..errors import Code, InferstreamError, Overloaded, Refused, own_status
+from ..errors import InferstreamError, Overloaded, Refused, own_status
+from ..statuses import TABLE, Code, Status
 
 Profile = Literal["default", "mlserver", "triton"]
-
-
-class Status(NamedTuple):
-    """The status of one code over HTTP and gRPC."""
-
-    http: int
-    grpc: str
-
-
-TABLE: dict[Code, Status] = {
-    Code.INVALID: Status(400, "INVALID_ARGUMENT"),
-    Code.TOO_LARGE: Status(413, "RESOURCE_EXHAUSTED"),
-    Code.UNSUPPORTED_ENCODING: Status(415, "INVALID_ARGUMENT"),
-    Code.NOT_FOUND: Status(404, "NOT_FOUND"),
-    Code.ALREADY_EXISTS: Status(400, "ALREADY_EXISTS"),
-    Code.UNAUTHENTICATED: Status(401, "UNAUTHENTICATED"),
-    Code.PERMISSION_DENIED: Status(403, "PERMISSION_DENIED"),
-    Code.NOT_READY: Status(503, "UNAVAILABLE"),
-    Code.OVERLOADED: Status(429, "RESOURCE_EXHAUSTED"),
-    Code.LIMIT_EXCEEDED: Status(429, "RESOURCE_EXHAUSTED"),
-    Code.DEADLINE_EXCEEDED: Status(504, "DEADLINE_EXCEEDED"),
-    Code.WORKER_LOST: Status(503, "UNAVAILABLE"),
-    Code.DRAINING: Status(503, "UNAVAILABLE"),
-    Code.CANCELLED: Status(499, "CANCELLED"),
-    Code.UNSUPPORTED: Status(501, "UNIMPLEMENTED"),
-    Code.INTERNAL: Status(500, "INTERNAL"),
-}
 
 PROFILES: dict[Profile, dict[Code, Status]] = {
     "default": {},
