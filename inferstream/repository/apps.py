@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import os
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,76 +20,86 @@ PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 IMPORTLIB = f"{Path(importlib.__file__).parent}{os.sep}"
 
 
-class AppRepository(ModelRepository):
-    """The models of the app that `path` (`module:name`) names, imported from `folder`.
+class CodeRepository(ModelRepository):
+    """The models of a module in the file `source`. Each `list` imports changed code again.
 
-    Each `list` imports changed code again. Code that fails makes broken models of those that were there before.
-    Raises InvalidSettings, in one line, for an app that cannot be served.
+    Code that fails makes broken models of those that were there before. Raises InvalidSettings, in one line, for code
+    that cannot be served.
     """
 
-    def __init__(self, path: str, folder: Path) -> None:
-        self._path = path
-        self._source = str(folder / f"{path.partition(':')[0].rpartition('.')[2]}.py")
+    classic = False
+    """Whether it is an app of BlazeRPC."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
         self._broken: BrokenModels = []
-        self._found = self._imported()
+        self._models = self._imported()
 
+    @abstractmethod
     def _imported(self) -> Versions:
-        self.app = load_app(self._path, self._source)
-        return models_of(self.app, self._path, self._source)
-
-    @property
-    def classic(self) -> bool:
-        """Whether it is an app of BlazeRPC."""
-        return self.app.classic
+        """The settings of every model, after an import of the code if it has changed. Raises InvalidSettings."""
 
     def models(self) -> Versions:
-        """The settings of every model of the app as it was imported last."""
-        return self._found
+        """The settings of every model as the code was imported last."""
+        return self._models
 
     async def list(self) -> Versions:
         try:
-            self._found = await asyncio.to_thread(self._imported)
+            self._models = await asyncio.to_thread(self._imported)
         except InferstreamError as error:
             self._broken = [
                 BrokenModel(settings.name, error.message, settings.version, self._source)
-                for settings in self._found
+                for settings in self._models
             ]
             return []
         self._broken = []
-        return self._found
+        return self._models
 
     async def broken(self) -> BrokenModels:
         return self._broken
 
+    async def find(self, name: str) -> Versions:
+        try:
+            return await super().find(name)
+        except ModelNotFound:
+            if self._broken:  # the code that does not run may have it
+                raise InvalidSettings(f"Model {name} cannot be loaded: {self._broken[0].reason}") from None
+            raise
+
     def concerns(self, path: Path) -> bool:
-        """Code and settings. The folder of an app holds other files too, such as the server's own log."""
+        """Code and settings. The folder of code holds other files too, such as the server's own log."""
         return path.suffix in (".py", ".json")
 
-    async def find(self, name: str) -> Versions:
-        found = [settings for settings in await self.list() if settings.name == name]
-        if self._broken:
-            raise InvalidSettings(f"Model {name} cannot be loaded: {self._broken[0].reason}")
-        if not found:
-            raise ModelNotFound(name)
-        return found
+
+class AppRepository(CodeRepository):
+    """The models of the app that `path` (`module:name`) names, imported from `folder`."""
+
+    def __init__(self, path: str, folder: Path) -> None:
+        self._path = path
+        super().__init__(str(folder / f"{path.partition(':')[0].rpartition('.')[2]}.py"))
+
+    def _imported(self) -> Versions:
+        self.app = load_app(self._path, self._source)
+        self.classic = self.app.classic
+        return models_of(self.app, self._path, self._source)
 
 
 def load_app(path: str, source: str | None) -> App:
     """Import an app, and check it against its lock file. Raises InvalidSettings."""
     install()
-    found: Any = importing_code(f'app "{path}"', source, lambda: resolve_app(path, source))
-    if not isinstance(found, App):
-        name = type(found).__name__
+    app: Any = importing_code(f'app "{path}"', source, lambda: resolve_app(path, source))
+    if not isinstance(app, App):
+        name = type(app).__name__
         theirs = "; uninstall blazerpc, so that its names are inferstream's" if name == "BlazeApp" else ""
         raise InvalidSettings(f'app "{path}" is a {name}, not an App{theirs}')
-    if not found.functions:
+    if not app.functions:
         raise InvalidSettings(
             f'app "{path}" has no models; mark functions with @{path.partition(":")[2]}.model'
         )
-    found.lock = None
-    for function in found:
-        found.rpc_of(function)
-    return found
+    app.lock = None
+    for function in app:
+        app.rpc_of(function)
+    return app
 
 
 Imported = TypeVar("Imported")
