@@ -292,12 +292,12 @@ def annotated_signature(model: type[MLModel]) -> Signature:
         for name in ("predict", "predict_stream", "admit")
         if getattr(model, name, None) is not getattr(MLModel, name, None)
     }
-    found = [decorated_signature(method) or Signature() for method in methods.values()] or [Signature()]
-    first = found[0]
+    signatures = [decorated_signature(method) or Signature() for method in methods.values()] or [Signature()]
+    first = signatures[0]
     docs = [*(method.__doc__ for method in methods.values()), model.__doc__]
     return Signature(
-        first.inputs if all(each.inputs == first.inputs for each in found) else None,
-        first.outputs if all(each.outputs == first.outputs for each in found) else None,
+        first.inputs if all(each.inputs == first.inputs for each in signatures) else None,
+        first.outputs if all(each.outputs == first.outputs for each in signatures) else None,
         inputs_annotated=True,
         outputs_annotated=True,
         streams=bool(methods.keys() - {"predict"}),

@@ -235,8 +235,8 @@ class ProvidedModel:
 def _is_importable(implementation: type[Any]) -> bool:
     """Whether the import path of this class works in any process."""
     module = implementation.__module__
-    found = getattr(sys.modules.get(module), implementation.__qualname__, None)
-    return found is implementation and module != "__main__"
+    imported = getattr(sys.modules.get(module), implementation.__qualname__, None)
+    return imported is implementation and module != "__main__"
 
 
 def _import_path(implementation: type[Any]) -> str:

@@ -25,7 +25,7 @@ from inferstream.types import (
     TensorData,
 )
 
-Found = TypeVar("Found", InputCodecLike, RequestCodecLike)
+AnyCodec = TypeVar("AnyCodec", InputCodecLike, RequestCodecLike)
 
 
 def find_input_codec(
@@ -58,7 +58,7 @@ def find_request_codec_by_type_hint(type_hint: Any) -> RequestCodecLike | None:
     return _known(requests, requests.by_type_hint(type_hint))
 
 
-def _known(table: registry.CodecTable[Found], codec: Found | None) -> Found | None:
+def _known(table: registry.CodecTable[AnyCodec], codec: AnyCodec | None) -> AnyCodec | None:
     """The codec. None for one of ours that MLServer does not have: its callers then choose their own."""
     return None if codec in table.added.values() else codec
 
