@@ -221,8 +221,8 @@ def _imported() -> Iterator[ImportedModule]:
         if top in _server_names or (not paths if file is None else file.startswith(INSTALLED)):
             _installed.add(name)
             continue
-        places = paths if file is None else [_above(file)] if paths else [file]
-        homes = folders.intersection([_above(place, name.count(".") + 1) for place in places])
+        locations = paths if file is None else [_above(file)] if paths else [file]
+        homes = folders.intersection([_above(path, name.count(".") + 1) for path in locations])
         if homes:
             yield ImportedModule(name, top, file, homes)
 
@@ -266,22 +266,22 @@ def _wrap_imports() -> None:
     different orders deadlock.
     """
     find: Any = _bootstrap._find_and_load  # type: ignore[attr-defined]
-    if not hasattr(find, "in_turn"):
-        _bootstrap._find_and_load = _in_turn(find)  # type: ignore[attr-defined]
+    if not hasattr(find, "one_at_a_time"):
+        _bootstrap._find_and_load = _one_at_a_time(find)  # type: ignore[attr-defined]
 
 
-def _in_turn(find: Callable[[str, Any], ModuleType]) -> Callable[[str, Any], ModuleType]:
+def _one_at_a_time(find: Callable[[str, Any], ModuleType]) -> Callable[[str, Any], ModuleType]:
     def find_and_load(name: str, import_: Any) -> ModuleType:
         if _alone.get() is None or _initialised(name):
             return find(name, import_)
-        if not _take_turn(name):
+        if not _take_lock(name):
             return find(name, import_)
         try:
             return find(name, import_)
         finally:
             importing.release()
 
-    find_and_load.in_turn = True  # type: ignore[attr-defined]
+    find_and_load.one_at_a_time = True  # type: ignore[attr-defined]
     return find_and_load
 
 
@@ -290,7 +290,7 @@ def _initialised(name: str) -> bool:
     return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
 
-def _take_turn(name: str) -> bool:
+def _take_lock(name: str) -> bool:
     """Take the lock. On the block's event loop, give up after LOOP_PATIENCE for the rest of the block."""
     if _event_loop() is not _alone.get():
         return importing.acquire()

@@ -144,26 +144,26 @@ def served_by(app: App) -> list[ModelSettings]:
 def models_of(app: App, path: str | None, source: str | None) -> list[ModelSettings]:
     """The settings of an app's models. Raises InvalidSettings for a name that is not safe in URLs."""
     for function in app:
-        check_name(function.name, function.place)
+        check_name(function.name, function.location)
     return app.settings(path, source)
 
 
 def _reason(error: BaseException, folder: Path) -> str:
-    """The error of an import in one line, with the place in the user's code where it happened.
+    """The error of an import in one line, with the where in the user's code where it happened.
 
-    Clients get it from the repository index, so it names files by their place in `folder`.
+    Clients get it from the repository index, so it names files by their where in `folder`.
     """
     if isinstance(error, SyntaxError):
         return f"{_within(error.filename or '', folder)}, line {error.lineno}: SyntaxError: {error.msg}"
-    place = ""
+    where = ""
     traceback = error.__traceback__
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
         if not file.startswith(("<frozen importlib", PACKAGE, IMPORTLIB)):
-            place = f"{_within(file, folder)}, line {traceback.tb_lineno}: "
+            where = f"{_within(file, folder)}, line {traceback.tb_lineno}: "
         traceback = traceback.tb_next
     first = next(iter(str(error).strip().splitlines()), "")
-    return f"{place}{type(error).__name__}: {first}".rstrip(": ")
+    return f"{where}{type(error).__name__}: {first}".rstrip(": ")
 
 
 def _within(file: str, folder: Path) -> str:
