@@ -1,4 +1,27 @@
-"""All errors of the package. Each class has one code; `server/status.py` maps codes to HTTP, gRPC and SSE."""
+"""All errors of the package. Each class has one code, for which `statuses.py` has a status on each transport.
+
+InferstreamError
+    AlreadyExists, DeadlineExceeded, Draining, NotStarted, Overloaded, PayloadTooLarge, PermissionDenied, Unsupported
+    UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
+    ModelError
+        ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
+        Refused
+            LimitExceeded (keys/errors.py), Unauthenticated (keys/errors.py)
+    InvalidRequest
+        InvalidModelURI
+        CodecError
+            CodecNotFound, InputsNotFound, OutputNotFound
+    NotFound
+        Gone, ModelNotFound
+    WorkerLost
+        NeverStarted (dataplane/workers), Suspected (dataplane/workers)
+    InferenceFailed
+        InvalidOutput
+    CallFailed
+        CallTimedOut, ConnectionFailed
+    InvalidSettings
+        MissingExtra
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What one principal has used, and whether there is more."""
+"""The use of one principal, and whether there is more."""
 
 from typing import NamedTuple
 

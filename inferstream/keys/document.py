@@ -12,6 +12,7 @@ from .principal import NO_LIMITS, SCOPES, KeyLimits, Principal
 from .secret import ID, without_keys
 
 VERSION = 1
+"""The only version of the document that is read."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

@@ -28,6 +28,8 @@ SettingsStamp = tuple[int, int, int]
 """Inode, time of change in ns, size in bytes. It changes with the file."""
 
 MAX_NAME = 128
+"""Characters of a model's name, which becomes part of paths and of labels of metrics."""
+
 PACKAGES = "site-packages"
 """Folder of packages in a Python environment. Such an environment may be in the repository."""
 

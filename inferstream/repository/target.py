@@ -1,4 +1,4 @@
-"""What a command or a program is given to serve: a folder of models, or an app."""
+"""The target of a command or a program, which is served: a folder of models, or an app."""
 
 from pathlib import Path
 

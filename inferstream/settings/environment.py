@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from ..types.base import OlderNames
 
@@ -23,6 +23,8 @@ _complete: ContextVar[bool] = ContextVar("settings_complete", default=False)
 EnvFile = str | Path | Sequence[str | Path] | None
 EnvironmentSnapshot = tuple[tuple[str, str], ...]
 SettingValues = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
+
+Value = TypeVar("Value")
 
 AS_SET: SettingValues = {"by_alias": True, "exclude_unset": True, "exclude_none": True}
 """Options with which MLServer dumps settings. Its users write the result into files."""
@@ -74,6 +76,13 @@ def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
         below = result.get(name)
         result[name] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return result
+
+
+def expanded(value: Value) -> Value | str:
+    """A path with `~` and `$NAME` replaced. URIs and values that are not text do not change."""
+    if not isinstance(value, str) or "://" in value:
+        return value
+    return os.path.expandvars(os.path.expanduser(value))
 
 
 def _snapshot(files: Sequence[str | Path]) -> EnvironmentSnapshot:

@@ -10,8 +10,7 @@ from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validat
 
 from ..imports.implementation import resolve
 from ..types import MetadataTensor
-from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel
-from .paths import expanded
+from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
 
 SLOWEST = 0.001
 """The lowest `items_per_second`. A stream holds a place of its model until its end."""

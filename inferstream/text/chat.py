@@ -12,6 +12,7 @@ from .inputs import AUDIO, IMAGES, MESSAGES
 
 ROLES = ("developer", "system", "user", "assistant", "tool", "function")
 MOST_MESSAGES = 4096
+"""Messages of one request at most."""
 
 
 class Chat:

@@ -14,6 +14,7 @@ DEEPEST = 100
 """Levels of lists and objects in a body at most. All that is made of it can be written as JSON then."""
 
 LARGEST = 2**63 - 1
+"""The largest whole number of a field, because parameters of gRPC have 64 bits."""
 
 LONGEST_STOP = 1000
 """Characters of a stop string. Where a text may be the beginning of one is searched for in each response."""

@@ -12,6 +12,7 @@ RESERVED = frozenset(("content_type", "headers", "priority", "timeout"))
 """Parameters of a request that mean something to the server."""
 
 SEEDS = 2**63
+"""Seeds that there are: a seed and its successors have to fit 64 bits."""
 
 
 class Generation:

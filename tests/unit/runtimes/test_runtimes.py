@@ -200,7 +200,7 @@ async def test_linear_boosters_are_asked_one_at_a_time(tmp_path) -> None:
     path = models.boosted("XGBRegressor", tmp_path, "model.json", booster="gblinear")
     model = await loaded(XGBoostModel, path)
     assert isinstance(model, XGBoostModel)
-    assert not hasattr((await of_kind("xgboost", tmp_path))._turn, "locked")  # type: ignore[attr-defined]
+    assert not hasattr((await of_kind("xgboost", tmp_path))._lock, "locked")  # type: ignore[attr-defined]
     assert model._lock.locked() is False  # type: ignore[attr-defined]
     assert arrays(model.predict(asked(FLOWERS)))["predict"].shape == (150, 1)
 
