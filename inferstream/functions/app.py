@@ -13,7 +13,7 @@ from ..protos.typed import PREFIX, type_of
 from ..settings import ModelSettings
 from ..settings.sources import unknown_fields, validated
 from ..settings.versions import newest
-from ..signature import TypedRpc
+from ..signature import FunctionRpc
 from .errors import ErrorMap, location_of
 from .function import BatchBounds, Function, ModelFunction, pascal
 from .hooks import Hook, Hooks, check_hook
@@ -177,14 +177,14 @@ class App:
         name, _, version = key.partition("@")
         return self.functions[name, version or None]
 
-    def rpc_of(self, function: ModelFunction) -> TypedRpc | None:
+    def rpc_of(self, function: ModelFunction) -> FunctionRpc | None:
         """The typed RPC of a model; None for an older version of it. Raises InvalidSettings as `fields_of`."""
         if newest(version for name, version in self.functions if name == function.name) != function.version:
             return None
         fields = self.fields_of(function)
         numbers = {name: fields[name].number for name in function.arguments.names}
         method = f"{PREFIX}{pascal(function.name)}"
-        return TypedRpc(self.service, method, numbers, self.classic, function.streams)
+        return FunctionRpc(self.service, method, numbers, self.classic, function.streams)
 
     def fields_of(self, function: ModelFunction) -> Locked:
         """The fields of a model's typed request, removed ones too.
@@ -204,10 +204,10 @@ class App:
     @property
     def lock_file(self) -> Path | None:
         """The lock file beside the module of this app; None for an app that cannot be imported."""
-        path, source = self.found_at()
+        path, source = self.import_path()
         return None if path is None or source is None else lock_path(path, source)
 
-    def found_at(self) -> tuple[str | None, str | None]:
+    def import_path(self) -> tuple[str | None, str | None]:
         """The import path of this app and the file of its module; None where other processes cannot import it."""
         name = next((name for name, value in self._globals.items() if value is self), None)
         file = self._globals.get("__file__")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ..codecs.values.hints import ASYNC_STREAMS, item_of
 from ..errors import InvalidSettings
-from ..signature import Signature, TypedRpc
+from ..signature import FunctionRpc, Signature
 from .arguments import Arguments, hints_of
 from .batches import check_batch
 from .errors import ErrorMap, location_of, no_function
@@ -32,7 +32,7 @@ class FunctionOwner(Protocol):
     errors: ErrorMap
     hooks: Hooks
 
-    def rpc_of(self, function: "ModelFunction") -> TypedRpc | None:
+    def rpc_of(self, function: "ModelFunction") -> FunctionRpc | None:
         """The typed RPC of a model, if it has one."""
 
 

@@ -137,7 +137,7 @@ async def app_of(settings: ModelSettings) -> App | None:
 
 def served_by(app: App) -> list[ModelSettings]:
     """The models of an app of this program. Worker processes import it if its module can be imported."""
-    path, source = app.found_at()
+    path, source = app.import_path()
     return models_of(app, path, source)
 
 

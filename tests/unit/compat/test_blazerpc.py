@@ -99,7 +99,7 @@ def test_an_app_and_its_client_import_no_server() -> None:
         "import sys, inferstream.compat; inferstream.compat.install()\n"
         "from blazerpc import BlazeApp, BlazeClient, JsonRpcClient\n"
         "app = BlazeApp()\n"
-        "assert app.found_at() == (None, None)\n"
+        "assert app.import_path() == (None, None)\n"
         "assert not {'fastapi', 'uvicorn', 'prometheus_client', 'inferstream.server.server'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
@@ -131,7 +131,7 @@ def test_an_app_knows_the_module_that_made_it(tmp_path: Path) -> None:
     finally:
         sys.path.remove(str(tmp_path))
         sys.modules.pop("made", None)
-    assert made.served.found_at() == ("made:served", str(tmp_path / "made.py"))
+    assert made.served.import_path() == ("made:served", str(tmp_path / "made.py"))
 
 
 def test_the_registry() -> None:
