@@ -1,4 +1,4 @@
-"""What an app refuses when it is written, and what metadata say of its functions."""
+"""Functions that can be models, and those that cannot."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from pydantic import BaseModel, Field
 
 from inferstream import App, Depends, MLModel, TensorInput
 from inferstream.errors import InvalidSettings
-from inferstream.functions.docstring import descriptions
 from inferstream.functions.function import Function
 from inferstream.functions.model import implementation_of
 from inferstream.types import MetadataTensor
@@ -313,65 +312,12 @@ def test_streaming_is_for_functions_that_yield() -> None:
         App().model(streaming=False)(yields)
 
 
-def test_models_share_neither_names_nor_rpcs_nor_unknown_settings() -> None:
-    app = App()
-    app.model("first-model")(number)
-    with pytest.raises(
-        InvalidSettings, match=r'function total: a model "first-model" is there already: .* number'
-    ):
-        app.model("first-model")(total)
-    app.model("first-model", version="2")(total)
-    with pytest.raises(InvalidSettings, match="would share the RPC PredictFirstModel"):
-        app.model("first_model")(total)
-    with pytest.raises(InvalidSettings, match='field "max_qeue" is unknown; did you mean "max_queue"'):
-        app.model("other", max_qeue=3)(total)
-    for thing in (Strange, Strange(), 3):
-        with pytest.raises(InvalidSettings, match="is no function"):
-            app.model(thing)  # type: ignore[call-overload]
-    with pytest.raises(InvalidSettings, match=rf"class {__name__}\.Strange is no function"):
-        app.model(Strange)
-
-
-def test_middleware_and_hooks_that_cannot_run_are_named() -> None:
-    app = App()
-
-    def blocking(call: Any, call_next: Any) -> Any:
-        return call_next(call)
-
-    def needy(state: Any) -> None: ...
-
-    async def lifespan() -> AsyncIterator[None]:
-        yield
-
-    with pytest.raises(
-        InvalidSettings, match=r"test_declarations\.py, line \d+, function .*blocking: a middl"
-    ):
-        app.middleware(blocking)
-    for mark in (app.on_load, app.on_unload):
-        with pytest.raises(InvalidSettings, match=r"function .*needy: a hook takes no arguments: .*'state'"):
-            mark(needy)
-        with pytest.raises(InvalidSettings, match=r"function .*lifespan: a hook does not yield"):
-            mark(lifespan)
-        with pytest.raises(InvalidSettings, match="3 is no function"):
-            mark(3)  # type: ignore[type-var]
-        mark(dict)
-    assert not app.middlewares
-    assert app.hooks.load == app.hooks.unload == [dict]
-
-
 def test_limits_of_a_batch_need_a_batch() -> None:
     with pytest.raises(InvalidSettings, match="function number: within_ms needs batch"):
         App().model(within_ms=5)(number)
     for limits in ({"batch": -1}, {"batch": 4, "within_ms": -1}):
         with pytest.raises(InvalidSettings, match="function number: batch and within_ms cannot be negative"):
             App().model(**limits)(number)  # type: ignore[call-overload]
-
-
-def test_wrong_settings_name_the_function() -> None:
-    app = App()
-    app.model(max_queue="x")(number)
-    with pytest.raises(InvalidSettings, match=r'function number: field "max_queue": Input should be'):
-        app.settings()
 
 
 def test_a_step_function_needs_admit_and_a_list() -> None:
@@ -423,20 +369,6 @@ def test_metadata_describe_arguments() -> None:
 
 def parameter(tensor: MetadataTensor, name: str) -> Any:
     return None if tensor.parameters is None else tensor.parameters.get(name)
-
-
-def test_docstrings_of_sphinx_and_google() -> None:
-    assert descriptions(None) == {}
-    assert descriptions("Nothing: here") == {}
-    sphinx = """Do.
-
-    :param a: first
-        goes on
-    :param int b: second
-    :returns: c: nothing
-    """
-    assert descriptions(sphinx) == {"a": "first goes on", "b": "second"}
-    assert descriptions("Args:\n    a: x\n\n    b (int, optional): y\nMore: z") == {"a": "x", "b": "y"}
 
 
 def test_an_import_path_may_name_a_function() -> None:

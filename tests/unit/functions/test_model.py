@@ -1,42 +1,17 @@
-"""Which models take requests of single values without tensors."""
+"""Models of functions: their values without tensors, and classes made of functions."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import httpx
 import pytest
-from pydantic import Field
 
 from inferstream import App, testing
 from inferstream.dataplane.caller import Caller
-from inferstream.functions.arguments import Arguments
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
 from inferstream.server.grpc.inference import InferenceService
 from inferstream.types import Headers, InferenceRequest, RequestInput
 from inferstream.types.values_request import InputsForm
-
-
-def plain(a: int, b: float, c: str = "", d: bool | None = None) -> str: ...
-def nothing() -> str: ...
-def bounded(a: Annotated[int, Field(gt=0)]) -> str: ...
-def chosen(a: Literal["x", "y"]) -> str: ...
-def several(a: list[int]) -> str: ...
-def binary(a: bytes) -> str: ...
-def document(a: dict[str, Any]) -> str: ...
-def streamed(a: AsyncIterator[str]) -> str: ...
-
-
-def test_numbers_texts_and_booleans_are_taken_as_they_are() -> None:
-    form = Arguments(plain).form()
-    assert form is not None
-    assert form.datatypes == {"a": "INT64", "b": "FP64", "c": "BYTES", "d": "BOOL"}
-    assert form.required == {"a", "b"}
-    assert Arguments(nothing).form() is not None
-
-
-@pytest.mark.parametrize("function", [bounded, chosen, several, binary, document, streamed])
-def test_arguments_that_need_more_are_read_from_tensors(function: Callable[..., Any]) -> None:
-    assert Arguments(function).form() is None
 
 
 def add(a: int, b: int = 1) -> int:
@@ -86,6 +61,8 @@ class Rpc:
 
 
 TERMS = {"a": 2, "b": 3}
+
+
 V2 = {
     "inputs": [
         {"name": name, "shape": [1], "datatype": "INT64", "data": [value]} for name, value in TERMS.items()
