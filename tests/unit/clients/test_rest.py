@@ -1,15 +1,10 @@
-"""What the transports tell a server, and the failures that they make of its responses."""
+"""Calls over REST: what they tell a server, and how they fail."""
 
-import asyncio
 import math
 
-import grpc
-import grpc.aio
 import httpx
 import pytest
 
-from inferstream.clients.feeding import feeding
-from inferstream.clients.grpc import _failure
 from inferstream.clients.rest import RestTransport
 from inferstream.clients.retries import nothing_began
 from inferstream.clients.transport import ModelName, OutgoingCall, Target
@@ -17,6 +12,8 @@ from inferstream.errors import CallFailed, CallTimedOut, ConnectionFailed
 from inferstream.types import InferenceRequest
 
 MODEL = ModelName("a/b", "1")
+
+
 BODY = b'{"model_name":"m","outputs":[]}'
 
 
@@ -79,69 +76,3 @@ async def test_rest_without_a_connection(raised: Exception, unreachable: bool) -
             await failing
         assert (caught.value.unreachable, caught.value.status) == (unreachable, None)
         assert isinstance(caught.value, ConnectionError)
-
-
-def status(code: grpc.StatusCode, details: str, **trailing: str) -> grpc.aio.AioRpcError:
-    pairs = [(name.replace("_", "-"), value) for name, value in trailing.items()]
-    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(*pairs), details)
-
-
-@pytest.mark.parametrize(
-    ("error", "kind", "number", "repeats"),
-    [
-        (
-            status(grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses"),
-            ConnectionFailed,
-            None,
-            True,
-        ),
-        (status(grpc.StatusCode.UNAVAILABLE, "Socket closed"), ConnectionFailed, None, False),
-        (status(grpc.StatusCode.UNAVAILABLE, "later", retry_after="1"), CallFailed, 503, True),
-        (
-            status(grpc.StatusCode.RESOURCE_EXHAUSTED, "full", grpc_retry_pushback_ms="50"),
-            CallFailed,
-            429,
-            True,
-        ),
-        (status(grpc.StatusCode.RESOURCE_EXHAUSTED, "too large"), CallFailed, 429, False),
-        (status(grpc.StatusCode.DEADLINE_EXCEEDED, "late"), CallTimedOut, 504, False),
-        (status(grpc.StatusCode.INVALID_ARGUMENT, "wrong"), CallFailed, 400, False),
-        (status(grpc.StatusCode.DATA_LOSS, "gone"), CallFailed, 500, False),
-    ],
-)
-def test_grpc_failures(error: grpc.aio.AioRpcError, kind: type, number: int | None, repeats: bool) -> None:
-    found = _failure(error)
-    assert (type(found), found.status, found.message) == (kind, number, error.details())
-    assert str(found) == f"{error.code().name}: {error.details()}"
-    assert nothing_began(found) == repeats
-    if found.retry_after is not None:
-        assert found.retry_after in (1.0, 0.05)
-
-
-async def test_a_failure_of_what_is_sent_replaces_the_one_that_it_causes() -> None:
-    ended = asyncio.Event()
-
-    async def sending() -> None:
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        async with feeding(sending(), ended.set):
-            await ended.wait()
-            raise ConnectionFailed("aborted")
-    with pytest.raises(KeyError, match="mine"):
-        async with feeding(sending(), ended.set):
-            await asyncio.sleep(0)
-
-
-async def test_the_end_of_the_responses_ends_what_is_sent() -> None:
-    closed = asyncio.Event()
-
-    async def sending() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            closed.set()
-
-    async with feeding(sending(), lambda: None):
-        await asyncio.sleep(0)
-    assert closed.is_set()
