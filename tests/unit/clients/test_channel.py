@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from inferstream.clients.channel import open_channel
+from inferstream.clients.channel import _certificate_of, open_channel
 from inferstream.clients.transport import Target
 from inferstream.errors import ConnectionFailed
+from tests.certificates import Authority
 
 
 async def test_a_plain_channel_asks_for_no_certificate() -> None:

@@ -1,4 +1,4 @@
-"""MLServer's converters make of types and messages what MLServer 1.7.1 makes of them, byte by byte."""
+"""Converters of gRPC messages, with MLServer's form of tensors."""
 
 import grpc
 import pytest
@@ -8,6 +8,7 @@ from inferstream.protos import converters as ours
 from tests.serving import tensor
 
 compat.install()
+
 
 from mlserver.grpc import converters  # type: ignore[import-not-found]
 from mlserver.grpc import dataplane_pb2 as pb
@@ -22,6 +23,28 @@ from mlserver.types import (  # type: ignore[import-not-found]
     Parameters,
     RequestInput,
     ResponseOutput,
+)
+
+from inferstream import compat
+
+compat.install()
+
+
+from mlserver.types import (  # type: ignore[import-not-found]
+    RequestOutput,
+)
+
+from inferstream import compat
+
+compat.install()
+
+from mlserver.grpc.converters import (  # type: ignore[import-not-found]
+    InferTensorContentsConverter,
+    ModelInferRequestConverter,
+)
+from mlserver.types import (  # type: ignore[import-not-found]
+    Datatype,
+    TensorData,
 )
 
 RAW = {
@@ -99,3 +122,71 @@ def test_what_a_servicer_does_not_override_is_unimplemented(base: type) -> None:
             grpc.StatusCode.UNIMPLEMENTED,
             "Method not implemented!",
         )
+
+
+def test_tensors_become_messages_and_come_back() -> None:
+    from mlserver.grpc import converters
+    from mlserver.grpc.dataplane_pb2 import ModelInferRequest, ModelInferResponse
+
+    given = RequestInput(**tensor("x", "FP32", [1, 2], parameters={"content_type": "np"}))
+    assert (
+        converters.InferInputTensorConverter.to_types(converters.InferInputTensorConverter.from_types(given))
+        == given
+    )
+    answered = ResponseOutput(**tensor("y", "BYTES", [b"a"]))
+    assert (
+        converters.InferOutputTensorConverter.to_types(
+            converters.InferOutputTensorConverter.from_types(answered)
+        )
+        == answered
+    )
+    wanted = RequestOutput(name="y", parameters=Parameters(content_type="str"))
+    assert (
+        converters.InferRequestedOutputTensorConverter.to_types(
+            converters.InferRequestedOutputTensorConverter.from_types(wanted)
+        )
+        == wanted
+    )
+    for converter, message in (
+        (converters.InferInputTensorConverter, ModelInferRequest.InferInputTensor),
+        (converters.InferOutputTensorConverter, ModelInferResponse.InferOutputTensor),
+    ):
+        # As in a message that has raw contents, which stand beside its tensors.
+        bare = converter.to_types(message(name="y", datatype="FP16", shape=[2]))
+        assert (bare.name, bare.datatype, bare.shape, bare.data.root) == ("y", "FP16", [2], [])
+    contents = converters.InferTensorContentsConverter.from_types(answered.data, "BYTES")
+    assert converters.InferTensorContentsConverter.to_types(contents).root == [b"a"]
+    parameters = Parameters(content_type="str", free=1)
+    assert (
+        converters.ParametersConverter.to_types(converters.ParametersConverter.from_types(parameters))
+        == parameters
+    )
+
+
+@pytest.mark.parametrize("datatype", ["INT64", Datatype.INT64])
+@pytest.mark.parametrize("values", [[6], TensorData([6])])
+def test_contents_are_made_of_plain_lists_too(datatype: str, values: object) -> None:
+    assert InferTensorContentsConverter.from_types(values, datatype) == pb.InferTensorContents(
+        int64_contents=[6]
+    )
+
+
+@pytest.mark.parametrize("parameters", [{}, {"priority": pb.InferParameter(int64_param=2)}])
+def test_a_converted_request_equals_one_made_by_hand(parameters: dict[str, pb.InferParameter]) -> None:
+    message = pb.ModelInferRequest(
+        inputs=[
+            pb.ModelInferRequest.InferInputTensor(
+                name="x", datatype="INT32", shape=[1], contents=pb.InferTensorContents(int_contents=[4])
+            )
+        ],
+        parameters=parameters,
+    )
+    given = {"parameters": Parameters(priority=2)} if parameters else {}
+    inputs = [RequestInput(name="x", datatype="INT32", shape=[1], data=[4])]
+    found, expected = (
+        ModelInferRequestConverter.to_types(message),
+        InferenceRequest(id="", inputs=inputs, **given),
+    )
+    assert found == expected
+    assert dict(found) == dict(expected)
+    assert found.model_dump() == expected.model_dump()
