@@ -1,23 +1,93 @@
-"""Settings files written for MLServer load with every field they may have."""
+"""Files of settings: their precedence, and faults that name their source."""
 
 import json
 import logging
-from collections import Counter, OrderedDict
 from pathlib import Path
-from uuid import UUID
 
 import pytest
-from pydantic import ValidationError
 
-from inferstream import compat
+from inferstream.errors import InvalidSettings
 from inferstream.settings import (
     MODEL_SETTINGS_FILE,
     SETTINGS_FILE,
-    ModelParameters,
-    ModelSettings,
     load_model_settings,
     load_settings,
 )
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_flags_file_ours_theirs_dotenv_default(tmp_path, monkeypatch) -> None:
+    def port() -> int:
+        return load_settings(tmp_path).http_port
+
+    assert port() == 8080
+    (tmp_path / ".env").write_text("MLSERVER_HTTP_PORT=1\n")
+    assert port() == 1
+    monkeypatch.setenv("MLSERVER_HTTP_PORT", "2")
+    assert port() == 2
+    monkeypatch.setenv("INFERSTREAM_HTTP_PORT", "3")
+    assert port() == 3
+    (tmp_path / "settings.json").write_text('{"http_port": 4}')
+    assert port() == 4
+    assert load_settings(tmp_path, {"http_port": 5}).http_port == 5
+
+
+def test_the_environment_fills_what_a_models_file_leaves_open(tmp_path, monkeypatch) -> None:
+    file = tmp_path / MODEL_SETTINGS_FILE
+    file.write_text('{"implementation": "m.M", "parameters": {"custom": 1}}')
+    monkeypatch.setenv("MLSERVER_MODEL_NAME", "named")
+    monkeypatch.setenv("MLSERVER_MODEL_URI", "/somewhere")
+    settings = load_model_settings(file)
+    assert settings.name == "named"
+    assert settings.parameters is not None
+    assert settings.parameters.uri == "/somewhere"
+    assert settings.parameters.custom == 1
+
+
+def test_every_fault_is_named_at_once(tmp_path) -> None:
+    (tmp_path / "settings.json").write_text('{"http_port": -1, "debug": "perhaps"}')
+    with pytest.raises(InvalidSettings) as failure:
+        load_settings(tmp_path)
+    for named in ("settings.json", "http_port", "debug"):
+        assert named in failure.value.message
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ('{"header_timeout": "soon"}', "header_timeout"),
+        ('{"max_connections": 0}', "max_connections"),
+        ('{"gzip_enabled": 7}', "gzip_enabled"),
+        ('{"grpc_stream_dialect": "esperanto"}', "grpc_stream_dialect"),
+        ("{", "line 1 column 2"),
+        ("[]", "JSON object"),
+    ],
+)
+def test_a_fault_names_file_and_field_in_one_line(tmp_path, settings: str, named: str) -> None:
+    (tmp_path / "settings.json").write_text(settings)
+    with pytest.raises(InvalidSettings) as failure:
+        load_settings(tmp_path)
+    assert "settings.json" in failure.value.message
+    assert named in failure.value.message
+    assert "\n" not in failure.value.message
+
+
+def test_files_that_are_none_are_refused(tmp_path) -> None:
+    import os
+
+    fifo = tmp_path / MODEL_SETTINGS_FILE
+    os.mkfifo(fifo)
+    with pytest.raises(InvalidSettings, match="regular file"):
+        load_model_settings(fifo)
+    fifo.unlink()
+    fifo.write_text('{"implementation": "' + "x" * 2**21 + '"}')
+    with pytest.raises(InvalidSettings, match="larger"):
+        load_model_settings(fifo)
+
 
 SERVER = {
     "debug": True,
@@ -63,6 +133,8 @@ SERVER = {
     "_custom_metrics_server_settings": None,
     "_custom_grpc_server_settings": None,
 }
+
+
 MODEL = {
     "implementation": "mine.Model",
     "name": "m",
@@ -122,97 +194,3 @@ def test_what_is_without_effect_is_named_in_one_warning(
 
     (model,) = caplog.messages
     assert model == f'{folder / MODEL_SETTINGS_FILE}: understood and without effect: "warm_workers"'
-
-
-def test_home_and_variables_are_replaced_in_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/me")
-    monkeypatch.setenv("WHERE", "/data")
-    server = {"environments_dir": "~/envs", "logging_settings": "$WHERE/logging.json"}
-    (tmp_path / SETTINGS_FILE).write_text(json.dumps(server))
-    parameters = {
-        "uri": "$WHERE/model.joblib",
-        "environment_path": "~/env",
-        "environment_tarball": "${WHERE}/env.tar.gz",
-    }
-    file = tmp_path / MODEL_SETTINGS_FILE
-    file.write_text(json.dumps({"implementation": "m.M", "parameters": parameters}))
-
-    settings = load_settings(tmp_path)
-    assert (settings.environments_dir, settings.logging_settings) == ("/home/me/envs", "/data/logging.json")
-    found = load_model_settings(file).parameters
-    assert found is not None
-    assert (found.uri, found.environment_path) == ("/data/model.joblib", "/home/me/env")
-    assert found.environment_tarball == "/data/env.tar.gz"
-
-
-def test_uris_of_other_places_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("X", "replaced")
-    file = tmp_path / MODEL_SETTINGS_FILE
-    file.write_text(json.dumps({"implementation": "m.M", "parameters": {"uri": "s3://bucket/$X"}}))
-    found = load_model_settings(file).parameters
-    assert found is not None
-    assert found.uri == "s3://bucket/$X"
-
-
-def test_cross_origin_rules_may_be_variables_of_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLSERVER_CORS_SETTINGS", '{"max_age": 5}')
-    monkeypatch.setenv("MLSERVER_ALLOW_ORIGINS", '["https://a"]')
-    cors = load_settings(tmp_path).cors_settings
-    assert cors is not None
-    assert (cors.max_age, cors.allow_origins) == (5, ["https://a"])
-
-
-def test_an_implementation_may_be_set_as_a_class_or_as_its_path() -> None:
-    settings = ModelSettings(name="m", implementation="collections.OrderedDict")
-    settings.implementation = Counter
-    assert settings.implementation is Counter
-    assert settings.dict()["implementation"] == "collections.Counter"
-    settings.implementation = "collections.OrderedDict"
-    assert settings.implementation is OrderedDict
-
-
-def test_an_env_file_of_its_own_is_read_instead_of_dotenv(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path(".env").write_text("MLSERVER_MODEL_IMPLEMENTATION=dot.Env\nMLSERVER_MODEL_PLATFORM=dot\n")
-    Path("one.env").write_text("MLSERVER_MODEL_IMPLEMENTATION=one.Env\nMLSERVER_MODEL_NAME=one\n")
-    Path("two.env").write_text("MLSERVER_MODEL_NAME=two\n")
-    found = ModelSettings(_env_file="one.env")
-    assert (found.implementation_, found.name, found.platform) == ("one.Env", "one", "")
-    assert ModelSettings(_env_file=("one.env", "two.env")).name == "two"
-    assert ModelSettings().implementation_ == "dot.Env"
-    with pytest.raises(ValidationError, match="implementation"):
-        ModelSettings(_env_file=None)
-    Path("one.env").write_text("MLSERVER_MODEL_IMPLEMENTATION=changed.Env\n")
-    assert ModelSettings(_env_file=Path("one.env")).implementation_ == "changed.Env"
-    monkeypatch.setenv("MLSERVER_MODEL_NAME", "variable")
-    assert ModelSettings(_env_file="one.env").name == "variable"
-
-
-def test_mlservers_load_model_settings_fills_name_and_uri_from_the_folder(tmp_path, monkeypatch) -> None:
-    compat.install()
-    from mlserver.repository.load import load_model_settings as theirs
-
-    path = tmp_path / "iris" / MODEL_SETTINGS_FILE
-    path.parent.mkdir()
-    path.write_text('{"implementation": "model.Iris"}')
-    monkeypatch.chdir(path.parent)
-    for given in (str(path), MODEL_SETTINGS_FILE):
-        settings = theirs(given)
-        assert settings.name == "iris"
-        assert settings.parameters.uri == str(path.parent)
-        assert settings.source == str(path)
-    path.write_text('{"implementation": "model.Iris", "name": "rose", "parameters": {"uri": "./x"}}')
-    settings = theirs(str(path))
-    assert (settings.name, settings.parameters.uri) == ("rose", "./x")
-
-
-def test_a_pool_of_its_own_gets_a_random_name_unless_it_has_one() -> None:
-    first, second = (ModelParameters(autogenerate_inference_pool_gid=True) for _ in range(2))
-    names = {UUID(each.dict()["inference_pool_gid"]) for each in (first, second)}
-    assert {name.version for name in names} == {4}
-    assert len(names) == 2
-    assert ModelParameters.from_complete(first.json().encode()) == first
-    given = ModelParameters(autogenerate_inference_pool_gid=True, inference_pool_gid="mine")
-    assert (given.inference_pool_gid, ModelParameters().inference_pool_gid) == ("mine", None)

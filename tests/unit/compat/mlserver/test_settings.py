@@ -4,6 +4,9 @@ import hashlib
 import json
 
 from inferstream import compat
+from inferstream.settings import (
+    MODEL_SETTINGS_FILE,
+)
 
 compat.install()
 
@@ -27,3 +30,21 @@ def test_settings_remember_their_file_and_dump_what_was_given(tmp_path) -> None:
     assert settings.dict() == {"implementation": "a.B"}
     assert ModelSettings.parse_obj({"implementation": "a.B", "_source": "/x"}).source == "/x"
     assert json.loads(Settings.parse_raw('{"http_port": 1}').json()) == {"http_port": 1}
+
+
+def test_mlservers_load_model_settings_fills_name_and_uri_from_the_folder(tmp_path, monkeypatch) -> None:
+    compat.install()
+    from mlserver.repository.load import load_model_settings as theirs
+
+    path = tmp_path / "iris" / MODEL_SETTINGS_FILE
+    path.parent.mkdir()
+    path.write_text('{"implementation": "model.Iris"}')
+    monkeypatch.chdir(path.parent)
+    for given in (str(path), MODEL_SETTINGS_FILE):
+        settings = theirs(given)
+        assert settings.name == "iris"
+        assert settings.parameters.uri == str(path.parent)
+        assert settings.source == str(path)
+    path.write_text('{"implementation": "model.Iris", "name": "rose", "parameters": {"uri": "./x"}}')
+    settings = theirs(str(path))
+    assert (settings.name, settings.parameters.uri) == ("rose", "./x")
