@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferstream.codecs import NumpyCodec, NumpyRequestCodec, PandasCodec, StringRequestCodec
+from inferstream.codecs import PandasCodec, StringRequestCodec
 from inferstream.dataplane.execution.local import Local
 from inferstream.errors import InvalidModelURI, InvalidRequest, ModelLoadFailed
 from inferstream.runtimes.base import Runtime
@@ -19,31 +19,10 @@ from inferstream.runtimes.lightgbm import LightGBMModel
 from inferstream.runtimes.sklearn import SKLearnModel
 from inferstream.runtimes.xgboost import XGBoostModel
 from inferstream.settings import ModelSettings
-from inferstream.types import InferenceRequest, InferenceResponse, RequestOutput
 from tests.unit.runtimes import models
+from tests.unit.runtimes.fitted import arrays, asked, fitted, loaded, of_kind
 
 FLOWERS = models.FLOWERS
-
-
-async def loaded(runtime: type[Runtime], uri: Path | None, **extra: Any) -> Runtime:
-    parameters = {"version": "1", "extra": extra, **({"uri": str(uri)} if uri else {})}
-    model = runtime(ModelSettings(name="m", implementation=runtime, parameters=parameters))
-    assert await model.load() is True
-    return model
-
-
-async def fitted(model: Any, folder: Path, **extra: Any) -> Runtime:
-    return await loaded(SKLearnModel, models.dumped(model, folder), **extra)
-
-
-def asked(payload: Any, *outputs: str, codec: Any = NumpyRequestCodec) -> InferenceRequest:
-    request = codec.encode_request(payload)
-    request.outputs = [RequestOutput(name=name) for name in outputs] or None
-    return request
-
-
-def arrays(response: InferenceResponse) -> dict[str, Any]:
-    return {output.name: NumpyCodec.decode_output(output) for output in response.outputs}
 
 
 async def test_the_default_output_is_predict(tmp_path) -> None:
@@ -76,32 +55,6 @@ async def test_an_output_the_model_does_not_have_is_the_clients_error(tmp_path, 
         model.predict(asked(FLOWERS, wanted))
 
 
-async def test_a_vectorizer_answers_dense_arrays_of_texts(tmp_path) -> None:
-    model = await fitted(models.vectorizer(), tmp_path, predict_fn="transform")
-    request = asked(["good day", "night"], codec=StringRequestCodec)
-    assert arrays(model.predict(request))["transform"].shape == (2, 4)
-
-
-async def test_texts_in_texts_out(tmp_path) -> None:
-    model = await fitted(models.text_classifier(), tmp_path)
-    response = model.predict(asked(["good day", "bad night"], codec=StringRequestCodec))
-    assert response.outputs[0].data.flat() == [b"fine", b"sad"]
-
-
-async def test_a_data_frame_goes_into_a_pipeline(tmp_path) -> None:
-    model = await fitted(models.frame_pipeline(), tmp_path)
-    request = asked(models.people(), "predict", "predict_proba", codec=PandasCodec)
-    assert arrays(model.predict(request))["predict"][:, 0].tolist() == [0, 0, 1, 1]
-
-
-async def test_a_data_frame_is_answered_as_its_columns(tmp_path) -> None:
-    model = await fitted(models.frame_scaler(), tmp_path)
-    frame = models.people()[["age"]].assign(height=160.0)
-    response = model.predict(asked(frame, "transform", codec=PandasCodec))
-    assert [output.name for output in response.outputs] == ["age", "height"]
-    assert PandasCodec.decode_response(response).equals(models.frame_scaler().transform(frame))
-
-
 async def test_a_data_frame_is_answered_alone(tmp_path) -> None:
     model = await fitted(models.frame_scaler(), tmp_path, predict_fn="inverse_transform")
     frame = models.people()[["age"]].assign(height=160.0)
@@ -128,60 +81,6 @@ async def test_texts_for_a_model_of_numbers_are_the_clients_error(tmp_path) -> N
             (await of_kind(kind, tmp_path)).predict(asked(["a", "b"], codec=StringRequestCodec))
 
 
-@pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
-async def test_a_data_frame_of_too_few_columns_is_the_clients_error(tmp_path, kind: str) -> None:
-    model = await of_kind(kind, tmp_path)
-    with pytest.raises(InvalidRequest, match='inputs "age", "city": '):
-        model.predict(asked(models.people().assign(city=1), codec=PandasCodec))
-
-
-async def of_kind(kind: str, folder: Path) -> Runtime:
-    if kind == "sklearn":
-        return await fitted(models.classifier(), folder)
-    if kind == "xgboost":
-        return await loaded(XGBoostModel, models.boosted("XGBClassifier", folder, "model.json"))
-    return await loaded(LightGBMModel, models.light(folder))
-
-
-async def test_what_scikit_learn_refuses_is_the_clients_error(tmp_path) -> None:
-    model = await fitted(models.classifier(), tmp_path)
-    with pytest.raises(InvalidRequest, match=r'input "input-1": Input X contains NaN\.'):
-        model.predict(asked(np.full((1, 4), np.nan)))
-    with pytest.raises(InvalidRequest, match=r'input "input-1": .*could not convert string to float'):
-        model.predict(asked(np.array([["a", "b", "c", "d"]])))
-
-
-async def test_a_missing_column_is_the_clients_error(tmp_path) -> None:
-    model = await fitted(models.frame_pipeline(), tmp_path)
-    with pytest.raises(InvalidRequest, match=r'input "age": .*city'):
-        model.predict(asked(models.people()[["age"]], codec=PandasCodec))
-
-
-async def test_what_an_authors_own_step_raises_stays_inside(tmp_path) -> None:
-    model = await fitted(models.secretive(), tmp_path)
-    with pytest.raises(ValueError, match="password") as raised:
-        model.predict(asked(np.full((1, 4), np.nan)))
-    assert not isinstance(raised.value, InvalidRequest)
-
-
-@pytest.mark.parametrize("file", ["model.bst", "model.json", "model.ubj"])
-async def test_xgboost_reads_every_format_and_kind(tmp_path, file: str) -> None:
-    classifier = await loaded(XGBoostModel, models.boosted("XGBClassifier", tmp_path, file).parent)
-    found = arrays(classifier.predict(asked(FLOWERS, "predict", "predict_proba")))
-    assert found["predict_proba"].shape == (150, 3)
-    assert (found["predict"][:, 0] == models.SPECIES).mean() > 0.9
-    regressor = await loaded(XGBoostModel, models.boosted("XGBRegressor", tmp_path, file))
-    assert arrays(regressor.predict(asked(FLOWERS)))["predict"].shape == (150, 1)
-    with pytest.raises(InvalidRequest, match="predict_proba"):
-        regressor.predict(asked(FLOWERS, "predict_proba"))
-
-
-async def test_lightgbm_answers_a_boosters_predictions(tmp_path) -> None:
-    model = await loaded(LightGBMModel, models.light(tmp_path).parent)
-    assert arrays(model.predict(asked(FLOWERS)))["predict"].shape == (150, 3)
-    assert list(arrays(model.predict(asked(FLOWERS, "predict_proba")))) == ["predict"]
-
-
 @pytest.mark.parametrize("kind", ["sklearn", "xgboost", "lightgbm"])
 async def test_many_threads_get_what_one_gets(tmp_path, kind: str) -> None:
     model = await of_kind(kind, tmp_path)
@@ -194,15 +93,6 @@ async def test_many_threads_get_what_one_gets(tmp_path, kind: str) -> None:
         found = list(threads.map(rows, starts))
     expected = {start: rows(start) for start in set(starts)}
     assert all((array == expected[start]).all() for start, array in zip(starts, found, strict=True))
-
-
-async def test_linear_boosters_are_asked_one_at_a_time(tmp_path) -> None:
-    path = models.boosted("XGBRegressor", tmp_path, "model.json", booster="gblinear")
-    model = await loaded(XGBoostModel, path)
-    assert isinstance(model, XGBoostModel)
-    assert not hasattr((await of_kind("xgboost", tmp_path))._lock, "locked")  # type: ignore[attr-defined]
-    assert model._lock.locked() is False  # type: ignore[attr-defined]
-    assert arrays(model.predict(asked(FLOWERS)))["predict"].shape == (150, 1)
 
 
 @pytest.mark.parametrize(("extra", "threads"), [({}, 1), ({"n_jobs": 2}, 2)])

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import torch
-import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+import transformers
 
 TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'robot' %}"
