@@ -39,8 +39,8 @@ class MLModel:
     """One model. Override `load` to read artefacts, and `predict`, `predict_stream` or both.
 
     **Thread.** Each method may be `def` or `async def`; `predict_stream` is a generator of either kind.
-    Code that blocks runs in a thread, including an `async def` that never awaits. Code that awaits runs
-    on the server's event loop. Several calls of blocking methods may run at once, in several threads.
+    A `def` runs in a thread, several calls at once. The constructor, `load` and every `async def` of a model that has
+    any run in an event loop of the model's own, or in the server's with the setting `"loop": "server"`.
 
     **Cancellation.** When a client leaves or its deadline passes, async code is cancelled at its `await`,
     and a blocking generator is closed at its next `yield`. `finally` runs in both cases. A blocking `predict`
