@@ -53,8 +53,8 @@ Sent = TypeVar("Sent")
 Received = TypeVar("Received")
 
 
-class Method(NamedTuple):
-    """The two RPCs of a model: their requests and responses as messages."""
+class ModelRpcs(NamedTuple):
+    """The two RPCs of one model: their requests and responses as messages."""
 
     unary: "grpc.aio.UnaryUnaryMultiCallable[Any, Any]"
     stream: "grpc.aio.StreamStreamMultiCallable[Any, Any]"
@@ -71,26 +71,26 @@ class GrpcTransport:
         self._channel: grpc.aio.Channel | None = None
         self._stub: GRPCInferenceServiceStub | None = None
 
-    async def method(self, call: OutgoingCall) -> Method:
+    async def rpcs(self, call: OutgoingCall) -> ModelRpcs:
         """How the model of a call is asked. Raises CallFailed."""
         stub = self._stub or await self._open()
         write = partial(_message, call)
-        return Method(stub.ModelInfer, stub.ModelStreamInfer, write, _response_in, ((HEADER, "mlserver"),))
+        return ModelRpcs(stub.ModelInfer, stub.ModelStreamInfer, write, _response_in, ((HEADER, "mlserver"),))
 
     async def infer(self, call: OutgoingCall) -> InferenceResponse:
-        method = await self.method(call)
-        message = method.write(call.request)
+        rpcs = await self.rpcs(call)
+        message = rpcs.write(call.request)
         with failures():
-            response = await method.unary(message, metadata=_metadata(call), timeout=_bounded(call.timeout))
-        return method.read(response)
+            response = await rpcs.unary(message, metadata=_metadata(call), timeout=_bounded(call.timeout))
+        return rpcs.read(response)
 
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
-        method = await self.method(call)
-        metadata = (*method.stream_metadata, *_metadata(call))
-        rpc = method.stream(None, metadata=metadata, timeout=_bounded(call.timeout))
-        async with aclosing(_exchanged(rpc, _messages(call, method.write))) as responses:
+        rpcs = await self.rpcs(call)
+        metadata = (*rpcs.stream_metadata, *_metadata(call))
+        rpc = rpcs.stream(None, metadata=metadata, timeout=_bounded(call.timeout))
+        async with aclosing(_exchanged(rpc, _messages(call, rpcs.write))) as responses:
             async for response in responses:
-                yield method.read(response)
+                yield rpcs.read(response)
 
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
         message = ModelMetadataRequest(name=model.name, version=model.version or "")

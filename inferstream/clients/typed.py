@@ -5,7 +5,7 @@ from ..functions.app import App
 from ..protos.typed import method_of
 from ..protos.typed_client import TypedMessages
 from .client import AsyncClient
-from .grpc import GrpcTransport, Method
+from .grpc import GrpcTransport, ModelRpcs
 from .transport import OutgoingCall, Target
 
 
@@ -20,12 +20,12 @@ class TypedTransport(GrpcTransport):
             if (method := method_of(function.name, function.signature())) is not None
         }
 
-    async def method(self, call: OutgoingCall) -> Method:
+    async def rpcs(self, call: OutgoingCall) -> ModelRpcs:
         messages = self._messages.get(call.model.name)
         if messages is None:
             raise CallFailed(f'The app has no typed RPC for the model "{call.model.name}"', status=404)
         channel, path = await self.channel(), messages.method.path
-        return Method(
+        return ModelRpcs(
             channel.unary_unary(path, bytes, bytes),
             channel.stream_stream(path, bytes, bytes),
             messages.write,

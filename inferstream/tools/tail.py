@@ -26,7 +26,7 @@ def run(target: Target, model: str | None, errors: bool, as_json: bool) -> int:
     if model is not None:
         asked["model"] = model
     try:
-        return _follow(target, asked, as_json)
+        return _print_lines(target, asked, as_json)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         typer.echo(f"error: {target.base}: {error or type(error).__name__}", err=True)
         return 1
@@ -34,7 +34,7 @@ def run(target: Target, model: str | None, errors: bool, as_json: bool) -> int:
         return 130
 
 
-def _follow(target: Target, asked: dict[str, str], as_json: bool) -> int:
+def _print_lines(target: Target, asked: dict[str, str], as_json: bool) -> int:
     timeout = httpx.Timeout(CONNECT, read=SILENCE)
     # A context that verifies takes 20 ms to make, and plain HTTP needs none.
     verify = target.verify and target.base.startswith("https:")

@@ -28,7 +28,7 @@ DOUBLES = {
 }
 """Classes of two rooms that still have one name. The list only gets shorter."""
 
-UNRENAMED = ("cli", "dataplane", "protos", "server", "telemetry", "types")
+UNRENAMED = ("dataplane", "protos", "server", "telemetry", "types")
 """Rooms in which retired words are still names. The list only gets shorter."""
 
 PUBLIC = {"face"}
