@@ -181,12 +181,12 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     async def _commit(self) -> None:
         async with self._committing:
-            taken = {partition: positions.take() for partition, offsets in self._offsets.items()}
+            taken = {partition: offsets.take() for partition, offsets in self._offsets.items()}
             positions = {partition: offset for partition, offset in taken.items() if offset is not None}
             if not positions:
                 return
             try:
-                await self._consumer.commit(offsets)
+                await self._consumer.commit(positions)
             except (CommitFailedError, IllegalStateError) as error:
                 # The group has given the partition to another server, which reads from the last commit on.
                 logger.warning(
