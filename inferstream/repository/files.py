@@ -14,9 +14,7 @@ from ..settings.sources import validated
 from .apps import AppRepository, CodeRepository, importing_code
 from .base import Versions
 from .folder import check_name, complete
-
-APP = "app"
-"""The name of an app where the command names none."""
+from .target import APP
 
 NOTHING = (
     "{file} has no App and no class of models; to serve functions, write `from inferstream import App`, "

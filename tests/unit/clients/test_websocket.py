@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from inferstream.clients.transport import ModelName, OutgoingCall, Target
-from inferstream.clients.websocket import _any_certificate, _message, _read, converse
+from inferstream.clients.websocket import _message, _read, converse
 from inferstream.errors import CallFailed, ConnectionFailed
 from inferstream.protos.websocket import LENGTH
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
@@ -57,7 +57,3 @@ async def test_no_connection_is_a_failure_that_may_be_repeated() -> None:
     with pytest.raises(ConnectionFailed) as caught:
         await anext(converse(Target("http://127.0.0.1:1"), call))
     assert (caught.value.unreachable, caught.value.retryable) == (True, True)
-
-
-def test_a_client_that_does_not_verify_takes_any_certificate() -> None:
-    assert not _any_certificate().check_hostname
