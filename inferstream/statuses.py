@@ -25,30 +25,30 @@ class Code(Enum):
     INTERNAL = "internal"
 
 
-class Status(NamedTuple):
+class Statuses(NamedTuple):
     """The status of one code over HTTP and gRPC."""
 
     http: int
     grpc: str
 
 
-TABLE: dict[Code, Status] = {
-    Code.INVALID: Status(400, "INVALID_ARGUMENT"),
-    Code.TOO_LARGE: Status(413, "RESOURCE_EXHAUSTED"),
-    Code.UNSUPPORTED_ENCODING: Status(415, "INVALID_ARGUMENT"),
-    Code.NOT_FOUND: Status(404, "NOT_FOUND"),
-    Code.ALREADY_EXISTS: Status(400, "ALREADY_EXISTS"),
-    Code.UNAUTHENTICATED: Status(401, "UNAUTHENTICATED"),
-    Code.PERMISSION_DENIED: Status(403, "PERMISSION_DENIED"),
-    Code.NOT_READY: Status(503, "UNAVAILABLE"),
-    Code.OVERLOADED: Status(429, "RESOURCE_EXHAUSTED"),
-    Code.LIMIT_EXCEEDED: Status(429, "RESOURCE_EXHAUSTED"),
-    Code.DEADLINE_EXCEEDED: Status(504, "DEADLINE_EXCEEDED"),
-    Code.WORKER_LOST: Status(503, "UNAVAILABLE"),
-    Code.DRAINING: Status(503, "UNAVAILABLE"),
-    Code.CANCELLED: Status(499, "CANCELLED"),
-    Code.UNSUPPORTED: Status(501, "UNIMPLEMENTED"),
-    Code.INTERNAL: Status(500, "INTERNAL"),
+TABLE: dict[Code, Statuses] = {
+    Code.INVALID: Statuses(400, "INVALID_ARGUMENT"),
+    Code.TOO_LARGE: Statuses(413, "RESOURCE_EXHAUSTED"),
+    Code.UNSUPPORTED_ENCODING: Statuses(415, "INVALID_ARGUMENT"),
+    Code.NOT_FOUND: Statuses(404, "NOT_FOUND"),
+    Code.ALREADY_EXISTS: Statuses(400, "ALREADY_EXISTS"),
+    Code.UNAUTHENTICATED: Statuses(401, "UNAUTHENTICATED"),
+    Code.PERMISSION_DENIED: Statuses(403, "PERMISSION_DENIED"),
+    Code.NOT_READY: Statuses(503, "UNAVAILABLE"),
+    Code.OVERLOADED: Statuses(429, "RESOURCE_EXHAUSTED"),
+    Code.LIMIT_EXCEEDED: Statuses(429, "RESOURCE_EXHAUSTED"),
+    Code.DEADLINE_EXCEEDED: Statuses(504, "DEADLINE_EXCEEDED"),
+    Code.WORKER_LOST: Statuses(503, "UNAVAILABLE"),
+    Code.DRAINING: Statuses(503, "UNAVAILABLE"),
+    Code.CANCELLED: Statuses(499, "CANCELLED"),
+    Code.UNSUPPORTED: Statuses(501, "UNIMPLEMENTED"),
+    Code.INTERNAL: Statuses(500, "INTERNAL"),
 }
 
 CONFLICT = 409

@@ -3,29 +3,29 @@
 from typing import Literal
 
 from ..errors import InferstreamError, Overloaded, Refused, own_status
-from ..statuses import TABLE, Code, Status
+from ..statuses import TABLE, Code, Statuses
 
 Profile = Literal["default", "mlserver", "triton"]
 
-PROFILES: dict[Profile, dict[Code, Status]] = {
+PROFILES: dict[Profile, dict[Code, Statuses]] = {
     "default": {},
     "mlserver": {
-        Code.INVALID: Status(422, "INVALID_ARGUMENT"),
-        Code.NOT_READY: Status(400, "INVALID_ARGUMENT"),
+        Code.INVALID: Statuses(422, "INVALID_ARGUMENT"),
+        Code.NOT_READY: Statuses(400, "INVALID_ARGUMENT"),
     },
     "triton": {
-        Code.OVERLOADED: Status(503, "UNAVAILABLE"),
-        Code.DEADLINE_EXCEEDED: Status(503, "UNAVAILABLE"),
+        Code.OVERLOADED: Statuses(503, "UNAVAILABLE"),
+        Code.DEADLINE_EXCEEDED: Statuses(503, "UNAVAILABLE"),
     },
 }
 """Differences from `TABLE`, for clients that compare with the codes of another server."""
 
 
-def status_of(error: InferstreamError, profile: Profile = "default") -> Status:
+def status_of(error: InferstreamError, profile: Profile = "default") -> Statuses:
     """The HTTP and gRPC status of an error."""
     status = PROFILES[profile].get(error.code) or TABLE[error.code]
     own = own_status(error)
-    return status if own is None else Status(own, status.grpc)
+    return status if own is None else Statuses(own, status.grpc)
 
 
 def retry_after(error: BaseException) -> int | None:
