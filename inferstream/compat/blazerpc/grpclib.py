@@ -1,4 +1,4 @@
-"""What BlazeRPC's users import from grpclib, for programs in which it is not installed."""
+"""Names of grpclib that BlazeRPC's users import, for programs in which it is not installed."""
 
 import sys
 from collections.abc import Mapping
