@@ -43,7 +43,9 @@ def test_mounted_below_a_prefix(server: str, tmp_path: Path, visit: Visit) -> No
         page.get_by_role("heading", name="streaming", exact=True).wait_for()
         eventually(lambda: page.locator(".health").text_content() == "ready")
         with page.expect_response("**/v2/models"):
-            page.evaluate("dispatchEvent(new Event('focus'))")  # it looks again, and asks nothing that is closed
+            page.evaluate(
+                "dispatchEvent(new Event('focus'))"
+            )  # it looks again, and asks nothing that is closed
         assert refused == []
         page.get_by_label("Request").fill(
             json.dumps(
