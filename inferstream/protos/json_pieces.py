@@ -7,10 +7,10 @@ from secrets import token_hex
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
 from ..errors import InvalidRequest
+from .json_limits import JsonCounter, JsonLimits
 
 PIECE = 512 * 1024
 """Bytes that are parsed at once, in at most ten milliseconds."""
@@ -26,13 +26,12 @@ _CLOSED = {_LIST: b"]", ord("{"): b"}"}
 _FIRST_KEY = _CUT.decode()
 _LAST_KEY = f"{_FIRST_KEY} last"
 
-_COMMA = ord(",")
-_QUOTE = ord('"')
+_DROPPED = bytes(set(range(256)) - set(b'"[]{}'))
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{")] = 1
 _STEPS[list(b"]}")] = -1
-_MARKS = np.zeros(256, np.bool_)
-_MARKS[list(b'"[]{},')] = True
+_UNLIMITED = JsonLimits(0, 0, 0)
+"""For a counter that only tells what is outside of strings."""
 
 _collector = threading.Lock()
 """Held while the garbage collector waits. A parser keeps the interpreter lock, so nobody waits longer for this one."""
@@ -91,26 +90,35 @@ def _cut(text: bytes, start: int, stack: bytes) -> tuple[int, bytes]:
     """A comma between members in the next piece, and the brackets open there; at the end of the text, none."""
     size = PIECE
     while start + size < len(text):
+        if text.find(b",", start, start + size) < 0:  # in the base64 of a file
+            size *= 2
+            continue
         piece = text[start : start + size]
         if b"\\" in piece:  # a backslash that ends the piece is in a string, which has no comma
             piece = piece.replace(b"\\\\", b"__").replace(b'\\"', b"__")
-        every = np.frombuffer(piece, np.uint8)
-        places = np.flatnonzero(_MARKS[every])
-        marks = every[places]
-        quotes = marks == _QUOTE
-        outside = ~(quotes | np.bitwise_xor.accumulate(quotes))
-        places, marks = places[outside], marks[outside]
-        commas = np.flatnonzero(marks == _COMMA)
-        if commas.size:
-            comma = commas[-1 if size == PIECE else 0]  # right behind a long text
-            following = _open_after(stack, marks[:comma])
-            return (start + int(places[comma]), following) if following else (len(text), b"")
-        size *= 4
+        comma = _last_comma(piece)
+        if comma >= 0:
+            following = _open_after(stack, piece[:comma])
+            return (start + comma, following) if following else (len(text), b"")
+        size *= 2
     return len(text), b""
 
 
-def _open_after(stack: bytes, marks: npt.NDArray[np.uint8]) -> bytes:
-    """The brackets that are open behind these marks; none where more were closed than opened."""
+def _last_comma(piece: bytes) -> int:
+    """The last comma outside of strings, in a piece that begins outside of them; -1 if there is none."""
+    end, quotes = len(piece), piece.count(b'"')
+    while (comma := piece.rfind(b",", 0, end)) >= 0:
+        quotes -= piece.count(b'"', comma, end)
+        if not quotes & 1:
+            break
+        end = piece.rfind(b'"', 0, comma)  # where the string begins that holds the comma
+        quotes -= 1
+    return comma
+
+
+def _open_after(stack: bytes, piece: bytes) -> bytes:
+    """The brackets that are open behind a piece; none where more were closed than opened."""
+    marks, _ = JsonCounter(_UNLIMITED).outside(piece, _DROPPED)
     if not marks.size:
         return stack
     steps = _STEPS[marks]
