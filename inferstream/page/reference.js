@@ -1,8 +1,8 @@
 // The reference of the API: every operation of an OpenAPI document, with fields for its path and its body.
 
-import { h, icon, newId } from "./dom.js";
+import { copyButton, h, icon, newId } from "./dom.js";
 import { pretty } from "./fields.js";
-import { copyButton, quoted } from "./snippets.js";
+import { quoted } from "./snippets.js";
 import { ROOT } from "./server.js";
 
 const GROUPS = [
