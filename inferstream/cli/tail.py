@@ -22,6 +22,8 @@ CONNECT = 10.0
 
 def run(target: Target, model: str | None, errors: bool, as_json: bool) -> int:
     """Show calls as they end, until the server stops or the user does. Returns the exit code."""
+    from ..server.rest import app  # noqa: F401  # late: its dialects name themselves; it takes 0.4 s
+
     asked = {"errors": "true"} if errors else {}
     if model is not None:
         asked["model"] = model

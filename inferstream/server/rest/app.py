@@ -91,6 +91,8 @@ class RestApp:
         self, dataplane: DataPlane, settings: Settings, meters: Meters, beside: Endpoint | None = None
     ) -> None:
         dialects = [dialect(dataplane, settings, meters) for dialect in DIALECTS]
+        for dialect in dialects:
+            dialect.siblings = dialects
         self.routes = Routes(dialects, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._json = json_limits(settings)

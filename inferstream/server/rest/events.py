@@ -8,14 +8,12 @@ from types import coroutine
 from typing import Any, Protocol
 
 from ...errors import InferstreamError
-from ...protos import sse
 from .exchange import Exchange
 from .messages import RawHeaders, wrap
 
 logger = logging.getLogger("inferstream.rest")
 
 HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
@@ -49,6 +47,14 @@ class Writer(Protocol):
 class Writing(Protocol):
     """How the client of a stream wants it: a `dialects.base.ParsedRequest`, or what passes events on."""
 
+    @property
+    def media_type(self) -> bytes:
+        """The media type of the stream."""
+
+    @property
+    def heartbeat(self) -> bytes:
+        """What is sent while the model is silent; empty for nothing."""
+
     def events(self) -> Writer: ...
 
     def failure(self, error: InferstreamError) -> bytes: ...
@@ -59,7 +65,7 @@ class EventStream:
 
     Events that a model makes without waiting leave together, because the system call is most of what
     an event costs; as soon as the model waits for anything, whatever is there has left. The first leaves alone.
-    A single timer watches the stream: it sends a comment when the model is silent for `heartbeat`
+    A single timer watches the stream: it sends the dialect's heartbeat when the model is silent for `heartbeat`
     seconds, and drops a client that has read nothing for `stall` seconds.
     `headers` go beside those that make the answer a stream of events.
     """
@@ -77,10 +83,13 @@ class EventStream:
         self._last_sent = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None
+        self._sign = b""
+        """What says that a silent stream is alive."""
 
     async def run(self, reply: Source, asked: Writing) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
-        self._exchange.open(HEADERS + self._headers)
+        self._sign = asked.heartbeat
+        self._exchange.open([(b"content-type", asked.media_type), *HEADERS, *self._headers])
         self._schedule()
         try:
             await self._flushed_while_waiting(self._run(reply, asked))
@@ -182,8 +191,8 @@ class EventStream:
                 logger.warning("a stream's client has read nothing for %g s; dropping it", self._stall)
                 self._exchange.abort()
                 return
-        elif self._heartbeat and now - self._last_sent >= self._heartbeat * 0.9:
-            self._events.append(sse.HEARTBEAT)
+        elif self._heartbeat and self._sign and now - self._last_sent >= self._heartbeat * 0.9:
+            self._events.append(self._sign)
             if (full := self._flush()) is not None:
                 self._beat = self._loop.create_task(full)
         self._schedule()

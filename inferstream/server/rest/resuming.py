@@ -21,6 +21,7 @@ from ...dataplane.peers import (
 )
 from ...errors import Gone, InferstreamError, InvalidRequest
 from ...processes.frames import Query
+from ...protos import sse
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import InferenceResponse
@@ -274,6 +275,8 @@ class _Recorded:
 
 class _AsRecorded:
     """Passes recorded events on."""
+
+    media_type, heartbeat = sse.CONTENT_TYPE, sse.HEARTBEAT
 
     def events(self) -> "_AsRecorded":
         return self

@@ -2,14 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
+from typing import ClassVar
 
 from ....dataplane.admission import Admission
-from ....dataplane.call import Operation
+from ....dataplane.call import Operation, new_id
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
 from ....errors import InferstreamError, ModelNotFound
+from ....protos import sse
 from ....text.fields import wrong_field
 from ....text.generation import Generation
 from ....text.interface import TextInterface
@@ -45,8 +47,18 @@ def generating(admission: Admission, name: str, takes_prompt: bool = False) -> T
     return interface
 
 
+def identified(requests: Sequence[InferenceRequest]) -> str:
+    """Give the first request an id, which is that of the response."""
+    id = requests[0].__dict__["id"] = new_id()
+    return id
+
+
 class TextFormat(ABC):
     """How a dialect writes texts. `index` is the number of a text where a request asks for several."""
+
+    media_type: ClassVar[bytes] = sse.CONTENT_TYPE
+    heartbeat: ClassVar[bytes] = sse.HEARTBEAT
+    """Both as in `ParsedRequest`."""
 
     @abstractmethod
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
@@ -98,6 +110,14 @@ class TextRequest(ParsedRequest):
         self._format = format
         self._streamed = streamed
         self._several: SeveralReplies | None = None
+
+    @property
+    def media_type(self) -> bytes:
+        return self._format.media_type
+
+    @property
+    def heartbeat(self) -> bytes:
+        return self._format.heartbeat
 
     def open(self) -> Awaitable[Reply]:
         if len(self._requests) == 1:

@@ -8,8 +8,8 @@ from .....text.fields import Fields
 from .....text.inputs import MESSAGES
 from .....text.reader import STOP, TextReader
 from .....text.tools import merged, read_tools
-from ..text import TextRequest, generating
-from .chunks import MOST_CHOICES, ChunkFormat, identified, read_generation, read_streaming
+from ..text import TextRequest, generating, identified
+from .chunks import MOST_CHOICES, ChunkFormat, read_generation, read_streaming
 
 
 class ChatFormat(ChunkFormat):

@@ -15,6 +15,7 @@ from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
+from ..operations import OBJECTS, STRING, Schema, an_object, getting, posting
 from ..text import admit_named
 from .chat import read_chat
 from .completions import read_completions
@@ -35,11 +36,20 @@ READERS: Mapping[str, Callable[[Fields, Admission, str], ParsedRequest]] = {
 }
 """What reads a request, by the part of its path after the prefix."""
 
+NEEDED: Mapping[str, tuple[str, Schema, Any]] = {
+    "/chat/completions": ("messages", OBJECTS, [{"role": "user", "content": "text"}]),
+    "/completions": ("prompt", STRING, "text"),
+    "/responses": ("input", STRING, "text"),
+    "/embeddings": ("input", STRING, "text"),
+}
+"""The field that a path needs beside the model, and an example of it."""
+
 
 class OpenAI(InferenceDialect):
     """Chat, completions, responses, embeddings and models."""
 
     name = "openai"
+    title = "OpenAI"
     yields = True
     body_decides = True
     inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in READERS}
@@ -56,6 +66,22 @@ class OpenAI(InferenceDialect):
                 ),
             )
         ]
+
+    def described(self) -> Mapping[str, Any]:
+        paths: dict[str, Any] = {}
+        for path in self.inferences:
+            action = path.rpartition("/v1")[2]
+            field, schema, value = NEEDED[action]
+            body = an_object(("model", field), model=STRING, **{field: schema})
+            paths[path] = posting(f"OpenAI's {action.strip('/')}", body, {"model": "model", field: value})
+        for prefix in PREFIXES:
+            paths[f"{prefix}/models"] = getting("The models, as OpenAI lists them")
+            one = getting("One model, as OpenAI describes it")
+            one["get"]["parameters"] = [
+                {"name": "model_name", "in": "path", "required": True, "schema": STRING}
+            ]
+            paths[f"{prefix}/models/{{model_name}}"] = one
+        return paths
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
