@@ -21,6 +21,7 @@ from ..connections import SCOPE_KEY, ScopeOrigin
 from ..json_limits import json_limits
 from ..orca import load_reports
 from ..request_ids import RequestIds
+from .dialects.anthropic.dialect import Anthropic
 from .dialects.base import HttpDialect, ReadRoute, Route, ScopeClaim
 from .dialects.documentation.dialect import Documentation
 from .dialects.extensions import MissingExtensions
@@ -59,6 +60,7 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     JavaScriptClient,
     Requests,
     OpenAI,
+    Anthropic,
     Instances,
     Tgi,
     JsonRpc,
