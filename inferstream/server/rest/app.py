@@ -32,6 +32,7 @@ from .dialects.metadata import ROOT, Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.openai.dialect import OpenAI
 from .dialects.requests import Requests
+from .dialects.rerank import Rerank
 from .dialects.statistics import Statistics
 from .dialects.tgi.dialect import Tgi
 from .dialects.triton import Generate
@@ -61,6 +62,7 @@ DIALECTS: tuple[type[HttpDialect], ...] = (
     Requests,
     OpenAI,
     Anthropic,
+    Rerank,
     Instances,
     Tgi,
     JsonRpc,
