@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from ..errors import InvalidOutput
 from .fields import Fields, wrong_field
 from .inputs import RESPONSE_FORMAT, TOOLS
 from .interface import TextInterface
@@ -120,3 +121,17 @@ def merged(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             call["function"]["name"] = function["name"]
         call["function"]["arguments"] += function.get("arguments") or ""
     return [calls[index] for index in sorted(calls)]
+
+
+def arguments_of(call: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a whole call as an object. Raises InvalidOutput for anything else."""
+    function = call["function"]
+    try:
+        arguments = orjson.loads(function["arguments"] or "{}")
+    except orjson.JSONDecodeError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise InvalidOutput(
+            f"The model has called {function['name']} with arguments that are no JSON object."
+        )
+    return arguments

@@ -182,6 +182,8 @@ class ReadRoute(NamedTuple):
     version: str | None = None
     value: str = ""
     """What stands for a placeholder that names no model."""
+    body: bytes = b""
+    """JSON, decompressed and counted, where the claim takes a body."""
 
 
 class ReadClaim(NamedTuple):
@@ -204,3 +206,5 @@ class ScopeClaim(NamedTuple):
     respond: Callable[[ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes]]]
     """Gives status, headers and body. Raises whatever the dialect then writes as an error."""
     methods: tuple[str, ...] = GET
+    takes_body: bool = False
+    """Whether the route gets the body of the request."""

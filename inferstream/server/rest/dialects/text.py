@@ -2,12 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation, new_id
 from ....dataplane.caller import Caller
-from ....dataplane.dataplane import DataPlane
+from ....dataplane.dataplane import DataPlane, TextModel
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
 from ....errors import InferstreamError, ModelNotFound
@@ -35,6 +35,15 @@ def admit_named(dataplane: DataPlane, name: str, caller: Caller) -> Admission:
     return admission
 
 
+def listed(dataplane: DataPlane, caller: Caller) -> list[tuple[str, TextModel]]:
+    """The models that take text, each version of them, and the names by which clients call them."""
+    return [
+        (f"{model.name}:{model.version}" if versioned else model.name, model)
+        for model in dataplane.text_models(caller)
+        for versioned in ((False, True) if model.default and model.version else (not model.default,))
+    ]
+
+
 def generating(admission: Admission, name: str, takes_prompt: bool = False) -> TextInterface:
     """How a model makes texts. Raises InvalidRequest for one that makes none, or takes no prompt."""
     interface = admission.text
@@ -51,6 +60,20 @@ def identified(requests: Sequence[InferenceRequest]) -> str:
     """Give the first request an id, which is that of the response."""
     id = requests[0].__dict__["id"] = new_id()
     return id
+
+
+def token_logprobs(reader: TextReader) -> list[dict[str, Any]]:
+    """The log probability of each token read so far, and the reader's list emptied."""
+    logprobs = [
+        {**_one(each.token, each.logprob), "top_logprobs": [_one(*other) for other in each.top.items()]}
+        for each in reader.logprobs
+    ]
+    reader.logprobs.clear()
+    return logprobs
+
+
+def _one(token: str, logprob: float) -> dict[str, Any]:
+    return {"token": token, "logprob": logprob, "bytes": [*token.encode()]}
 
 
 class TextFormat(ABC):

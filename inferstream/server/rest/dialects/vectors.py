@@ -1,23 +1,20 @@
-"""`/v1/embeddings`."""
+"""Requests for the vectors of texts."""
 
-import base64
 from collections.abc import Sequence
-from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
-from .....codecs.values.objects import Json
-from .....codecs.values.scalars import as_text
-from .....dataplane.admission import Admission
-from .....errors import InvalidOutput
-from .....text.fields import Fields, wrong_field
-from .....text.generation import RESERVED
-from .....text.interface import FLOATS, UNDECLARED
-from .....types import InferenceRequest, InferenceResponse, ResponseOutput
-from ...messages import JSON, RawHeaders
-from ..whole import WholeRequest
+from ....codecs.values.objects import Json
+from ....codecs.values.scalars import as_text
+from ....dataplane.admission import Admission
+from ....errors import InvalidOutput
+from ....text.fields import Fields, wrong_field
+from ....text.generation import RESERVED
+from ....text.interface import FLOATS, UNDECLARED
+from ....types import InferenceResponse, ResponseOutput
+from .whole import WholeRequest
 
 MOST_TEXTS = 2048
 
@@ -31,58 +28,41 @@ DECLARATION = (
 KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user"}
 
 
-class EmbeddingRequest(WholeRequest):
+class VectorsRequest(WholeRequest):
     """Texts, for each of which the client wants a vector.
 
     They are one request to the model, or one each if the model takes one text at a time.
     """
 
-    __slots__ = ("_base64", "_dimensions", "_name")
+    __slots__ = ("_dimensions", "_name")
 
     def __init__(
-        self,
-        admission: Admission,
-        requests: list[InferenceRequest],
-        name: str,
-        encoded: bool,
-        dimensions: int,
+        self, admission: Admission, name: str, fields: Fields, texts_field: str, known: frozenset[str] = KNOWN
     ) -> None:
-        super().__init__(admission, requests)
-        self._name = name
-        self._base64 = encoded
-        self._dimensions = dimensions
-
-    @classmethod
-    def read(cls, fields: Fields, admission: Admission, name: str) -> Self:
-        """Read a request. Raises InvalidRequest that names the wrong field."""
+        """Read a request; scalars that are not `known` are parameters. Raises InvalidRequest that names the field."""
         interface = admission.text
         if interface is None:
             raise wrong_field("model", f"{name} does not take text and return vectors; {DECLARATION}")
         if not interface.embeds:
             advice = f"; {DECLARATION}" if interface.prompt is UNDECLARED else ""
             raise wrong_field("model", f"{name} returns texts, not vectors{advice}")
-        texts = fields.needed_texts("input", MOST_TEXTS)
-        encoded = fields.choice("encoding_format", ("float", "base64")) == "base64"
-        dimensions = fields.integer("dimensions", 1) or 0
+        texts = fields.needed_texts(texts_field, MOST_TEXTS)
+        self._name = name
+        self._dimensions = fields.integer("dimensions", 1) or 0
         single = interface.prompt is not None and interface.prompt.shape[:1] == [1]
         parts = [[text] for text in texts] if single else [texts]
-        requests = [interface.request(part, {}, fields.scalars(KNOWN)) for part in parts]
-        return cls(admission, requests, name, encoded, dimensions)
+        parameters = fields.scalars(known)
+        super().__init__(admission, [interface.request(part, {}, parameters) for part in parts])
 
-    def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
-        data: list[dict[str, Any]] = []
+    def vectors(self, responses: Sequence[InferenceResponse]) -> tuple[list[npt.NDArray[np.float32]], int]:
+        """The vector of each text, and the number of tokens, where the model says it."""
+        vectors: list[npt.NDArray[np.float32]] = []
         tokens = 0
         for request, response in zip(self.requests, responses, strict=True):
-            for vector in self._vectors(response, len(request.inputs[0].data.flat())):
-                written = (
-                    base64.b64encode(vector.astype("<f4").tobytes()).decode() if self._base64 else vector
-                )
-                data.append({"object": "embedding", "index": len(data), "embedding": written})
+            vectors.extend(self._vectors(response, len(request.inputs[0].data.flat())))
             if response.parameters is not None:
                 tokens += int(response.parameters.get("prompt_tokens", 0))
-        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        document = {"object": "list", "data": data, "model": self._name, "usage": usage}
-        return [JSON], orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+        return vectors, tokens
 
     def _vectors(self, response: InferenceResponse, count: int) -> npt.NDArray[np.float32]:
         """A matrix with one row for each text."""

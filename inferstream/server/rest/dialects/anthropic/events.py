@@ -8,7 +8,7 @@ import orjson
 from .....errors import Code, InferstreamError, InvalidOutput
 from .....protos import sse
 from .....text.reader import LENGTH, TextReader
-from .....text.tools import merged
+from .....text.tools import arguments_of, merged
 from ..text import TextFormat
 
 REASONS = {LENGTH: "max_tokens", "content_filter": "refusal"}
@@ -77,7 +77,7 @@ class MessageFormat(TextFormat):
         calls = merged(reader.tool_calls)
         content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
         for call in calls:
-            content.append({**self._use(call, len(content)), "input": _input(call)})
+            content.append({**self._use(call, len(content)), "input": arguments_of(call)})
         message = self._message(reader)
         return orjson.dumps({**message, "content": content, **_ending(reader, called=bool(calls))})
 
@@ -187,17 +187,3 @@ def _ending(reader: TextReader, called: bool) -> dict[str, str | None]:
     if reason is None:
         reason = "stop_sequence" if reader.stopped else "tool_use" if called else "end_turn"
     return {"stop_reason": reason, "stop_sequence": reader.stopped or None}
-
-
-def _input(call: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a call as an object. Raises InvalidOutput for anything else."""
-    function = call["function"]
-    try:
-        arguments = orjson.loads(function["arguments"] or "{}")
-    except orjson.JSONDecodeError:
-        arguments = None
-    if not isinstance(arguments, dict):
-        raise InvalidOutput(
-            f"The model has called {function['name']} with arguments that are no JSON object."
-        )
-    return arguments

@@ -16,7 +16,7 @@ from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
 from ..operations import OBJECTS, STRING, Schema, an_object, getting, posting
-from ..text import admit_named
+from ..text import admit_named, listed
 from .chat import read_chat
 from .completions import read_completions
 from .embeddings import EmbeddingRequest
@@ -31,7 +31,7 @@ DUMMIES = ("tgi", "dummy")
 READERS: Mapping[str, Callable[[Fields, Admission, str], ParsedRequest]] = {
     "/chat/completions": read_chat,
     "/completions": read_completions,
-    "/embeddings": EmbeddingRequest.read,
+    "/embeddings": EmbeddingRequest,
     "/responses": read_response,
 }
 """What reads a request, by the part of its path after the prefix."""
@@ -106,11 +106,8 @@ class OpenAI(InferenceDialect):
 
     async def _models(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
         """The models that take text, and the names of all models as KServe's clients read them."""
-        data = [
-            _described(f"{model.name}:{model.version}" if named else model.name, model.created, model.name)
-            for model in self._dataplane.text_models(caller)
-            for named in ((False, True) if model.default and model.version else (not model.default,))
-        ]
+        models = listed(self._dataplane, caller)
+        data = [_described(name, model.created, model.name) for name, model in models]
         names = sorted({name for name, _ in self._dataplane.models(caller)})
         return 200, [JSON], orjson.dumps({"object": "list", "data": data, "models": names})
 
