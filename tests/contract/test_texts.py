@@ -27,15 +27,11 @@ def anthropic_client(url: str) -> Anthropic:
     return Anthropic(base_url=url, api_key="none", max_retries=0, timeout=LIMIT)
 
 
-@cache
-def ollama_client(url: str) -> Client:
-    return Client(host=url, timeout=LIMIT)
-
-
 @pytest.fixture(scope="module", params=HOSTS.values(), ids=HOSTS)
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     running = request.param(tmp_path_factory.mktemp("texts"))
     yield running
+    anthropic_client(running.url).close()
     assert running.stop() == 0
 
 
@@ -85,17 +81,20 @@ def message_stream(host: Host, model: str) -> str:
 
 
 def ollama_chat(host: Host, model: str) -> str:
-    return ollama_client(host.url).chat(model=model, messages=said(WORDS)).message.content
+    with Client(host=host.url, timeout=LIMIT) as ollama:
+        return ollama.chat(model=model, messages=said(WORDS)).message.content
 
 
 def ollama_chat_stream(host: Host, model: str) -> str:
-    parts = ollama_client(host.url).chat(model=model, messages=said(WORDS), stream=True)
-    return "".join(part.message.content for part in parts)
+    with Client(host=host.url, timeout=LIMIT) as ollama:
+        parts = ollama.chat(model=model, messages=said(WORDS), stream=True)
+        return "".join(part.message.content for part in parts)
 
 
 def ollama_completion_stream(host: Host, model: str) -> str:
-    parts = ollama_client(host.url).generate(model=model, prompt=WORDS, stream=True)
-    return "".join(part.response for part in parts)
+    with Client(host=host.url, timeout=LIMIT) as ollama:
+        parts = ollama.generate(model=model, prompt=WORDS, stream=True)
+        return "".join(part.response for part in parts)
 
 
 def flat(host: Host, model: str) -> str:

@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import json
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import anthropic
@@ -60,9 +59,21 @@ def serving(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert running.stop() == 0, running.text()
 
 
-@cache
+CLIENTS: dict[str, anthropic.Anthropic] = {}
+
+
 def client(url: str) -> anthropic.Anthropic:
-    return anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, timeout=20)
+    if url not in CLIENTS:
+        CLIENTS[url] = anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, timeout=20)
+    return CLIENTS[url]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed_clients() -> Iterator[None]:
+    """The client closes no connection by itself."""
+    yield
+    while CLIENTS:
+        CLIENTS.popitem()[1].close()
 
 
 def plain(block: anthropic.types.ContentBlock) -> dict:

@@ -4,7 +4,6 @@ import asyncio
 import inspect
 import json
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import httpx
@@ -43,9 +42,21 @@ def serving(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     assert running.stop() == 0, running.text()
 
 
-@cache
+CLIENTS: dict[str, ollama.Client] = {}
+
+
 def client(url: str) -> ollama.Client:
-    return ollama.Client(host=url, timeout=20)
+    if url not in CLIENTS:
+        CLIENTS[url] = ollama.Client(host=url, timeout=20)
+    return CLIENTS[url]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed_clients() -> Iterator[None]:
+    """The client closes no connection by itself."""
+    yield
+    while CLIENTS:
+        CLIENTS.popitem()[1].close()
 
 
 def chat(serving: Running, content: str, model: str = "assistant", **options: object) -> ollama.ChatResponse:
