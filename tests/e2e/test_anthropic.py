@@ -293,6 +293,20 @@ def test_tokens_are_counted_by_the_model(serving: Running) -> None:
     eventually(lambda: idle(serving))
 
 
+def test_models(serving: Running) -> None:
+    asked = client(serving.url)
+    page = asked.models.list()
+    assert [model.id for model in page] == ["assistant", "continuing"]
+    assert (page.first_id, page.last_id, page.has_more) == ("assistant", "continuing", False)
+    model = asked.models.retrieve("assistant")
+    assert (model.type, model.id, model.display_name) == ("model", "assistant", "assistant")
+    assert model.created_at.year > 2000
+    others = httpx.get(f"{serving.url}/v1/models").json()
+    assert [model["object"] for model in others["data"]] == ["model", "model"]
+    with pytest.raises(anthropic.NotFoundError):
+        asked.models.retrieve("nobody")
+
+
 @pytest.mark.parametrize(
     ("changes", "kind", "type", "words"),
     [

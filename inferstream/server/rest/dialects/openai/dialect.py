@@ -14,6 +14,7 @@ from .....text.fields import Fields
 from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
+from ..anthropic import models as anthropic
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
 from ..operations import OBJECTS, STRING, Schema, an_object, getting, posting
 from ..text import admit_named, listed
@@ -60,7 +61,7 @@ class OpenAI(InferenceDialect):
             for prefix in PREFIXES
             for claim in (
                 ScopeClaim(f"{prefix}/models", Action.SERVER_METADATA, self._models),
-                ReadClaim(f"{prefix}/models/{{model_name}}", Action.MODEL_METADATA, self._model),
+                ScopeClaim(f"{prefix}/models/{{model_name}}", Action.MODEL_METADATA, self._model),
                 ReadClaim(
                     f"{prefix}/responses/{{response_id}}", Action.RESUME, unstored, ("GET", "DELETE", "POST")
                 ),
@@ -104,15 +105,18 @@ class OpenAI(InferenceDialect):
         status = status_of(error, self._settings.status_profile).http
         return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
 
-    async def _models(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
+    async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
         """The models that take text, and the names of all models as KServe's clients read them."""
         models = listed(self._dataplane, caller)
+        if anthropic.asks(scope["headers"]):
+            page = anthropic.model_page({name: model.created for name, model in models})
+            return 200, [JSON], orjson.dumps(page)
         data = [_described(name, model.created, model.name) for name, model in models]
         names = sorted({name for name, _ in self._dataplane.models(caller)})
         return 200, [JSON], orjson.dumps({"object": "list", "data": data, "models": names})
 
-    async def _model(self, route: ReadRoute) -> tuple[int, bytes]:
-        """One model, for clients of OpenAI and of KServe (protocol §3.14)."""
+    async def _model(self, route: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
+        """One model, for clients of OpenAI and of KServe (protocol §3.14), or of Anthropic."""
         name, model, version = route.model, route.model, route.version
         try:
             ready = self._dataplane.model_ready(model, version)
@@ -123,9 +127,11 @@ class OpenAI(InferenceDialect):
             ready = self._dataplane.model_ready(model, version)
         state = {"name": name, "ready": ready}
         if not ready:
-            return 503, orjson.dumps(state)
+            return 503, [JSON], orjson.dumps(state)
         created = self._dataplane.created(model, version)
-        return 200, orjson.dumps(_described(name, created, model) | state)
+        if anthropic.asks(scope["headers"]):
+            return 200, [JSON], orjson.dumps(anthropic.model_info(name, created))
+        return 200, [JSON], orjson.dumps(_described(name, created, model) | state)
 
 
 def _described(name: str, created: int, root: str) -> dict[str, Any]:
