@@ -250,8 +250,9 @@ def test_what_there_is_to_call(serving: Running) -> None:
     assert shown.modelinfo == {"general.name": "assistant"}
     assert asked.show("continuing").capabilities == ["completion"]
     assert httpx.get(f"{serving.url}/api/version").json()["version"]
-    with pytest.raises(ollama.ResponseError, match="nobody not found") as refused:
-        asked.show("nobody")
+    for name in ("nobody", "nobody:1"):
+        with pytest.raises(ollama.ResponseError, match="not found") as refused:
+            asked.show(name)
     assert refused.value.status_code == 404
     too_much = httpx.post(f"{serving.url}/api/show", json={"model": "a" * 70000})
     assert too_much.status_code == 413
@@ -261,6 +262,7 @@ def test_a_model_by_its_version(texts: Running) -> None:
     for name in ("versions", "versions:1", "versions:latest"):
         answer = client(texts.url).chat(model=name, messages=said("hi"))
         assert (answer.model, answer.message.content) == (name, "all of hi")
+        assert client(texts.url).show(name).modelinfo == {"general.name": "versions"}
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ class Anthropic(InferenceDialect):
         admission = admit_named(self._dataplane, name, caller)
         interface = generating(admission, name)
         if route.template == COUNT_PATH:
-            return TokenCount(admission, *read_generation(fields, interface, 1))
+            _, request = read_generation(fields, interface, 1)
+            return TokenCount(admission, request)
         limit = fields.integer("max_tokens", 1)
         if limit is None:
             raise fields.wrong("max_tokens", "is missing")
@@ -238,7 +239,7 @@ class TokenCount(ParsedRequest):
 
     __slots__ = ("_reader",)
 
-    def __init__(self, admission: Admission, generation: Generation, request: InferenceRequest) -> None:
+    def __init__(self, admission: Admission, request: InferenceRequest) -> None:
         self.admission = admission
         self.request = request
         streams = admission.text is not None and admission.text.streams

@@ -10,7 +10,7 @@ from .....dataplane.access import Action
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
-from .....errors import InferstreamError
+from .....errors import InferstreamError, ModelNotFound
 from .....text.chat import Chat, base64_bytes, needed_messages
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, expect_logprobs, sampling
@@ -135,18 +135,24 @@ class Ollama(InferenceDialect):
         ]
         return 200, [JSON], orjson.dumps({"models": models})
 
-    async def _show(self, route: ReadRoute, caller: Caller, _: Scope) -> tuple[int, RawHeaders, bytes]:
-        name = Fields.read(route.body).needed_text("model")
-        self._dataplane.access.check(Action.MODEL_METADATA, caller, name.removesuffix(LATEST))
-        admission = admit_named(self._dataplane, name.removesuffix(LATEST), caller)
-        created = self._dataplane.created(admission.model, admission.version)
+    async def _show(self, route: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
+        name = Fields.read(route.body).needed_text("model").removesuffix(LATEST)
+        self._dataplane.access.check(Action.MODEL_METADATA, caller, name.partition(":")[0])
+        version: str | None = None
+        try:
+            created = self._dataplane.created(name)
+        except ModelNotFound:
+            name, _, version = name.rpartition(":")
+            if not (name and version):
+                raise
+            created = self._dataplane.created(name, version)
         document = {
             "modelfile": "",
             "parameters": "",
             "template": "",
             "details": DETAILS,
-            "model_info": {"general.name": admission.model},
-            "capabilities": _capabilities(admission.text),
+            "model_info": {"general.name": name},
+            "capabilities": _capabilities(self._dataplane.described(name, version).text),
             "modified_at": timestamp(created),
         }
         return 200, [JSON], orjson.dumps(document)
