@@ -127,6 +127,9 @@ class ParsedRequest(ABC):
     compressible = False
     """Whether a whole response may be compressed."""
 
+    several = False
+    """Whether `open` opens several calls."""
+
     @property
     def media_type(self) -> bytes:
         """That of a stream."""
