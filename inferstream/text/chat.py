@@ -80,7 +80,7 @@ class Chat:
             sound = part.object("input_audio")
             if sound is None:
                 raise part.wrong("input_audio", "is missing")
-            self.audio.append(_base64(sound.needed_text("data"), sound.path("data")))
+            self.audio.append(base64_bytes(sound.needed_text("data"), sound.path("data")))
             return {"type": "audio"}
         raise part.wrong("type", f"{kind[:40]!r} is not known; known are texts, images and input_audio")
 
@@ -114,10 +114,11 @@ def _image(part: Fields) -> bytes:
         raise wrong_field(path, "must be a data URL; the server fetches nothing")
     if not head.endswith(";base64"):
         raise wrong_field(path, "must be a data URL in base64")
-    return _base64(data, path)
+    return base64_bytes(data, path)
 
 
-def _base64(data: str, path: str) -> bytes:
+def base64_bytes(data: str, path: str) -> bytes:
+    """The bytes of base64 in a field. Raises InvalidRequest."""
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):

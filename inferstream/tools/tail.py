@@ -12,6 +12,7 @@ from ..cli.refusals import told
 from ..clients.events import EventParser
 from ..clients.transport import Target
 from ..errors import CallFailed, ConnectionFailed
+from ..plugins import DIALECTS, loaded
 from ..telemetry.access import AccessRecord
 from ..telemetry.console import access_line, coloured
 
@@ -25,6 +26,9 @@ CONNECT = 10.0
 @told
 def run(target: Target, model: str | None, errors: bool, as_json: bool) -> int:
     """Show calls as they end, until the server stops or the user does. Returns the exit code."""
+    for _ in loaded(DIALECTS, strict=False):
+        pass  # a dialect says how lines name it when it is imported
+
     asked = {"errors": "true"} if errors else {}
     if model is not None:
         asked["model"] = model

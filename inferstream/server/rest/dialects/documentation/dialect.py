@@ -71,7 +71,11 @@ class Documentation(HttpDialect):
         return file.response(scope["headers"], self._settings.gzip_enabled)
 
     async def _document(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:
-        return 200, [JSON], orjson.dumps(describe(self._settings, self._prefix(scope)))
+        return (
+            200,
+            [JSON],
+            orjson.dumps(describe(self._settings, self._prefix(scope), dialects=self.siblings)),
+        )
 
     async def _document_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
         name, version = route.model, route.version
