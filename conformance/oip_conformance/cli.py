@@ -82,7 +82,7 @@ def _write_models(server: str, folder: Path) -> int:
         return 1
     starts = {
         "inferstream": f"server start {folder}",
-        "mlserver": f"MLSERVER_PARALLEL_WORKERS=0 mlserver start {folder}",
+        "mlserver": f"MLSERVER_PARALLEL_WORKERS=0 MLSERVER_DEBUG=false mlserver start {folder}",
         "kserve": f"python {folder}/serve.py --http_port 8080 --grpc_port 8081",
     }
     with as_file(files(__package__) / "models") as models:

@@ -26,7 +26,9 @@ class Model:
         self.path = model_path(name)
         self.inputs = _declared(metadata.get("inputs"))
         self.outputs = _declared(metadata.get("outputs"))
-        self.versions = [text for text in metadata.get("versions") or [] if isinstance(text, str) and text]
+        versions = metadata.get("versions")
+        listed = versions if isinstance(versions, list) else []
+        self.versions = [text for text in listed if isinstance(text, str) and text]
 
     @property
     def version(self) -> str:

@@ -21,6 +21,8 @@ def extension_is_announced(server: Server) -> None:
 @each(DATATYPES)
 def values_come_back(server: Server, datatype: str) -> None:
     answer = _ask(server, *_input(server, datatype), binary_data_output=True)
+    if datatype == "BF16" and 400 <= answer.status < 500:
+        raise Skip(f"BF16 is of Triton's alone: {short(answer.body)}")
     output, data = _one_binary(answer)
     expect(output.get("datatype"), datatype, "`datatype`")
     expect(DATATYPES[datatype].unpack(data), list(DATATYPES[datatype].values), "values")

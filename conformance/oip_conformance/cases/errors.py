@@ -25,7 +25,6 @@ BAD_TENSORS: dict[str, Change] = {
     "no-datatype": _without("datatype"),
     "no-data": _without("data"),
     "unknown-datatype": _with(datatype="FP7"),
-    "lower-case-datatype": _with(datatype="fp32"),
     "too-few-values": _with(shape=[5]),
     "too-many-values": _with(shape=[1]),
     "negative-shape": _with(shape=[-3]),

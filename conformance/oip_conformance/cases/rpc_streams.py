@@ -90,9 +90,9 @@ def mlserver_failure_is_the_status(server: Server) -> None:
 
 def _triton(server: Server, *requests: Any) -> list[Any]:
     """The responses, which must be Triton's; the stream must end OK after the client's side is closed."""
-    responses, refusal = server.rpc.stream(requests)
-    if _is_mlservers(responses):
+    if _is_mlservers(server.rpc.stream([_raw(server, "word")])[0]):
         raise Skip("ModelStreamInfer answers with MLServer's type")
+    responses, refusal = server.rpc.stream(requests)
     _ended_well(refusal)
     require(bool(responses), "no response")
     return [decoded("ModelStreamInferResponse", data) for data in responses]

@@ -1,5 +1,7 @@
 """KServe's Python server with the models of the cases. It has no streams of V2."""
 
+import uuid
+
 from kserve import InferOutput, InferRequest, InferResponse, Model, ModelServer
 
 
@@ -27,7 +29,7 @@ class Identity(Model):
             output.set_data_from_numpy(tensor.as_numpy(), binary_data=payload.use_binary_outputs)
             outputs.append(output)
         return InferResponse(
-            response_id=payload.id,
+            response_id=payload.id or str(uuid.uuid4()),
             model_name=self.name,
             infer_outputs=outputs,
             use_binary_outputs=payload.use_binary_outputs,
