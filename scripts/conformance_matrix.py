@@ -69,7 +69,9 @@ class Rival:
     def version(self) -> str:
         """The version of its distribution."""
         code = f"import importlib.metadata as m; print(m.version({self.distribution!r}))"
-        return subprocess.run([self.python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            [self.python, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
 
 
 def main() -> None:
@@ -102,10 +104,12 @@ def measured(server: Rival) -> list[dict[str, str]]:
 @contextmanager
 def started(command: tuple[list[str], dict[str, str]], port: int, folder: str) -> Iterator[None]:
     """The server, from when it is live until the end of the block."""
-    output = Path(folder, "output").open("w")
-    with output, subprocess.Popen(
-        command[0], env={**os.environ, **command[1]}, cwd=folder, stdout=output, stderr=output
-    ) as process:
+    with (
+        Path(folder, "output").open("w") as output,
+        subprocess.Popen(
+            command[0], env={**os.environ, **command[1]}, cwd=folder, stdout=output, stderr=output
+        ) as process,
+    ):
         try:
             wait(port)
             yield
@@ -138,7 +142,10 @@ def page(columns: dict[str, list[dict[str, str]]], rows: list[Sentence]) -> str:
     """The table of all servers, and the differences of each."""
     lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     for room, title in ROOMS.items():
-        cells = [_cell([case for case in cases if case["name"].startswith(f"{room}.")]) for cases in columns.values()]
+        cells = [
+            _cell([case for case in cases if case["name"].startswith(f"{room}.")])
+            for cases in columns.values()
+        ]
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     lines.append("| All | " + " | ".join(_cell(cases) for cases in columns.values()) + " |")
     for title, cases in columns.items():
@@ -150,7 +157,9 @@ def page(columns: dict[str, list[dict[str, str]]], rows: list[Sentence]) -> str:
 
 
 def _cell(cases: list[dict[str, str]]) -> str:
-    counts = {status: sum(case["status"] == status for case in cases) for status in ("passed", "failed", "skipped")}
+    counts = {
+        status: sum(case["status"] == status for case in cases) for status in ("passed", "failed", "skipped")
+    }
     asked = counts["passed"] + counts["failed"]
     skipped = f", {counts['skipped']} skipped" if counts["skipped"] else ""
     return f"{counts['passed']} of {asked}{skipped}" if asked else "skipped"

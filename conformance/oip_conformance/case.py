@@ -29,7 +29,9 @@ def case(function: Run) -> Run:
     return function
 
 
-def each(parameters: Iterable[str]) -> Callable[[Callable[[Server, str], None]], Callable[[Server, str], None]]:
+def each(
+    parameters: Iterable[str],
+) -> Callable[[Callable[[Server, str], None]], Callable[[Server, str], None]]:
     """Register a case for each of the parameters."""
 
     def register(function: Callable[[Server, str], None]) -> Callable[[Server, str], None]:

@@ -29,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("the address of the server is needed: http://HOST:PORT")
     if not given.url.startswith(("http://", "https://")):
         parser.error(f"expected an address such as http://localhost:8080, found {given.url!r}")
-    chosen = [case for case in CASES if not given.keywords or any(text in case.name for text in given.keywords)]
+    chosen = [
+        case for case in CASES if not given.keywords or any(text in case.name for text in given.keywords)
+    ]
     if not chosen:
         parser.error(f"no case has {' or '.join(given.keywords)} in its name")
     http = Http(given.url, given.timeout)
@@ -65,7 +67,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--model", action="append", default=[], metavar="[ROLE=]NAME", help="a model, or the model of a role")
     add("--json", action="store_true", help="print JSON")
     add("--junit", type=Path, metavar="FILE", help="write JUnit's XML")
-    add("-k", dest="keywords", action="append", default=[], metavar="TEXT", help="cases with TEXT in their name")
+    add(
+        "-k",
+        dest="keywords",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="cases with TEXT in their name",
+    )
     add("--timeout", type=float, default=10.0, metavar="SECONDS", help="for each call (10)")
     add(
         "--models-for",

@@ -93,7 +93,12 @@ class Http:
         return self.call("POST", path, json.dumps(document).encode(), {"Content-Type": "application/json"})
 
     def binary(
-        self, path: str, document: Any, blobs: bytes = b"", length: str | None = None, name: str = HEADER_LENGTH
+        self,
+        path: str,
+        document: Any,
+        blobs: bytes = b"",
+        length: str | None = None,
+        name: str = HEADER_LENGTH,
     ) -> Answer:
         """The answer to a POST of JSON and what follows it, with the length of the JSON in its header."""
         text = json.dumps(document).encode()

@@ -15,8 +15,9 @@ _PARAMETER = "bool_param:bool|1 int64_param:int64|2 string_param:string|3"
 _DURATIONS = "compute_input:StatisticDuration={} compute_infer:StatisticDuration={} compute_output:StatisticDuration={}"
 TABLE = {
     "InferParameter": f"{_PARAMETER} double_param:double|4 uint64_param:uint64|5",
-    "InferTensorContents": "bool_contents:bool*=1 int_contents:int32*=2 int64_contents:int64*=3 uint_contents:uint32*=4 "
-    "uint64_contents:uint64*=5 fp32_contents:float*=6 fp64_contents:double*=7 bytes_contents:bytes*=8",
+    "InferTensorContents": "bool_contents:bool*=1 int_contents:int32*=2 int64_contents:int64*=3 "
+    "uint_contents:uint32*=4 uint64_contents:uint64*=5 fp32_contents:float*=6 fp64_contents:double*=7 "
+    "bytes_contents:bytes*=8",
     "ServerLiveRequest": "",
     "ServerLiveResponse": "live:bool=1",
     "ServerReadyRequest": "",
@@ -89,9 +90,9 @@ def _describe(message: DescriptorProto, field: str) -> None:
 
 
 _POOL = DescriptorPool()
-_POOL.Add(_file())  # type: ignore[no-untyped-call]
+_POOL.Add(_file())
 
 
 def message(name: str) -> Any:
     """The class of a message."""
-    return GetMessageClass(_POOL.FindMessageTypeByName(f"inference.{name}"))  # type: ignore[no-untyped-call]
+    return GetMessageClass(_POOL.FindMessageTypeByName(f"inference.{name}"))

@@ -25,7 +25,9 @@ class Result:
     detail: str = ""
 
 
-def run(cases: Sequence[Case], server: Server, seen: Callable[[Result], None] = lambda result: None) -> list[Result]:
+def run(
+    cases: Sequence[Case], server: Server, seen: Callable[[Result], None] = lambda result: None
+) -> list[Result]:
     """The results of the cases, one after the other. `seen` is given each as it is known."""
     results = []
     for case in cases:
@@ -49,7 +51,9 @@ def _run(case: Case, server: Server) -> Result:
 def document(results: Sequence[Result]) -> dict[str, object]:
     """The results as what `--json` prints."""
     counts = Counter(result.status for result in results)
-    skipped = [{"name": result.name, "reason": result.detail} for result in results if result.status == "skipped"]
+    skipped = [
+        {"name": result.name, "reason": result.detail} for result in results if result.status == "skipped"
+    ]
     cases = [{"name": result.name, "status": result.status, "detail": result.detail} for result in results]
     return {
         "schema": SCHEMA,
@@ -69,7 +73,9 @@ def write_junit(results: Sequence[Result], path: Path) -> None:
     """Write the results as JUnit's XML."""
     counts = Counter(result.status for result in results)
     numbers = {"tests": len(results), "failures": counts["failed"], "skipped": counts["skipped"]}
-    suite = ElementTree.Element("testsuite", {"name": "oip-conformance", **{k: str(n) for k, n in numbers.items()}})
+    suite = ElementTree.Element(
+        "testsuite", {"name": "oip-conformance", **{k: str(n) for k, n in numbers.items()}}
+    )
     for result in results:
         room, _, name = result.name.partition(".")
         case = ElementTree.SubElement(suite, "testcase", {"classname": room, "name": name})
@@ -90,7 +96,9 @@ def as_text(results: Sequence[Result], tested: dict[str, list[Sentence]]) -> str
     for result in results:
         if result.status == "failed":
             lines.append(f"FAILED {result.name}: {result.detail}")
-            lines += [f"    {sentence.text}\n    {sentence.source}" for sentence in tested.get(result.function, [])]
+            lines += [
+                f"    {sentence.text}\n    {sentence.source}" for sentence in tested.get(result.function, [])
+            ]
     reasons = Counter(result.detail for result in results if result.status == "skipped")
     lines += [f"skipped {number}: {reason}" for reason, number in reasons.items()]
     counts = Counter(result.status for result in results)

@@ -47,7 +47,11 @@ class Model:
         return names[0]
 
     def input(
-        self, datatype: str, values: Sequence[Any] | None = None, shape: Sequence[int] | None = None, index: int = 0
+        self,
+        datatype: str,
+        values: Sequence[Any] | None = None,
+        shape: Sequence[int] | None = None,
+        index: int = 0,
     ) -> dict[str, Any]:
         """An input in JSON."""
         data = list(DATATYPES[datatype].values) if values is None else list(values)
@@ -110,7 +114,9 @@ def refused(answer: Answer) -> Answer:
     """The answer, which must be an error with its text."""
     require(answer.status >= 400, f"expected an error status, got {answer.status}: {short(answer.body)}")
     message = answer.document().get("error")
-    require(isinstance(message, str) and bool(message), f"expected the string `error`, got {short(answer.body)}")
+    require(
+        isinstance(message, str) and bool(message), f"expected the string `error`, got {short(answer.body)}"
+    )
     return answer
 
 
@@ -196,4 +202,8 @@ def _standard() -> dict[str, str]:
 
 def _declared(tensors: Any) -> dict[str, str]:
     listed = tensors if isinstance(tensors, list) else []
-    return {tensor["name"]: tensor["datatype"] for tensor in listed if isinstance(tensor, dict) and "datatype" in tensor}
+    return {
+        tensor["name"]: tensor["datatype"]
+        for tensor in listed
+        if isinstance(tensor, dict) and "datatype" in tensor
+    }

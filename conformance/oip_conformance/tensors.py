@@ -48,7 +48,9 @@ def _texts(data: bytes) -> list[str]:
     while at < len(data):
         (length,) = struct.unpack_from("<I", data, at)
         if at + 4 + length > len(data):
-            raise Difference(f"a BYTES element of {length} bytes goes beyond the {len(data)} bytes of its tensor")
+            raise Difference(
+                f"a BYTES element of {length} bytes goes beyond the {len(data)} bytes of its tensor"
+            )
         texts.append(data[at + 4 : at + 4 + length].decode())
         at += 4 + length
     return texts

@@ -61,9 +61,14 @@ class Engine:
             self.loaded.discard(name)
 
     def index(self, ready: bool) -> list[dict[str, str]]:
-        names = [name for name in NAMES if name in self.loaded or not ready or "index-ignores-ready" in self.wrong]
+        names = [
+            name for name in NAMES if name in self.loaded or not ready or "index-ignores-ready" in self.wrong
+        ]
         states = {True: "READY", False: "UNAVAILABLE"}
-        return [{"name": name, "version": "1", "state": states[name in self.loaded], "reason": ""} for name in names]
+        return [
+            {"name": name, "version": "1", "state": states[name in self.loaded], "reason": ""}
+            for name in names
+        ]
 
     def infer(self, name: str, inputs: list[Tensor], wanted: list[str]) -> list[Tensor]:
         """The outputs of a single response."""
@@ -95,7 +100,9 @@ class Engine:
 
     def _typed(self, inputs: list[Tensor]) -> list[Tensor]:
         if "inputs-by-position" in self.wrong:
-            return [Tensor(f"OUTPUT{n}", part.datatype, part.shape, part.values) for n, part in enumerate(inputs)]
+            return [
+                Tensor(f"OUTPUT{n}", part.datatype, part.shape, part.values) for n, part in enumerate(inputs)
+            ]
         tensors = {tensor.name: tensor for tensor in inputs}
         outputs = []
         for (given, datatype, _), (name, *_rest) in zip(*DECLARED["oip-typed"], strict=True):

@@ -33,7 +33,10 @@ REFUSED: dict[str, Callable[[str, bytes], bool]] = {
 BODIES: dict[str, Callable[[Headers, bytes], tuple[Headers, bytes]]] = {
     "text-plain": lambda headers, body: ({**headers, "Content-Type": "text/plain"}, body),
     "length-off": lambda headers, body: (
-        {name: str(int(value) + 1) if name.startswith("inference") else value for name, value in headers.items()},
+        {
+            name: str(int(value) + 1) if name.startswith("inference") else value
+            for name, value in headers.items()
+        },
         body,
     ),
     "no-octet-stream": lambda headers, body: (
@@ -47,6 +50,7 @@ BODIES: dict[str, Callable[[Headers, bytes], tuple[Headers, bytes]]] = {
     ),
 }
 """Whole bodies of REST."""
+
 
 def mutate_answer(
     wrong: frozenset[str], asked: tuple[str, bytes], status: int, headers: Headers, body: bytes
@@ -67,7 +71,9 @@ def mutate_answer(
 def _json(change: Callable[[Any], Any], headers: Headers, body: bytes) -> tuple[Headers, bytes]:
     length = next((int(value) for name, value in headers.items() if name.startswith("inference")), len(body))
     text = json.dumps(walked(json.loads(body[:length]), change)).encode()
-    sent = {name: str(len(text)) if name.startswith("inference") else value for name, value in headers.items()}
+    sent = {
+        name: str(len(text)) if name.startswith("inference") else value for name, value in headers.items()
+    }
     return sent, text + body[length:]
 
 
@@ -102,7 +108,11 @@ def walked(value: Any, change: Callable[[Any], Any]) -> Any:
     """The value, in which each object is changed."""
     if isinstance(value, list):
         return [walked(part, change) for part in value]
-    return change({name: walked(part, change) for name, part in value.items()}) if isinstance(value, dict) else value
+    return (
+        change({name: walked(part, change) for name, part in value.items()})
+        if isinstance(value, dict)
+        else value
+    )
 
 
 STREAMS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
@@ -114,7 +124,9 @@ STREAMS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 """Events of REST."""
 
 
-def mutate_events(wrong: frozenset[str], headers: Headers, events: Iterator[Any]) -> tuple[Headers, Iterable[bytes]]:
+def mutate_events(
+    wrong: frozenset[str], headers: Headers, events: Iterator[Any]
+) -> tuple[Headers, Iterable[bytes]]:
     """The events that a wrong server sends in the place of these."""
     lines = (b"data: " + json.dumps(_event(wrong, event)).encode() + b"\n\n" for event in events)
     if "text-plain" in wrong:
@@ -136,7 +148,10 @@ def mutate_message(wrong: frozenset[str], response: Any) -> Any:
     for name in wrong:
         kind, _, key = name.partition(":")
         if kind == "emptied":
-            _each(response, lambda part, key=key: part.ClearField(key) if key in part.DESCRIPTOR.fields_by_name else 0)
+            _each(
+                response,
+                lambda part, key=key: part.ClearField(key) if key in part.DESCRIPTOR.fields_by_name else 0,
+            )
         if name in MESSAGES:
             _each(response, MESSAGES[name])
     return response

@@ -24,7 +24,9 @@ class Rest:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, dict, Any]:
+    def answer(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, dict, Any]:
         try:
             return self._route(method, path, headers, body)
         except Refusal as refusal:
@@ -32,7 +34,9 @@ class Rest:
         except (ValueError, KeyError, TypeError, RecursionError, AttributeError, Difference) as error:
             return 400, {"Content-Type": JSON}, _dump({"error": f"bad request: {error!r}"})
 
-    def _route(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, dict, Any]:
+    def _route(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, dict, Any]:
         if path == "/v2":
             return _ok({"name": "reference", "version": "1.0", "extensions": EXTENSIONS})
         if path.startswith("/v2/health/"):
@@ -59,17 +63,32 @@ class Rest:
             return {"name": name, "ready": True}
         if action == "stats":
             return {"model_stats": [self._stats(name)]}
-        described = [[dict(zip(("name", "datatype", "shape"), t, strict=True)) for t in side] for side in DECLARED[name]]
-        return {"name": name, "versions": ["1"], "platform": "p", "inputs": described[0], "outputs": described[1]}
+        described = [
+            [dict(zip(("name", "datatype", "shape"), t, strict=True)) for t in side]
+            for side in DECLARED[name]
+        ]
+        return {
+            "name": name,
+            "versions": ["1"],
+            "platform": "p",
+            "inputs": described[0],
+            "outputs": described[1],
+        }
 
     def _stats(self, name: str) -> dict[str, Any]:
         leaf = {"count": self.engine.count, "ns": 1}
         keys = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output")
-        counts = {"last_inference": 1, "inference_count": self.engine.count, "execution_count": self.engine.count}
-        stats = {"inference_stats": {key: leaf for key in keys}, "batch_stats": []}
+        counts = {
+            "last_inference": 1,
+            "inference_count": self.engine.count,
+            "execution_count": self.engine.count,
+        }
+        stats = {"inference_stats": dict.fromkeys(keys, leaf), "batch_stats": []}
         return {"name": name, "version": "1", **counts, **stats}
 
-    def _infer(self, name: str, action: str, headers: Mapping[str, str], body: bytes) -> tuple[int, dict, Any]:
+    def _infer(
+        self, name: str, action: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, dict, Any]:
         length = headers.get(LENGTH)
         size = len(body) if length is None else int(length)
         if not 0 <= size <= len(body):
@@ -85,7 +104,11 @@ class Rest:
             inputs.append(Tensor(tensor["name"], tensor["datatype"], tensor["shape"], data))
         if end != len(blobs):
             raise Refusal(400, "bytes too many")
-        head = {"model_name": name, "model_version": "1", **({"id": document["id"]} if "id" in document else {})}
+        head = {
+            "model_name": name,
+            "model_version": "1",
+            **({"id": document["id"]} if "id" in document else {}),
+        }
         if action.endswith("stream"):
             return 200, {"Content-Type": "text/event-stream; charset=utf-8"}, self._events(head, inputs)
         wanted = [output["name"] for output in document.get("outputs") or []]
@@ -131,7 +154,9 @@ def _response(
     head: dict[str, Any], outputs: list[Tensor], document: dict[str, Any], wrong: frozenset[str]
 ) -> tuple[int, dict, Any]:
     default = (document.get("parameters") or {}).get("binary_data_output", False)
-    asked = {part["name"]: part.get("parameters", {}).get("binary_data") for part in document.get("outputs") or []}
+    asked = {
+        part["name"]: part.get("parameters", {}).get("binary_data") for part in document.get("outputs") or []
+    }
     described, blobs = [], b""
     for output in outputs:
         part: dict[str, Any] = {"name": output.name, "datatype": output.datatype, "shape": output.shape}
@@ -178,7 +203,9 @@ def http_server(engine: Engine) -> ThreadingHTTPServer:
             given = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
             if "headers-case-sensitive" in engine.wrong:
-                headers = {name: value for name, value in headers.items() if LENGTH.upper() not in self.headers.keys()}
+                headers = {
+                    name: value for name, value in headers.items() if LENGTH.upper() not in list(self.headers)
+                }
             status, sent, body = rest.answer(method, self.path, headers, given)
             self.close_connection = True
             if isinstance(body, bytes):
@@ -203,5 +230,3 @@ def http_server(engine: Engine) -> ThreadingHTTPServer:
             pass
 
     return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-
-

@@ -151,7 +151,10 @@ def inputs_of(request: Any) -> list[Tensor]:
         else:
             if [field.name for field, _ in typed[index]] != [datatype.field]:
                 raise Refusal(400, f"contents of another datatype than {part.datatype}")
-            values = [v.decode() if isinstance(v, bytes) else v for v in getattr(part.contents, datatype.field or "")]
+            values = [
+                v.decode() if isinstance(v, bytes) else v
+                for v in getattr(part.contents, datatype.field or "")
+            ]
         tensors.append(Tensor(part.name, part.datatype, list(part.shape), values))
     return tensors
 

@@ -22,7 +22,9 @@ def test_passed_cases_exit_with_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.endswith("passed, 0 failed, 0 skipped\n")
 
 
-def test_a_difference_exits_with_1_and_says_the_sentence_and_its_source(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_difference_exits_with_1_and_says_the_sentence_and_its_source(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with addresses("id-changed") as (url, _):
         assert _exit(url, "-k", "inference.id_comes_back") == 1
     printed = capsys.readouterr().out
@@ -73,7 +75,9 @@ def test_nothing_at_the_address_exits_with_1(capsys: pytest.CaptureFixture[str])
     assert "no response" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [[], ["localhost:8080"], ["http://x", "--no-such"], ["http://x", "-k", "none"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["localhost:8080"], ["http://x", "--no-such"], ["http://x", "-k", "none"]]
+)
 def test_a_wrong_flag_exits_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert _exit(*arguments) == 2
 

@@ -37,7 +37,9 @@ def input_alone_may_be_binary(server: Server) -> None:
 @case
 def inputs_are_in_order(server: Server) -> None:
     model = _two(server)
-    tensors, blobs = zip(*(_tensor(model, name, index) for index, name in enumerate(("FP32", "BYTES"))), strict=True)
+    tensors, blobs = zip(
+        *(_tensor(model, name, index) for index, name in enumerate(("FP32", "BYTES"))), strict=True
+    )
     answer = server.http.binary(f"{model.path}/infer", {"inputs": tensors}, b"".join(blobs))
     data = [flat(output.get("data")) for output in outputs(answer.ok())]
     expect(data, [list(DATATYPES[name].values) for name in ("FP32", "BYTES")], "`data` of two binary inputs")
@@ -49,7 +51,11 @@ def json_and_binary_inputs_mix(server: Server) -> None:
     tensor, blob = _tensor(model, "BYTES", 1)
     answer = server.http.binary(f"{model.path}/infer", {"inputs": [model.input("FP32"), tensor]}, blob)
     data = [flat(output.get("data")) for output in outputs(answer.ok())]
-    expect(data, [list(DATATYPES[name].values) for name in ("FP32", "BYTES")], "`data` of a JSON and a binary input")
+    expect(
+        data,
+        [list(DATATYPES[name].values) for name in ("FP32", "BYTES")],
+        "`data` of a JSON and a binary input",
+    )
 
 
 @case
@@ -81,11 +87,17 @@ def content_length_is_that_of_the_body(server: Server) -> None:
 
 @case
 def requested_output_is_binary(server: Server) -> None:
-    document, blobs = _typed(server, [{"name": "OUTPUT0", "parameters": {"binary_data": True}}, {"name": "OUTPUT1"}])
+    document, blobs = _typed(
+        server, [{"name": "OUTPUT0", "parameters": {"binary_data": True}}, {"name": "OUTPUT1"}]
+    )
     path = f"{server.model('typed').path}/infer"
     response, data = _split(server.http.binary(path, document, blobs))
     sizes = {output.get("name"): _size(output) for output in outputs(response)}
-    expect(sizes, {"OUTPUT0": 12, "OUTPUT1": None}, "`binary_data_size`, where OUTPUT0 alone is asked for as binary")
+    expect(
+        sizes,
+        {"OUTPUT0": 12, "OUTPUT1": None},
+        "`binary_data_size`, where OUTPUT0 alone is asked for as binary",
+    )
     expect(DATATYPES["FP32"].unpack(data), list(DATATYPES["FP32"].values), "values of OUTPUT0")
 
 

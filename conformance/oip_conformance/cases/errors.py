@@ -43,7 +43,9 @@ def bad_input_is_an_error(server: Server, which: str) -> None:
 @each(BAD_TENSORS)
 def bad_input_is_the_clients_fault(server: Server, which: str) -> None:
     answer = _bad(server, which)
-    require(400 <= answer.status < 500, f"expected a status of the client, typically 400, got {answer.status}")
+    require(
+        400 <= answer.status < 500, f"expected a status of the client, typically 400, got {answer.status}"
+    )
 
 
 @case

@@ -72,7 +72,9 @@ def stream_is_of_events(server: Server) -> None:
 @case
 def stream_has_a_response_in_each_event(server: Server) -> None:
     events = _stream(server, WORDS).data()
-    expect("".join(event.get("text_output", "") for event in events).split(), WORDS.split(), "text of the events")
+    expect(
+        "".join(event.get("text_output", "") for event in events).split(), WORDS.split(), "text of the events"
+    )
     require(len(events) > 1, "five words came in one event")
 
 

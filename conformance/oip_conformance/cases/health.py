@@ -24,7 +24,10 @@ def ready_answers_200(server: Server) -> None:
 def ready_says_so(server: Server) -> None:
     """The text calls the key `live`, and servers write `ready`: either is right."""
     document = server.http.get("/v2/health/ready").ok()
-    require(True in (document.get("ready"), document.get("live")), f"neither `ready` nor `live` is true: {document}")
+    require(
+        True in (document.get("ready"), document.get("live")),
+        f"neither `ready` nor `live` is true: {document}",
+    )
 
 
 @case

@@ -57,13 +57,17 @@ def response_names_the_model(server: Server) -> None:
 @case
 def model_version_is_a_string(server: Server) -> None:
     version = _response(server).get("model_version", "")
-    require(isinstance(version, str), f"expected a string or nothing as `model_version`, got {short(version)}")
+    require(
+        isinstance(version, str), f"expected a string or nothing as `model_version`, got {short(version)}"
+    )
 
 
 @case
 def outputs_have_a_name(server: Server) -> None:
     name = only_output(_response(server)).get("name")
-    require(isinstance(name, str) and bool(name), f"expected the string `name` of the output, got {short(name)}")
+    require(
+        isinstance(name, str) and bool(name), f"expected the string `name` of the output, got {short(name)}"
+    )
 
 
 @case
@@ -83,7 +87,10 @@ def id_comes_back(server: Server) -> None:
 @case
 def id_is_optional(server: Server) -> None:
     value = _response(server).get("id", "")
-    require(isinstance(value, str), f"expected a string or nothing as `id` of a request without, got {short(value)}")
+    require(
+        isinstance(value, str),
+        f"expected a string or nothing as `id` of a request without, got {short(value)}",
+    )
 
 
 @case
@@ -100,7 +107,9 @@ def parameters_of_a_response_are_an_object(server: Server) -> None:
     response = _response(server)
     for part in (response, only_output(response)):
         parameters = part.get("parameters", {})
-        require(isinstance(parameters, dict), f"expected an object or no `parameters`, got {short(parameters)}")
+        require(
+            isinstance(parameters, dict), f"expected an object or no `parameters`, got {short(parameters)}"
+        )
 
 
 @case
@@ -120,7 +129,9 @@ def inputs_go_by_name(server: Server) -> None:
     model = server.model("typed")
     response = server.infer(model, [*reversed(_two(server))])
     data = {output.get("name"): output.get("data") for output in outputs(response)}
-    expect(data.get("OUTPUT0"), list(DATATYPES["FP32"].values), "data of OUTPUT0, of inputs in the other order")
+    expect(
+        data.get("OUTPUT0"), list(DATATYPES["FP32"].values), "data of OUTPUT0, of inputs in the other order"
+    )
 
 
 @case

@@ -47,7 +47,9 @@ def model_describes(server: Server, key: str) -> None:
         return
     expect(len(tensors), 2, f"number of `{key}`")
     for tensor in tensors:
-        require(isinstance(tensor, dict) and isinstance(tensor.get("name"), str), f"no `name`: {short(tensor)}")
+        require(
+            isinstance(tensor, dict) and isinstance(tensor.get("name"), str), f"no `name`: {short(tensor)}"
+        )
         require(tensor.get("datatype") in DATATYPES, f"unknown `datatype`: {short(tensor)}")
         require(_is_shape(tensor.get("shape")), f"no `shape` of integers from -1: {short(tensor)}")
 

@@ -40,7 +40,11 @@ def index_says_ready(server: Server) -> None:
 @case
 def index_takes_an_empty_body(server: Server) -> None:
     _need(server)
-    expect(server.http.call("POST", INDEX).status, 200, "status of POST without a body, as Triton's client sends it")
+    expect(
+        server.http.call("POST", INDEX).status,
+        200,
+        "status of POST without a body, as Triton's client sends it",
+    )
 
 
 @case

@@ -59,7 +59,11 @@ def model_has_its_name(server: Server) -> None:
 @case
 def model_has_the_platform_of_rest(server: Server) -> None:
     platform = server.http.get(server.any.path).ok().get("platform")
-    expect(server.rpc.call("ModelMetadata", name=server.any.name).platform, platform, "`platform`, against REST's")
+    expect(
+        server.rpc.call("ModelMetadata", name=server.any.name).platform,
+        platform,
+        "`platform`, against REST's",
+    )
 
 
 @case

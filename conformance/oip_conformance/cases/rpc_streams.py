@@ -48,8 +48,14 @@ def triton_answers_every_request(server: Server) -> None:
     parts = _triton(server, _raw(server, "one two", "a"), _raw(server, "three four", "b"))
     by_id: dict[str, str] = {}
     for part in parts:
-        by_id[part.infer_response.id] = by_id.get(part.infer_response.id, "") + "".join(_texts(part.infer_response))
-    expect({name: text.split() for name, text in by_id.items()}, {"a": ["one", "two"], "b": ["three", "four"]}, "texts")
+        by_id[part.infer_response.id] = by_id.get(part.infer_response.id, "") + "".join(
+            _texts(part.infer_response)
+        )
+    expect(
+        {name: text.split() for name, text in by_id.items()},
+        {"a": ["one", "two"], "b": ["three", "four"]},
+        "texts",
+    )
 
 
 @case

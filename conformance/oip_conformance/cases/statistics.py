@@ -15,7 +15,9 @@ def all_models_are_listed(server: Server) -> None:
     _need(server)
     listed = server.http.get("/v2/models/stats").ok().get("model_stats")
     names = [entry.get("name") for entry in listed] if isinstance(listed, list) else []
-    require(server.model("identity").name in names, f"expected the model among the statistics, got {short(names)}")
+    require(
+        server.model("identity").name in names, f"expected the model among the statistics, got {short(names)}"
+    )
 
 
 @case
@@ -36,7 +38,9 @@ def entry_has(server: Server, key: str) -> None:
 @each(DURATIONS)
 def inference_stats_have(server: Server, key: str) -> None:
     value = (_entry(server).get("inference_stats") or {}).get(key)
-    counts = isinstance(value, dict) and isinstance(value.get("count"), int) and isinstance(value.get("ns"), int)
+    counts = (
+        isinstance(value, dict) and isinstance(value.get("count"), int) and isinstance(value.get("ns"), int)
+    )
     require(counts, f"expected `count` and `ns` of `{key}`, got {short(value)}")
 
 
@@ -47,7 +51,11 @@ def inferences_are_counted(server: Server) -> None:
     for _ in range(3):
         server.infer(model, [model.input("FP32", [1.5], [1, 1])])
     after = _entry(server)
-    expect(after["inference_count"] - before["inference_count"], 3, "growth of inference_count after three inferences")
+    expect(
+        after["inference_count"] - before["inference_count"],
+        3,
+        "growth of inference_count after three inferences",
+    )
     success = [entry["inference_stats"]["success"]["count"] for entry in (before, after)]
     expect(success[1] - success[0], 3, "growth of success.count after three inferences")
 

@@ -35,7 +35,10 @@ def outputs_are_described(server: Server, route: str) -> None:
     for event in _stream(server, route).data():
         output = only_output(event)
         described = (output.get("name"), output.get("datatype"), output.get("shape"))
-        require(described[0] == "text_output" and described[1] == "BYTES", f"expected text_output BYTES: {described}")
+        require(
+            described[0] == "text_output" and described[1] == "BYTES",
+            f"expected text_output BYTES: {described}",
+        )
         require(isinstance(described[2], list), f"expected a list `shape`: {described}")
 
 
@@ -48,7 +51,9 @@ def stream_is_of_events(server: Server, route: str) -> None:
 @each(ROUTES)
 def stream_comes_as_it_is_made(server: Server, route: str) -> None:
     events = _stream(server, route)
-    times = [moment for line, moment in zip(events.lines, events.times, strict=True) if line.startswith(b"data:")]
+    times = [
+        moment for line, moment in zip(events.lines, events.times, strict=True) if line.startswith(b"data:")
+    ]
     require(len(times) > 1 and times[-1] - times[0] > 0.05, f"{len(times)} events came together")
 
 
@@ -72,7 +77,9 @@ def failure_after_a_response_is_seen(server: Server, route: str) -> None:
     """A stream that breaks off is a difference too: the reader must be able to tell it from one that ended."""
     _need(server, route)
     events = server.http.events(f"{server.model('stream').path}/{route}", _request("one !fail")).data()
-    require(len(events) == 2 and "error" in events[1], f"expected a response and an error, got {short(events)}")
+    require(
+        len(events) == 2 and "error" in events[1], f"expected a response and an error, got {short(events)}"
+    )
 
 
 def _request(text: str) -> dict[str, Any]:

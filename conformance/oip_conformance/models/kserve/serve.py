@@ -51,7 +51,9 @@ class Typed(Identity):
 
 
 def _tensors(prefix: str) -> list[dict]:
-    return [{"name": f"{prefix}{n}", "datatype": kind, "shape": [-1]} for n, kind in enumerate(("FP32", "BYTES"))]
+    return [
+        {"name": f"{prefix}{n}", "datatype": kind, "shape": [-1]} for n, kind in enumerate(("FP32", "BYTES"))
+    ]
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ class Stream(MLModel):
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         return self._response(" ".join([word async for word in words(payload)]))
 
-    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[InferenceResponse]:
+    async def predict_stream(
+        self, payloads: AsyncIterator[InferenceRequest]
+    ) -> AsyncIterator[InferenceResponse]:
         async for payload in payloads:
             first = True
             async for word in words(payload):
