@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from .. import plugins
 from ..errors import ModelLoadFailed
 from ..settings import Settings
 from ..telemetry.access import AccessLines
@@ -17,6 +18,7 @@ from .stages.batching import batching
 from .stages.caching import caching, store_of
 from .stages.compute import compute
 from .stages.deadline import deadline
+from .stages.joined import joined
 from .stages.limits import limits
 from .stages.live import live
 from .stages.long_calls import LongCalls
@@ -37,6 +39,7 @@ STAGES: tuple[StageFactory, ...] = (
     limits,
     caching,
     validation,  # before a bad request has any cost
+    joined,
     middleware,  # before a client that is refused has any cost
     deadline,  # includes the time in the queue
     live,
@@ -51,7 +54,7 @@ STAGES: tuple[StageFactory, ...] = (
 def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> Shared:
     """Make the parts that all models share. The order here is the order of their meters at a scrape.
 
-    Raises InvalidSettings for middleware that cannot be imported.
+    Raises InvalidSettings for middleware that cannot be imported, and in strict mode for a stage of a package.
     """
     meters.show(BatchMeters)
     store = store_of(settings, meters)
@@ -64,7 +67,8 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
 
         middlewares = middlewares_of(settings)
     lines = AccessLines(bool(settings.access_log))
-    return Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines)
+    stages = tuple(plugins.loaded(plugins.STAGES, settings.strict))
+    return Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines, stages)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

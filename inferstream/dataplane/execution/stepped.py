@@ -1,12 +1,12 @@
 """One stream that advances by steps, with the responses that wait for its reader."""
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from contextvars import copy_context
 from time import perf_counter
 from typing import Any
 
 from ...concurrency.channel import Channel
+from ...concurrency.model_thread import Work
 from ...context import request_context
 from ...model import Finished
 from ...types import InferenceRequest, InferenceResponse
@@ -32,7 +32,7 @@ class SteppedStream(Channel[InferenceResponse]):
         self.came = self._loop.time()
         self.joined = perf_counter()  # the loop's time has steps of a millisecond
         self._request_context = request_context()
-        self._released: Future[None] = Future()
+        self._released = Work()
         self._request_context.thread = self._released
 
     @property
@@ -83,4 +83,4 @@ class SteppedStream(Channel[InferenceResponse]):
 
     def released(self) -> None:
         self.state = None
-        self._released.set_result(None)
+        self._released.end()
