@@ -17,9 +17,9 @@ def require(holds: bool, detail: str) -> None:
         raise Difference(detail)
 
 
-def expect(found: Any, expected: Any, what: str) -> None:
+def expect(got: Any, expected: Any, what: str) -> None:
     """Raise `Difference`, which names both, unless they are equal."""
-    require(found == expected, f"{what}: expected {short(expected)}, got {short(found)}")
+    require(got == expected, f"{what}: expected {short(expected)}, got {short(got)}")
 
 
 def short(value: Any) -> str:
