@@ -4,8 +4,8 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,9 +43,8 @@ class Options(NamedTuple):
 
 def run(options: Options) -> int:
     """Check the models and print the results. Returns 0 if all passed, 1 for a fault or a failure."""
-    logging.getLogger("inferstream").setLevel(logging.CRITICAL)  # a fault is reported once, with its example
     try:
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        with _quiet(), asyncio.Runner(loop_factory=new_event_loop) as runner:
             results = _check(options, runner)
         if options.junit is not None:
             write_junit(results, options.junit)
@@ -61,6 +60,18 @@ def run(options: Options) -> int:
         show(results, Console(highlight=False))
     passed = any(result.status == "passed" for result in results)
     return 0 if passed and not any(result.status == "failed" for result in results) else 1
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Log no failures of models: a fault is reported once, with its example."""
+    logger = logging.getLogger("inferstream")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _check(options: Options, runner: asyncio.Runner) -> list[Result]:
