@@ -174,16 +174,16 @@ class Client:
 def _items(begin: Callable[[], AsyncGenerator[Any, None]]) -> Generator[Any, None, None]:
     """The items of a stream, which begins with the first."""
     stream: list[AsyncGenerator[Any, None]] = []
-    turn = asyncio.Lock()
+    reading = asyncio.Lock()
 
     async def following() -> Any:
-        async with turn:
+        async with reading:
             if not stream:
                 stream.append(begin())
             return await anext(stream[0], END)
 
     async def close() -> None:
-        async with turn:  # an interrupted `following` may still be ending
+        async with reading:  # an interrupted `following` may still be ending
             if stream:
                 await stream[0].aclose()
 

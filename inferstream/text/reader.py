@@ -183,8 +183,8 @@ class TextReader:
             self.completion_tokens = int(completion_tokens)
         if self._with_logprobs and (logprob := said.get("logprob")) is not None:
             top = said.get("top_logprobs")
-            found = {} if top is None else orjson.loads(top)
-            others = {token: _finite(value) for token, value in found.items()}
+            top_logprobs = {} if top is None else orjson.loads(top)
+            others = {token: _finite(value) for token, value in top_logprobs.items()}
             self.logprobs.append(TokenLogprob(text, _finite(logprob), others))
         if (calls := said.get("tool_calls")) is not None:
             self.tool_calls += orjson.loads(calls)

@@ -29,12 +29,12 @@ def run(target: Target, model: str | None, errors: bool, as_json: bool) -> int:
     if model is not None:
         asked["model"] = model
     try:
-        return _follow(target, asked, as_json)
+        return _print_lines(target, asked, as_json)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ConnectionFailed(f"{target.base}: {error or type(error).__name__}") from None
 
 
-def _follow(target: Target, asked: dict[str, str], as_json: bool) -> int:
+def _print_lines(target: Target, asked: dict[str, str], as_json: bool) -> int:
     timeout = httpx.Timeout(CONNECT, read=SILENCE)
     # A context that verifies takes 20 ms to make, and plain HTTP needs none.
     verify = target.verify and target.base.startswith("https:")
