@@ -56,9 +56,12 @@ _closing = Tasks()
 
 
 class Responses(Protocol):
-    """The responses after the first: an async generator, or another object with `aclose`."""
+    """The responses after the first: an async generator, or another object with `aclose`.
 
-    async def __anext__(self) -> InferenceResponse: ...
+    Other items are for a `Direct`, which makes responses of them.
+    """
+
+    async def __anext__(self) -> Any: ...
 
     async def aclose(self) -> None: ...
 
