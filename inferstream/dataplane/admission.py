@@ -10,8 +10,7 @@ from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters
 from .call import Call, Operation, identify
 from .caller import Caller
-from .metered import metered
-from .metering import Metering
+from .metering import Metering, metered
 from .priority import apply_parameters
 from .reply import Reply
 from .stages.access_log import refused

@@ -13,13 +13,12 @@ from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access, Action
 from .admission import Admission
-from .caller import Caller
+from .caller import Caller, Picked
 from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Capabilities
 from .load import Loads
 from .peers import Peers
-from .picked import Picked
 from .proxies import Proxies
 from .serving import Serving
 from .stages.access_log import refused

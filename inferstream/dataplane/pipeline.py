@@ -15,12 +15,11 @@ from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
 from .stages.batching import batching
 from .stages.caching import caching, store_of
-from .stages.compute import compute
 from .stages.deadline import deadline
 from .stages.limits import limits
 from .stages.live import live
 from .stages.long_calls import LongCalls
-from .stages.metrics import metrics
+from .stages.metrics import compute, metrics
 from .stages.middleware import middleware
 from .stages.show_errors import show_errors
 from .stages.tracing import tracing

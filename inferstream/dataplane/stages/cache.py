@@ -14,7 +14,7 @@ from ..call import Call, Operation
 from ..handler import Handler
 from ..reply import Reply, StreamReply
 from .flight import Flight
-from .sharing import EACH_ITS_OWN, UNENCODABLE, canonical, common, copied
+from .merging import EACH_ITS_OWN, UNENCODABLE, canonical, common, copied
 from .store import CachedResponses, CacheKey, Snapshot, Store
 
 HASH_IN_THREAD = 2**20

@@ -7,9 +7,8 @@ from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.queues import QueueMeters
 from ..call import Call
 from ..handler import Handler
-from ..queue import Queue
 from ..reply import Reply, Watcher
-from ..slots import Slots
+from ..slots import Queue, Slots
 from .base import Pipeline, Shared
 
 Turn = asyncio.Future[None]

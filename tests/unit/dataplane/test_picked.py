@@ -3,8 +3,7 @@
 import pytest
 
 from inferstream import App
-from inferstream.dataplane.caller import Caller
-from inferstream.dataplane.picked import Picked
+from inferstream.dataplane.caller import Caller, Picked
 from inferstream.server.application import Application
 from inferstream.types import Headers
 
