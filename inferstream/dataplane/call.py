@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -112,6 +112,10 @@ class Call(Scope):
             super().end(reason)
         else:
             self.reply.end(reason)
+
+
+Handler = Callable[[Call], Awaitable["Reply"]]
+"""Returns when the first response exists. Earlier errors are raised, so that they can still become a status."""
 
 
 class MergedCall(Call):

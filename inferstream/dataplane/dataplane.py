@@ -7,8 +7,7 @@ from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..keys.credentials import without_keys
 from ..settings import Settings
 from ..signature import Signature
-from ..telemetry.access import AccessLines
-from ..telemetry.subscribers import Subscribers
+from ..telemetry.access import AccessLines, Subscribers
 from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access, Action

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from time import monotonic, process_time
 from typing import NamedTuple
 
-from ..telemetry.kv import KvMeters
-from ..telemetry.steps import StepMeters
+from ..telemetry.stages import KvMeters, StepMeters
 from .peers import CountLoad, ModelLoad, Peers, ProcessLoad
 from .serving import ModelKey, ServedModel, Serving
 

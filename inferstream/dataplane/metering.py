@@ -12,9 +12,8 @@ from ..keys.principal import Principal
 from ..keys.quotas import MeteredUse, Quotas
 from ..text.usage import usage_of
 from ..types import InferenceResponse
-from .call import Call, Operation
+from .call import Call, Handler, Operation
 from .caller import Caller
-from .handler import Handler
 from .proxies import Proxies
 from .reply import Reply, Watcher
 

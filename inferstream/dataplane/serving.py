@@ -14,10 +14,9 @@ from ..repository.apps import app_of
 from ..settings import Settings
 from ..settings.versions import newest
 from ..signature import Signature
-from ..telemetry.access import AccessLines
+from ..telemetry.access import AccessLines, Subscribers
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
-from ..telemetry.subscribers import Subscribers
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
 from .pipeline import build_pipeline, build_shared

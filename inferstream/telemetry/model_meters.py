@@ -2,10 +2,8 @@
 
 from typing import TypeVar
 
-from .compute import ComputeMeters
-from .histogram import Buckets, Histogram
-from .meter_set import MeterSet, counter, gauge, histogram, summary
-from .queues import QueueMeters
+from .meter_set import Buckets, Histogram, MeterSet, counter, gauge, histogram, summary
+from .stages import ComputeMeters, QueueMeters
 
 DEFAULT = Buckets()
 

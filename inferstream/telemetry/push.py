@@ -23,10 +23,10 @@ from opentelemetry.sdk.metrics.export import Histogram as HistogramPoints
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from .histogram import Histogram
+from .meter_set import Histogram
 from .metrics import Meters
 from .model_meters import ModelMeters
-from .tokens import PROVIDER, TokenMeters
+from .stages import PROVIDER, TokenMeters
 
 logger = logging.getLogger("inferstream.push")
 

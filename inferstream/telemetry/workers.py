@@ -3,10 +3,8 @@
 import os
 from pathlib import Path
 
-from .families import Single
 from .files import MetricFiles
-from .histogram import COUNTS, Histogram
-from .meter_set import counter, gauge, histogram
+from .meter_set import COUNTS, Histogram, Single, counter, gauge, histogram
 
 
 class WorkerMeters(Single):

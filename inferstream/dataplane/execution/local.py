@@ -20,7 +20,7 @@ from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.model_meters import ModelMeters
-from ...telemetry.steps import StepMeters
+from ...telemetry.stages import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
 from ..checks import checks_of, strictness_of

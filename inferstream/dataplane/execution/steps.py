@@ -14,8 +14,7 @@ from ...context import request_context
 from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFailed
 from ...model import Finished, StepModel
 from ...telemetry.context import model_name_var, model_version_var
-from ...telemetry.queues import QueueMeters
-from ...telemetry.steps import StepMeters
+from ...telemetry.stages import QueueMeters, StepMeters
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
 from ..slots import Queue

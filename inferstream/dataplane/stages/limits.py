@@ -4,9 +4,8 @@ import asyncio
 from dataclasses import replace
 
 from ...errors import DeadlineExceeded, Overloaded
-from ...telemetry.queues import QueueMeters
-from ..call import Call
-from ..handler import Handler
+from ...telemetry.stages import QueueMeters
+from ..call import Call, Handler
 from ..reply import Reply, Watcher
 from ..slots import Queue, Slots
 from .base import Pipeline, Shared

@@ -3,13 +3,11 @@
 from dataclasses import replace
 from time import perf_counter
 
-from ...telemetry.compute import ComputeMeters
 from ...telemetry.model_meters import ModelMeters
-from ...telemetry.tokens import TokenMeters
+from ...telemetry.stages import ComputeMeters, TokenMeters
 from ...text.usage import usage_of
 from ...types import InferenceResponse, Parameters
-from ..call import Call
-from ..handler import Handler
+from ..call import Call, Handler
 from ..metering import kind_of
 from ..reply import AtEnd, Reply, Watcher
 from .base import Pipeline, Shared

@@ -13,8 +13,7 @@ from ...functions.errors import ErrorMap
 from ...functions.middleware import CallEnd, Middleware
 from ...types import InferenceRequest, InferenceResponse
 from ...types.values_request import whole_request
-from ..call import Call
-from ..handler import Handler
+from ..call import Call, Handler
 from ..metering import kind_of
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared

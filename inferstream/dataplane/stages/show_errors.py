@@ -7,8 +7,7 @@ from ipaddress import IPv6Address, ip_address
 from ...errors import Code, InferenceFailed, InferstreamError, ModelError, own_status
 from ...telemetry.tracebacks import RaisedElsewhere, explained
 from ...types import Headers
-from ..call import Call
-from ..handler import Handler
+from ..call import Call, Handler
 from ..reply import Reply
 from .base import Pipeline, Shared
 

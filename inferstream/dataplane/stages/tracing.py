@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import InferstreamError
 from ...settings import ModelSettings
-from ...telemetry.tokens import PROVIDER
+from ...telemetry.stages import PROVIDER
 from ...text.inputs import MESSAGES
 from ...text.interface import TextInterface
 from ...text.usage import usage_of
 from ...types import InferenceRequest, InferenceResponse, Parameters
-from ..call import Call, Operation
-from ..handler import Handler
+from ..call import Call, Handler, Operation
 from ..metering import kind_of
 from ..reply import AtEnd, Reply, Watcher
 from .base import Pipeline, Shared

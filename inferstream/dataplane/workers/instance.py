@@ -17,10 +17,9 @@ from ...settings import ModelSettings
 from ...telemetry.model_meters import ModelMeters
 from ...types import InferenceRequest
 from ...types.value_response import ValueResponse
-from ..call import Call, Operation
+from ..call import Call, Handler, Operation
 from ..cloudevents import CloudEvents
 from ..execution.local import Local
-from ..handler import Handler
 from ..reply import Reply
 from ..stages.limits import Limits
 from ..stages.show_errors import ToldErrors, carried

@@ -6,7 +6,7 @@ from ...dataplane.peers import PeerQuery
 from ...dataplane.workers.frames import Loaded
 from ...processes.frames import Frame, Part, Query
 from ...telemetry.access import AccessRecord
-from ...telemetry.sums import Family
+from ...telemetry.families import Family
 
 
 class Configure(Frame):

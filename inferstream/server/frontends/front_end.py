@@ -30,11 +30,11 @@ from ...processes.link import Link
 from ...settings import Settings
 from ...telemetry.console import configure_console
 from ...telemetry.custom import CUSTOM
+from ...telemetry.families import Family, families_of
 from ...telemetry.files import MetricFiles
-from ...telemetry.histogram import Buckets
 from ...telemetry.logs import configure_logging
+from ...telemetry.meter_set import Buckets
 from ...telemetry.metrics import Meters
-from ...telemetry.sums import Family, families_of
 from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
 from ..ports import bind

@@ -18,7 +18,7 @@ from ...processes.endpoint import Endpoint, Handlers
 from ...processes.frames import Query
 from ...processes.link import Link
 from ...processes.spawning import REAPED, Child, Program
-from ...telemetry.sums import Family
+from ...telemetry.families import Family
 from . import frames
 from .access_log import SharedLog
 

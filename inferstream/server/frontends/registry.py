@@ -11,7 +11,7 @@ import orjson
 from ...dataplane.execution.base import Execution
 from ...dataplane.execution.local import Local
 from ...dataplane.serving import ServedModel, Serving
-from ...dataplane.stages.deadline import limit_of
+from ...dataplane.stages.live import limit_of
 from ...dataplane.workers.attached import AttachedGroup, AttachedWorker
 from ...dataplane.workers.client import WorkerClient
 from ...dataplane.workers.loads import WorkerLoads

@@ -23,9 +23,9 @@ from ...keys.counters import SharedCounters, create_counters
 from ...processes.endpoint import Handlers
 from ...processes.frames import Query
 from ...settings import ModelSettings, Settings
+from ...telemetry.families import Sums, families_of
 from ...telemetry.files import MetricFiles
 from ...telemetry.metrics import Meters
-from ...telemetry.sums import Sums, families_of
 from ...telemetry.workers import FrontEndMeters
 from . import frames
 from .access_log import SharedLog

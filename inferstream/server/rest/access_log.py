@@ -9,8 +9,7 @@ from starlette.responses import StreamingResponse
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest, Overloaded
 from ...protos.sse import HEARTBEAT, event, named_event
-from ...telemetry.access import AccessRecord
-from ...telemetry.subscribers import Subscribers
+from ...telemetry.access import AccessRecord, Subscribers
 from .origins import Origins
 from .paths import ACCESS
 from .query import TRUE_FALSE

@@ -7,7 +7,7 @@ import pytest
 from inferstream import Application, InferenceRequest, InferenceResponse, MLModel, ModelSettings, Settings
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.caller import Caller
-from inferstream.dataplane.stages.deadline import limit_of
+from inferstream.dataplane.stages.live import limit_of
 from inferstream.errors import DeadlineExceeded
 from inferstream.repository import InMemoryRepository
 from inferstream.types import Headers

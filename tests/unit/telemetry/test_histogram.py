@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferstream.telemetry.histogram import COUNTS, SECONDS, TOKENS, Bounds, Buckets, Histogram
+from inferstream.telemetry.meter_set import COUNTS, SECONDS, TOKENS, Bounds, Buckets, Histogram
 from inferstream.telemetry.metrics import Meters
 
 

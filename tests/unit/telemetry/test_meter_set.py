@@ -1,7 +1,7 @@
 """Meters that one process counts and another adds to its own."""
 
 from inferstream.telemetry.meter_set import Changes, MeterSet, counter, gauge
-from inferstream.telemetry.queues import QueueMeters
+from inferstream.telemetry.stages import QueueMeters
 
 
 class Doors(MeterSet):

@@ -1,6 +1,6 @@
 """Meters of a queue, told from one process to another."""
 
-from inferstream.telemetry.queues import QueueMeters
+from inferstream.telemetry.stages import QueueMeters
 
 
 def test_what_is_drained_there_and_added_here_comes_to_the_same() -> None:

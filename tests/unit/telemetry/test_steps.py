@@ -1,7 +1,7 @@
 """Meters of steps, told from one process to another."""
 
 from inferstream.telemetry.metrics import Meters
-from inferstream.telemetry.steps import StepMeters
+from inferstream.telemetry.stages import StepMeters
 
 
 def test_what_is_drained_there_and_added_here_comes_to_the_same() -> None:

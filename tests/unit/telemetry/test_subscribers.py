@@ -5,9 +5,8 @@ import pytest
 from inferstream import InferenceRequest, InferenceResponse, MLModel, testing
 from inferstream.dataplane.stages.access_log import AccessLog
 from inferstream.errors import ModelNotFound
-from inferstream.telemetry import subscribers as module
-from inferstream.telemetry.access import AccessLines
-from inferstream.telemetry.subscribers import Subscribers
+from inferstream.telemetry import access as module
+from inferstream.telemetry.access import AccessLines, Subscribers
 from tests.unit.telemetry.test_console import record
 
 

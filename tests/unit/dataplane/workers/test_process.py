@@ -13,8 +13,7 @@ from inferstream.processes.frames import Answer
 from inferstream.processes.spawning import Program
 from inferstream.telemetry.meter_set import Changes, MeterSet, counter
 from inferstream.telemetry.model_meters import ModelMeters
-from inferstream.telemetry.queues import QueueMeters
-from inferstream.telemetry.steps import StepMeters
+from inferstream.telemetry.stages import QueueMeters, StepMeters
 
 
 def changes(active: int, waiting: int) -> Changes:
