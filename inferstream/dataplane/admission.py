@@ -8,10 +8,9 @@ from ..keys.credentials import WithoutKeys
 from ..signature import Signature
 from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters
-from .call import Call, Operation, identify
+from .call import Call, Operation, apply_parameters, identify
 from .caller import Caller
 from .metering import Metering, metered
-from .priority import apply_parameters
 from .reply import Reply
 from .stages.access_log import refused
 

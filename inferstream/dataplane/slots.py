@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, Self, TypeVar
 
-from .priority import HIGHEST, LOWEST
+from .call import HIGHEST, LOWEST
 
 
 class Slots:

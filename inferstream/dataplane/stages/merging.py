@@ -19,8 +19,8 @@ from ...types import (
     TensorData,
 )
 from ...types.unchecked import UncheckedData
+from ..call import PACE, PRIORITY, TIMEOUT
 from ..checks import Checks
-from ..priority import PACE, PRIORITY, TIMEOUT
 
 canonical = msgspec.msgpack.Encoder(order="deterministic").encode
 """Distinguishes 1, 1.0 and true, which are equal in Python and may differ for a model."""

@@ -12,10 +12,9 @@ from typing import Any, Protocol
 from ...concurrency.scope import ClientLeft, Scope
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
-from ...dataplane.call import Operation
+from ...dataplane.call import Operation, header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.priority import header_priority
 from ...dataplane.reply import Reply
 from ...errors import (
     AlreadyExists,

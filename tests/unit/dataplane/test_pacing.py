@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inferstream import MLModel, testing
-from inferstream.dataplane.priority import header_interval
+from inferstream.dataplane.call import header_interval
 from inferstream.dataplane.reply import paced
 from inferstream.errors import InvalidRequest
 from inferstream.settings import ModelSettings

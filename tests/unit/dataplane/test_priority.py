@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.priority import LOWEST, apply_parameters, header_priority
+from inferstream.dataplane.call import LOWEST, Call, Operation, apply_parameters, header_priority
 from inferstream.errors import InvalidRequest
 from inferstream.types import InferenceRequest, Parameters
 
