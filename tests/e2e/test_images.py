@@ -93,8 +93,8 @@ def installed(python: Path, code: str) -> str:
     return ran.stdout.strip()
 
 
-FOUND = (
-    "import inferstream, sklearn; print(inferstream.__version__, inferstream.__file__, sklearn.__version__)"
+PRINTS = (
+    "import inferstream, {extra}; print(inferstream.__version__, inferstream.__file__, {extra}.__version__)"
 )
 
 
@@ -113,7 +113,7 @@ def test_an_image_of_a_bare_artefact_has_its_runtime_and_serves_it(tmp_path: Pat
     image = Image(folder, tmp_path / "root")
     assert len(image.ran) == 3
     environment = tmp_path / "root/opt/mlserver/envs/base"
-    assert str(environment) in installed(environment / "bin/python", FOUND.format(extra="sklearn"))
+    assert str(environment) in installed(environment / "bin/python", PRINTS.format(extra="sklearn"))
     listed = subprocess.run(
         [environment / "bin/server", "models", "--import", str(tmp_path / "root/opt/mlserver")],
         capture_output=True,
@@ -127,4 +127,4 @@ def test_the_image_of_the_repository_takes_extras(tmp_path: Path) -> None:
     image = Image(ROOT, tmp_path / "root", EXTRAS="chat")
     assert len(image.ran) == 2
     environment = tmp_path / "root/opt/inferstream"
-    assert str(environment) in installed(environment / "bin/python", FOUND.format(extra="jinja2"))
+    assert str(environment) in installed(environment / "bin/python", PRINTS.format(extra="jinja2"))

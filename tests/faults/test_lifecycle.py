@@ -156,12 +156,14 @@ class Hog(MLModel):
 
 
 @pytest.mark.parametrize(
-    ("first", "exit_code"), [("await asyncio.sleep(0)", 1), ("", 0)], ids=["the loop", "its thread"]
+    ("first", "loop", "exit_code"),
+    [("await asyncio.sleep(0)", "server", 1), ("await asyncio.sleep(0)", "own", 0), ("", "own", 0)],
+    ids=["the server's loop", "its loop after an await", "its loop"],
 )
 def test_a_model_that_blocks_for_good_does_not_keep_the_process(
-    serve, folder, workers: int, first: str, exit_code: int
+    serve, folder, workers: int, first: str, loop: str, exit_code: int
 ) -> None:
-    write_model(folder, "hog", "hog.Hog", HOG.replace("{first}", first))
+    write_model(folder, "hog", "hog.Hog", HOG.replace("{first}", first), loop=loop)
     (folder / "settings.json").write_text('{"shutdown_grace": 0}')
     server = serve(folder)
     with pytest.raises(httpx.ReadTimeout):

@@ -41,12 +41,12 @@ def served(start: Callable[..., Running], workers: int, tmp_path: Path) -> Calla
     Both at the same time, because each takes seconds to end.
     """
 
-    def serve(unload: str) -> list[Running]:
+    def serve(unload: str, **stuck: str) -> list[Running]:
         servers = []
         for frontends in (1, 2):
             folder = tmp_path / str(frontends) / "models"
             write_model(folder, "streaming", "faulty_models.Streaming")
-            write_model(folder, "stuck", "stuck.Stuck", STUCK.replace("{unload}", unload))
+            write_model(folder, "stuck", "stuck.Stuck", STUCK.replace("{unload}", unload), **stuck)
             settings = {"frontends": frontends, "shutdown_grace": GRACE, "parallel_workers": workers}
             (folder / "settings.json").write_text(json.dumps(settings))
             servers.append(start(folder, within=60))
@@ -86,10 +86,11 @@ def test_endless_streams_get_a_last_event_and_the_process_ends_though_an_unload_
             assert server.noted("unloading")
 
 
-def test_an_unload_that_keeps_its_event_loop_has_its_process_ended(served) -> None:
-    servers = served("async def unload(self):")
+@pytest.mark.parametrize(("loop", "exit_code"), [("server", 1), ("own", 0)])
+def test_an_unload_that_keeps_its_event_loop_has_its_process_ended(served, loop: str, exit_code: int) -> None:
+    servers = served("async def unload(self):", loop=loop)
     for server in servers:
         server.process.send_signal(signal.SIGTERM)
     for server in servers:
-        assert server.process.wait(IN_TIME) == 1, server.text()
+        assert server.process.wait(IN_TIME) == exit_code, server.text()
         assert server.noted("unloading")

@@ -10,6 +10,7 @@ from ...concurrency.model_thread import ModelThread
 from ...context import request_context
 from ...model import MLModel
 from ...types import InferenceRequest, InferenceResponse
+from ..call import Call
 from ..slots import Slots
 from .threads import ModelThreadResponses
 
@@ -47,7 +48,7 @@ class Coroutines(Protocol):
     def predict(self) -> Callable[[InferenceRequest], Awaitable[Any]]:
         """Await the result of `predict`."""
 
-    def stream(self, start: Callable[[], Any]) -> Any:
+    def stream(self, start: Callable[[], Any], call: Call) -> Any:
         """An iterator for the stream that `start` makes; `start` may also return an awaitable of it."""
 
 
@@ -88,8 +89,8 @@ class InThread:
             if self._light == LIGHT_ENOUGH:
                 slots.resize(min(CROSSING, self._most))
 
-    def stream(self, start: Callable[[], Any]) -> ModelThreadResponses:
-        return ModelThreadResponses(self._thread, start)
+    def stream(self, start: Callable[[], Any], call: Call) -> ModelThreadResponses:
+        return ModelThreadResponses(self._thread, start, call)
 
 
 class OnLoop:
@@ -128,7 +129,7 @@ class OnLoop:
             self._longest * 1e3,
         )
 
-    def stream(self, start: Callable[[], Any]) -> Any:
+    def stream(self, start: Callable[[], Any], call: Call) -> Any:
         responses = start()
         if not self._streams or not isinstance(responses, AsyncGenerator):
             return responses

@@ -267,7 +267,7 @@ class Local:
         if self._stream_blocks:
             return ThreadedResponses(self._executor, partial(predict_stream, payloads))
         start = partial(predict_stream, payloads)
-        stream: Any = self._coroutines.stream(start) if self._stream_is_async else start()
+        stream: Any = self._coroutines.stream(start, payloads.call) if self._stream_is_async else start()
         if inspect.isawaitable(stream):
             stream = await stream
         if hasattr(stream, "__aiter__"):

@@ -60,15 +60,21 @@ class ModelResponses:
         done, _ = await asyncio.wait([closing], timeout=CLOSE_LIMIT)
         if not done:
             closing.cancel()
-            logger.error(
-                "model %s still runs its cleanup of request %s; no longer waiting",
-                call.model,
-                call.request.id,
-            )
+            cleanup_lingers(call)
         elif (error := closing.exception()) is not None:
-            logger.error(
-                "model %s failed in its cleanup of request %s", call.model, call.request.id, exc_info=error
-            )
+            cleanup_failed(call, error)
+
+
+def cleanup_lingers(call: Call) -> None:
+    """Log that the `finally` of a stream took longer than `CLOSE_LIMIT`."""
+    logger.error(
+        "model %s still runs its cleanup of request %s; no longer waiting", call.model, call.request.id
+    )
+
+
+def cleanup_failed(call: Call, error: BaseException) -> None:
+    """Log an error of a stream's `finally`, which no reader gets."""
+    logger.error("model %s failed in its cleanup of request %s", call.model, call.request.id, exc_info=error)
 
 
 async def open_reply(responses: ModelResponses) -> Reply:

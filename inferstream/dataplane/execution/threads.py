@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from contextvars import copy_context
@@ -11,9 +11,11 @@ from typing import Any
 
 from ...concurrency.channel import ThreadChannel
 from ...concurrency.model_thread import ModelThread
-from ...concurrency.scope import ClientLeft, Scope
+from ...concurrency.scope import ClientLeft, Scope, is_own_cancel
 from ...context import request_context
 from ...types import InferenceResponse
+from ..call import Call
+from .responses import CLOSE_LIMIT, cleanup_failed, cleanup_lingers
 
 AHEAD = 8
 """Responses that may be made before they are read: enough to hide the switch between threads."""
@@ -75,9 +77,11 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
     runs the generator's `finally` when the generator does not block, and waits for that up to `CLEANUP_LIMIT`.
     """
 
-    def __init__(self, thread: ModelThread, start: Callable[[], Any]) -> None:
+    def __init__(self, thread: ModelThread, start: Callable[[], Any], call: Call) -> None:
         super().__init__(AHEAD)
         self._thread = thread
+        self._call = call
+        self._left = False
         self._start: Callable[[], Any] | None = start
         self._context = copy_context()
         self._inside = False
@@ -98,6 +102,8 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
         try:
             await self._drive()
         except BaseException as error:  # the reader gets every error
+            if self._left and not is_own_cancel(error):
+                cleanup_failed(self._call, error)
             self._let_go(error)
         else:
             self._let_go(None)
@@ -123,7 +129,16 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
         finally:
             close = getattr(responses, "aclose", None)
             if close is not None:
+                await self._finish(close)
+
+    async def _finish(self, close: Callable[[], Awaitable[None]]) -> None:
+        limit = asyncio.timeout(CLOSE_LIMIT)
+        try:
+            async with limit:
                 await close()
+        finally:
+            if limit.expired():
+                cleanup_lingers(self._call)
 
     async def _rest(self) -> None:
         """Let other calls of the model run, and wait until the reader has caught up."""
@@ -167,7 +182,7 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
             self._thread.inwards.send(self._read.set)
 
     async def aclose(self) -> None:
-        self._request.cancelled = True
+        self._request.cancelled = self._left = True
         self.close()
         if not self.ended:
             with suppress(RuntimeError):
