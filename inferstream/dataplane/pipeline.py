@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..errors import ModelLoadFailed
 from ..settings import Settings
 from ..telemetry.access import AccessLines
+from ..telemetry.console import access_sink
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters, KvMeters, StepMeters, TokenMeters
 from .checks import checked
@@ -100,7 +101,7 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
         from ..repository.middleware import middlewares_of  # late: few servers have any
 
         middlewares = middlewares_of(settings)
-    lines = AccessLines(bool(settings.access_log))
+    lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
     return Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines)
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from ..concurrency.channel import Channel
-from .console import ACCESS, console_of
+
+ACCESS = "inferstream.access"
+"""The logger of the access log."""
 
 logger = logging.getLogger(ACCESS)
 
@@ -67,9 +69,9 @@ Sink = Callable[[AccessRecord], object]
 class AccessLines:
     """The sinks of one application or front end. `changed` is called when the first one comes or the last one goes."""
 
-    def __init__(self, logged: bool) -> None:
-        self._sinks: tuple[Sink, ...] = (_log_sink(),) if logged else ()
-        self.on = logged
+    def __init__(self, *sinks: Sink) -> None:
+        self._sinks = sinks
+        self.on = bool(sinks)
         """Whether any sink wants records."""
         self.changed: Callable[[bool], object] = lambda _: None
 
@@ -88,12 +90,6 @@ class AccessLines:
     def put(self, record: AccessRecord) -> None:
         for sink in self._sinks:
             sink(record)
-
-
-def _log_sink() -> Sink:
-    """The console's own lines where the command has set them up, else records of the logger."""
-    console = console_of(logger)
-    return log if console is None else console.put
 
 
 def log(record: AccessRecord) -> None:

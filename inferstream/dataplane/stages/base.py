@@ -35,7 +35,7 @@ class Shared:
     """Makes spans; None without a collector in the settings."""
     middlewares: "tuple[Middleware, ...]" = ()
     """Functions around every call of every model, the first outermost."""
-    lines: AccessLines = field(default_factory=lambda: AccessLines(logged=False))
+    lines: AccessLines = field(default_factory=AccessLines)
     """Where the records of the access log go."""
 
 

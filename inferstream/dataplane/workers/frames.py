@@ -232,7 +232,7 @@ class Wanted(Frame):
     count: int
 
 
-class Numbers(Frame):
+class MeterChanges(Frame):
     """Changes of a model's meters in the worker since the last such frame."""
 
     instance: int

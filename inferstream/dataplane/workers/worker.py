@@ -28,7 +28,7 @@ from ..execution.base import BuildRouteHandler
 from ..execution.local import Local
 from . import frames
 from .instance import Instance, Models
-from .peer import Peer
+from .peer import ConnectedFrontEnd
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -48,8 +48,8 @@ class Worker:
         self._build_route_handler = build_route_handler
         self._models = Models()
         self._instances = self._models.instances
-        self._front_ends: set[Peer] = set()
-        self._supervisor = Peer(
+        self._front_ends: set[ConnectedFrontEnd] = set()
+        self._supervisor = ConnectedFrontEnd(
             link,
             (incoming, outgoing),
             self._models,
@@ -69,12 +69,12 @@ class Worker:
 
     def admit(self, link: MakeLink, memory: tuple[int, int]) -> None:
         """Serve one more front end, which may only call loaded models."""
-        front_end = Peer(link, memory, self._models, {}, lambda: self._left(front_end))
+        front_end = ConnectedFrontEnd(link, memory, self._models, {}, lambda: self._left(front_end))
         self._front_ends.add(front_end)
         for number, instance in self._instances.items():
             front_end.send(instance.readiness(number))
 
-    def _left(self, front_end: Peer) -> None:
+    def _left(self, front_end: ConnectedFrontEnd) -> None:
         self._front_ends.discard(front_end)
         front_end.end()
 
@@ -169,7 +169,7 @@ class Worker:
         for kind, meters in instance.meters.stages.items():
             changes = meters.drain()
             if changes is not None:
-                self._send(frames.Numbers(number, kind.__name__, changes))
+                self._send(frames.MeterChanges(number, kind.__name__, changes))
 
 
 async def _metadata_after_load(local: Local) -> bytes | None:

@@ -99,13 +99,13 @@ class Count(Query[list[Family]]):
     """Report the meters now."""
 
 
-class Load(Query[None]):
+class LoadVersions(Query[None]):
     """Load a model of the repository."""
 
     name: str
 
 
-class Unload(Query[bool]):
+class UnloadVersions(Query[bool]):
     """Unload a model; the answer is whether it was loaded."""
 
     name: str

@@ -84,10 +84,10 @@ class FrontEndRegistry(Serving):
         return [RepositoryIndexResponseItem.model_validate(item) for item in orjson.loads(items)]
 
     async def load(self, name: str) -> None:
-        await self._ask(frames.Load(name))
+        await self._ask(frames.LoadVersions(name))
 
     async def unload(self, name: str) -> bool:
-        return await self._ask(frames.Unload(name))
+        return await self._ask(frames.UnloadVersions(name))
 
     def prepare(self, number: int, loading: Awaitable[Execution]) -> Coroutine[Any, Any, None]:
         """Begin to load a model without calls; the coroutine raises ModelLoadFailed."""

@@ -116,7 +116,7 @@ def test_a_terminal_that_takes_nothing_holds_nobody_up_and_lines_are_dropped_and
 
 
 def test_the_log_of_the_console_needs_no_handler_twice() -> None:
-    lines = AccessLines(logged=False)
+    lines = AccessLines()
     seen: list[AccessRecord] = []
     changes: list[bool] = []
     lines.changed = changes.append
