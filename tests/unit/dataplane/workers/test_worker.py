@@ -23,8 +23,8 @@ from inferstream.dataplane.workers.frames import (
     Free,
     Loaded,
     LoadInstance,
+    MeterChanges,
     More,
-    Numbers,
     Open,
     Ping,
     Readiness,
@@ -177,7 +177,7 @@ class Inside:
         """The answer to a question, or its failure."""
         self.tell(question)
         answer = await self.next()
-        while isinstance(answer, Readiness | Numbers):  # whenever something has changed
+        while isinstance(answer, Readiness | MeterChanges):  # whenever something has changed
             answer = await self.next()
         assert isinstance(answer, Answer)
         assert answer.number == question.number
@@ -232,7 +232,7 @@ async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: 
     inside.tell(Cancel(7))
     assert await inside.next() == Ended(7)
     queued = await inside.next()
-    assert isinstance(queued, Numbers)
+    assert isinstance(queued, MeterChanges)
     assert (queued.meters, queued.changes.numbers) == ("QueueMeters", [0, 0, 0, 0, 1])
 
 
@@ -242,7 +242,7 @@ async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside
     inside.tell(Cancel(7, expired=True))
     assert await inside.next() == Ended(7)
     queued = await inside.next()
-    assert isinstance(queued, Numbers)
+    assert isinstance(queued, MeterChanges)
     assert (queued.meters, queued.changes.numbers) == ("QueueMeters", [0, 0, 0, 1, 0])
 
 
