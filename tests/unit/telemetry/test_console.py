@@ -8,7 +8,7 @@ import pytest
 
 from inferstream.telemetry import console
 from inferstream.telemetry.access import AccessLines, AccessRecord, log
-from inferstream.telemetry.console import Console, Live, TerminalFormatter, access_line
+from inferstream.telemetry.console import Console, StatusLine, TerminalFormatter, access_line
 from tests.serving import eventually
 
 
@@ -150,6 +150,6 @@ def test_records_are_short_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     assert shown(logging.INFO) == "said x\\n"
     assert shown(logging.ERROR) == "error: said x\\n"
     assert shown(logging.WARNING, "theirs") == "[theirs] warning: said x\\n"
-    monkeypatch.setattr(Live, "shown", True)
+    monkeypatch.setattr(StatusLine, "shown", True)
     made = logging.LogRecord("inferstream", logging.INFO, "", 0, "said", (), None)
     assert TerminalFormatter(colours=False).format(made).startswith("\r\x1b[K")
