@@ -26,7 +26,7 @@ class Front(WorkerClient):
         self._calls = {}
         self.completed = 0
         self._decode = msgspec.msgpack.Decoder(
-            frames.Form | frames.ItemOf | frames.Item | frames.Completed
+            frames.Form | frames.ItemOf | frames.Item
         ).decode
 
     def send(self, frame: Frame) -> int:
