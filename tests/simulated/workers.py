@@ -90,7 +90,7 @@ class VirtualProcess(WorkerClient):
         """It is killed, or has no model left: what it runs has no effect from now on."""
         self.its.close()
         self.peer.end()
-        self._lose()
+        self._lose("has ended")
 
 
 class VirtualGroup(Group):

@@ -10,7 +10,7 @@ from ...processes import shared_memory
 from ...processes.endpoint import Endpoint, Handlers, MakeLink
 from ...processes.frames import Frame, unpack_failure
 from ...rows import RowErrors
-from ...types import InferenceResponse, MetadataModelResponse
+from ...types import MetadataModelResponse
 from ...types.value_response import OutputForm, respond
 from ..call import Call
 from . import frames
@@ -71,11 +71,6 @@ class WorkerClient:
 
     def _send_freed(self, places: list[int]) -> None:
         self._endpoint.send(frames.Free(places))
-
-    @property
-    def how(self) -> str:
-        """How the process ended, for people."""
-        return "has ended"
 
     def share(self, load: "WorkerLoad") -> None:
         """Share the number of calls with other front ends; before the first call."""
@@ -170,8 +165,9 @@ class WorkerClient:
         if self.resized is not None:
             self.resized(frame.instance, frame.slots)
 
-    def _lose(self) -> None:
-        lost = f"The worker process that ran this request {self.how}."
+    def _lose(self, how: str) -> None:
+        """The process has ended; `how` is for people."""
+        lost = f"The worker process that ran this request {how}."
         self._endpoint.end(WorkerLost(lost))
         self.ended.set()
         self.models.clear()

@@ -163,11 +163,12 @@ class WorkerProcess(WorkerClient):
 
     @property
     def how(self) -> str:
+        """How the process ended, for people."""
         return self._child.how
 
     def _gone(self) -> None:
         self._blame = Suspected if self._changing > 1 else WorkerLost
-        self._lose()
+        self._lose(self.how)
         self._instance_meters.gone()
         if self._intake is not None:
             self._intake.close()

@@ -41,7 +41,8 @@ from ..ports import bind
 from ..spans import build_push, build_tracing
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
-from .registry import FrontEndRegistry, Loading
+from .registry import FrontEndRegistry
+from .workers import Loading
 
 logger = logging.getLogger("inferstream.server")
 

@@ -225,9 +225,7 @@ async def test_a_caller_can_read_which_of_its_calls_have_started(inside: Inside)
             await asyncio.sleep(0)
     assert inside.flags[8] == 0
     Waiting.may.set()
-    ends = [
-        frame.call for frame in (await inside.next(), await inside.next()) if completes(frame)
-    ]
+    ends = [frame.call for frame in (await inside.next(), await inside.next()) if completes(frame)]
     assert (ends, inside.flags[8]) == ([7, 8], 1)
 
 
