@@ -1,7 +1,7 @@
 """Meters, each declared once: its kind, name, help and labels.
 
-A scrape, the changes that a worker reports, and the table of the documentation read the declarations. The numbers
-are plain attributes of each set, so that counting costs one addition.
+A scrape, the changes that a worker reports, the push to a collector, and the table of the documentation read the
+declarations. The numbers are plain attributes of each set, so that counting costs one addition.
 """
 
 from bisect import bisect_left
@@ -76,6 +76,7 @@ class Meter(NamedTuple):
 
     kind: Literal["gauge", "counter", "summary", "histogram"]
     name: str
+    """Prometheus' name; empty for a meter that only an OpenTelemetry collector gets."""
     help: str
     bounds: Bounds = SECONDS
     labels: tuple[str, ...] | None = None
@@ -85,6 +86,8 @@ class Meter(NamedTuple):
     """The value of the label that `by` names, where several attributes are series of one metric."""
     read: Callable[[Any], object] | None = None
     """Makes the value from the set at a scrape, where it is no attribute. None and empty mappings have no series."""
+    pushed: tuple[str, str] | None = None
+    """The name and the unit for an OpenTelemetry collector, if it gets this one."""
 
 
 def _declare(kind: str) -> Callable[..., Any]:
@@ -151,6 +154,16 @@ class MeterSet:
             setattr(self, name, getattr(self, name) + change)
         for name, (counts, total) in zip(self._histograms, changes.histograms, strict=True):
             getattr(self, name).add(counts, total)
+
+    def series(self, attribute: str) -> dict[tuple[str, ...], Any]:
+        """The values of a meter by its keys; by the empty key for a single value."""
+        meter = self.declared[attribute]
+        value = getattr(self, attribute) if meter.read is None else meter.read(self)
+        if meter.fixed is not None:
+            value = {meter.fixed: value}
+        if not isinstance(value, dict):
+            return {} if value is None else {(): value}
+        return {(key,) if isinstance(key, str) else key: each for key, each in value.items()}
 
     def gauges(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self._numbers if self.declared[name].kind == "gauge"}

@@ -14,7 +14,11 @@ OfStage = TypeVar("OfStage", bound=MeterSet)
 class StreamMeters(MeterSet):
     """Responses in streams, the seconds to the first, and the seconds between them."""
 
-    items: int = counter("inferstream_stream_items", "Responses sent in streams")
+    items: int = counter(
+        "inferstream_stream_items",
+        "Responses sent in streams",
+        pushed=("inferstream.stream.items", "{item}"),
+    )
     first: Histogram = histogram(
         "inferstream_time_to_first_item_seconds", "Seconds from call to a stream's first response"
     )
@@ -48,8 +52,25 @@ class ModelMeters(MeterSet):
         "Seconds of calls that ended in an error",
         read=lambda self: self.every.total - self.won.total,
     )
-    calls = counter("inferstream_calls", "Calls by how they ended", by=("end",), read=lambda self: self.ends)
-    in_flight: int = gauge("inferstream_calls_in_progress", "Calls waiting or running")
+    calls = counter(
+        "inferstream_calls",
+        "Calls by how they ended",
+        by=("end",),
+        read=lambda self: {end: durations.count for end, durations in self.durations.items()},
+        pushed=("inferstream.calls", "{call}"),
+    )
+    in_flight: int = gauge(
+        "inferstream_calls_in_progress",
+        "Calls waiting or running",
+        pushed=("inferstream.calls.in_progress", "{call}"),
+    )
+    seconds_by_end = histogram(
+        "",
+        "Seconds from call to end",
+        by=("end",),
+        read=lambda self: self.durations,
+        pushed=("inferstream.call.duration", "s"),
+    )
     seconds = histogram("inferstream_call_seconds", "Seconds from call to end", read=lambda self: self.every)
     load = gauge(
         "inferstream_model_load_seconds",
@@ -87,11 +108,6 @@ class ModelMeters(MeterSet):
     def won(self) -> Histogram:
         """Seconds of successful calls."""
         return self.durations.get("success") or Histogram(self._bounds)
-
-    @property
-    def ends(self) -> dict[str, int]:
-        """Calls by how they ended."""
-        return {end: durations.count for end, durations in self.durations.items()}
 
     def computing(self) -> ComputeMeters:
         """Count executions apart from calls from now on."""
