@@ -45,7 +45,7 @@ class AccessRecord(msgspec.Struct, array_like=True, gc=False):
 
     def fields(self) -> dict[str, str | int | float]:
         """The record as an object for logs in JSON, without what is empty."""
-        found: dict[str, str | int | float] = {
+        fields: dict[str, str | int | float] = {
             "face": self.face,
             "operation": self.operation,
             "model": self.model,
@@ -59,7 +59,7 @@ class AccessRecord(msgspec.Struct, array_like=True, gc=False):
             "request_id": self.request_id,
             "error": self.error,
         }
-        return {name: value for name, value in found.items() if value != ""}
+        return {name: value for name, value in fields.items() if value != ""}
 
 
 Sink = Callable[[AccessRecord], object]

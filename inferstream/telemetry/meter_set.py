@@ -64,11 +64,11 @@ class Histogram:
 
     def buckets(self) -> list[tuple[str, float]]:
         """Cumulative counts by upper bound, as in the exposition format."""
-        found, running = [], 0
+        buckets, running = [], 0
         for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
             running += count
-            found.append((bound, float(running)))
-        return found
+            buckets.append((bound, float(running)))
+        return buckets
 
 
 class Meter(NamedTuple):

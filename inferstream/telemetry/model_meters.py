@@ -56,7 +56,7 @@ class ModelMeters(MeterSet):
         "inferstream_calls",
         "Calls by how they ended",
         by=("end",),
-        read=lambda self: {end: durations.count for end, durations in self.durations.items()},
+        read=lambda self: self.ends,
         pushed=("inferstream.calls", "{call}"),
     )
     in_flight: int = gauge(
@@ -108,6 +108,11 @@ class ModelMeters(MeterSet):
     def won(self) -> Histogram:
         """Seconds of successful calls."""
         return self.durations.get("success") or Histogram(self._bounds)
+
+    @property
+    def ends(self) -> dict[str, int]:
+        """Calls by how they ended."""
+        return {end: durations.count for end, durations in self.durations.items()}
 
     def computing(self) -> ComputeMeters:
         """Count executions apart from calls from now on."""

@@ -91,12 +91,12 @@ class ComputeMeters(MeterSet):
         """Executions and their seconds, by rows."""
 
     def executed(self, rows: int, began: float) -> None:
-        found = self.sizes.get(rows)
-        if found is None:
-            found = self.sizes.setdefault(rows if len(self.sizes) < SIZES else OTHER, [0, 0.0])
+        executed = self.sizes.get(rows)
+        if executed is None:
+            executed = self.sizes.setdefault(rows if len(self.sizes) < SIZES else OTHER, [0, 0.0])
         self.inferences += rows
-        found[0] += 1
-        found[1] += perf_counter() - began
+        executed[0] += 1
+        executed[1] += perf_counter() - began
 
 
 class StepMeters(MeterSet):

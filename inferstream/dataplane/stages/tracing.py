@@ -59,38 +59,38 @@ class GenAi:
 
     def asked(self, call: Call) -> Values:
         """What is known when a call begins."""
-        found: Values = {**self._fixed, "gen_ai.request.stream": call.operation is Operation.STREAM}
+        values: Values = {**self._fixed, "gen_ai.request.stream": call.operation is Operation.STREAM}
         for name, value in _parameters(call.request).items():
             attribute, kind = REQUESTED[name]
             if isinstance(value, int | float):
-                found[attribute] = kind(value)
-        return found
+                values[attribute] = kind(value)
+        return values
 
 
 def responded(last: Parameters | None, items: int | None) -> Values:
     """What the parameters of the last response of a call tell. `items` is the number of responses of a stream."""
     usage = usage_of(last)
-    found: Values = {}
+    values: Values = {}
     if usage.prompt_tokens is not None:
-        found["gen_ai.usage.input_tokens"] = usage.prompt_tokens
+        values["gen_ai.usage.input_tokens"] = usage.prompt_tokens
     written = items if usage.completion_tokens is None else usage.completion_tokens
     if written is not None:
-        found["gen_ai.usage.output_tokens"] = written
+        values["gen_ai.usage.output_tokens"] = written
     if usage.finish_reason is not None:
-        found["gen_ai.response.finish_reasons"] = [usage.finish_reason]
-    return found
+        values["gen_ai.response.finish_reasons"] = [usage.finish_reason]
+    return values
 
 
 def _parameters(request: InferenceRequest) -> dict[str, Any]:
     """The sampling parameters of a request, which are parameters or inputs of one value."""
     said = None if request.parameters is None else request.parameters.__pydantic_extra__
-    found = {name: value for name, value in (said or {}).items() if name in REQUESTED}
+    sampling = {name: value for name, value in (said or {}).items() if name in REQUESTED}
     for tensor in request.inputs:
         if tensor.name in REQUESTED:
             values = tensor.data.flat()
             if len(values) == 1:
-                found[tensor.name] = values[0]
-    return found
+                sampling[tensor.name] = values[0]
+    return sampling
 
 
 class LastParameters(Watcher):
