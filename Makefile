@@ -18,7 +18,7 @@ TORCH ?= torch>=2.6
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests matrix neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -154,6 +154,9 @@ floods: $(STAMP)  ## hostile clients of HTTP/2 beside a good one: what each cost
 
 fuzz-short: $(STAMP)  ## wrong requests to REST, WebSocket and gRPC at once: ten minutes, or SECONDS, from SEED
 	$(BIN)/python -m scripts.fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),0)
+
+matrix: $(STAMP)  ## the unit, contract and wire tests under Python 3.11 to 3.13, newest and lowest dependencies: half an hour
+	$(BIN)/python -m scripts.matrix
 
 neighbours:  ## install beside Triton's client, in either order, and serve: five minutes, needs pip's index
 	$(PYTHON) scripts/neighbours.py

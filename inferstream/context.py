@@ -1,13 +1,22 @@
 """What model code can ask about its current request."""
 
 import time
-from collections.abc import Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol
 
 request_id_var: ContextVar[str] = ContextVar("request_id", default="")
 """The X-Request-Id of the request that is served; empty without one."""
+
+
+class Occupancy(Protocol):
+    """A thread that works for a request; a `concurrent.futures.Future` is one."""
+
+    def done(self) -> bool:
+        """Whether the request no longer occupies the thread."""
+
+    def add_done_callback(self, fn: Callable[[Any], object], /) -> None:
+        """Call `fn` when it no longer does, in any thread."""
 
 
 class RequestContext:
@@ -27,8 +36,8 @@ class RequestContext:
         """Whether the client takes one response only, so that a streaming model may put everything into one."""
         self.cancelled = False
         """Whether the client has left or the deadline has passed."""
-        self.thread: Future[Any] | None = None
-        """Done when the request no longer occupies a thread. The execution sets it."""
+        self.thread: Occupancy | None = None
+        """The thread that the request occupies, if any. The execution sets it."""
 
     @property
     def request_id(self) -> str | None:

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from .bench import bench
-from .infer import infer
+from .commands import Commands
 from .keys import app as keys
 
 app = typer.Typer(
     name="server",
+    cls=Commands,
     help="A streaming model server for the V2 / Open Inference Protocol.",
     no_args_is_help=True,
     add_completion=False,
@@ -182,32 +182,6 @@ def proto(
 
 
 @app.command()
-def dockerfile(
-    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
-    include_dockerignore: Annotated[
-        bool, typer.Option("--include-dockerignore", "-i", help="Write a .dockerignore as well.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that you wrote.")] = False,
-) -> None:
-    """Write a Dockerfile for FOLDER into it."""
-    from .dockerfile import write
-
-    raise typer.Exit(write(folder, include_dockerignore, force))
-
-
-@app.command()
-def build(
-    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
-    tag: Annotated[str, typer.Option("--tag", "-t", help="Name of the image.")],
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Build every layer anew.")] = False,
-) -> None:
-    """Build the image of FOLDER with Docker."""
-    from .dockerfile import build
-
-    raise typer.Exit(build(folder, tag, no_cache))
-
-
-@app.command()
 def alias(
     name: Annotated[str, typer.Argument(help="The further name of this command: mlserver.")],
 ) -> None:
@@ -217,46 +191,4 @@ def alias(
     raise typer.Exit(run(name))
 
 
-@app.command()
-def stub(
-    target: Annotated[str, typer.Argument(help="An app: module:app or app.py.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write.")] = None,
-) -> None:
-    """Write a typed client of the app TARGET."""
-    from .stub import run
-
-    raise typer.Exit(run(target, output))
-
-
-@app.command()
-def top(
-    url: Annotated[str, typer.Argument(help="Server, at its REST or metrics port.")] = "localhost:8080",
-    once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Trust any certificate.")] = False,
-) -> None:
-    """Show the models of a running server and their numbers, live."""
-    from ..clients.transport import Target
-    from .top import run
-
-    raise typer.Exit(run(Target(url, verify=not insecure), once, interval))
-
-
-@app.command()
-def tail(
-    url: Annotated[str, typer.Argument(help="Server, at its REST port.")] = "localhost:8080",
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Calls of this model only.")] = None,
-    errors: Annotated[bool, typer.Option("--errors", help="Calls that failed only.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Trust any certificate.")] = False,
-) -> None:
-    """Show the calls of a running server as they end."""
-    from ..clients.transport import Target
-    from .tail import run
-
-    raise typer.Exit(run(Target(url, verify=not insecure), model, errors, as_json))
-
-
 app.add_typer(keys, name="keys")
-app.command()(infer)
-app.command()(bench)

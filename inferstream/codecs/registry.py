@@ -5,17 +5,14 @@ import sys
 import types
 import typing
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
+from ..plugins import CODECS, leave_out, plugins
 from .base import InputCodecLike, RequestCodecLike
 
 logger = logging.getLogger("inferstream.codecs")
 
 OWN = "inferstream.codecs."
-
-ENTRY_POINTS = "inferstream.codecs"
-"""Each entry point has a content type as its name, and as its value the module that registers the codecs."""
 
 ADDED = frozenset({"json", "dict"})
 """Content types that MLServer does not have. Our codecs of them are tried last for a payload."""
@@ -95,18 +92,6 @@ def _normal(hint: Any) -> Any:
 inputs: CodecTable[InputCodecLike] = CodecTable()
 requests: CodecTable[RequestCodecLike] = CodecTable()
 
-_modules: dict[str, str] | None = None
-_loaded: set[str] = set()
-
-
-def _known_modules() -> dict[str, str]:
-    global _modules
-    if _modules is None:
-        core = {name: OWN + module for name, module in _CORE.items()}
-        _modules = core | {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
-    return _modules
-
-
 _CORE = {
     "str": "string",
     "np": "numpy",
@@ -114,29 +99,48 @@ _CORE = {
     "datetime": "datetime",
     "json": "json",
     "dict": "json",
-    "pd": "pandas",
 }
-"""Our codecs, in the order in which they are tried. The list makes a source checkout work without installation."""
+"""Modules of the codecs that the server itself needs, in the order in which they are tried."""
+
+_loaded: set[str] = set()
 
 
-def _load(content_type: str) -> None:
-    module = _known_modules().get(content_type)
-    if module is None or content_type in _loaded:
+def load_plugins(strict: bool) -> None:
+    """Load the codecs of other packages. Raises InvalidSettings for one that cannot be used where `strict`."""
+    if any(not plugin.ours for plugin in plugins(CODECS).values()):
+        _load_possible(strict)
+
+
+def _load(content_type: str, strict: bool = False) -> None:
+    if content_type in _loaded:
         return
-    try:
-        import_module(module)
-    except Exception as error:
-        # A broken plug-in must not fail requests that do not need it.
-        logger.warning('codec "%s" is not available: %s', content_type, error)
+    plugin = plugins(CODECS).get(content_type)
+    if content_type in _CORE:
+        import_module(OWN + _CORE[content_type])
+        if plugin is not None:
+            leave_out(plugin, "the server has a codec of this content type", strict)
+    elif plugin is None:
+        return
+    else:
+        try:
+            plugin.load()
+        except Exception as error:
+            if plugin.ours:  # its library is missing, and requests that do not need it must not fail
+                logger.warning('codec "%s" is not available: %s', content_type, error)
+            else:
+                leave_out(plugin, error, strict)
+        else:
+            if content_type not in inputs.codecs | requests.codecs:
+                leave_out(plugin, "it registers no codec of this content type", strict)
     # After the import, so that a second thread waits for it.
     _loaded.add(content_type)
 
 
-def _load_possible() -> None:
+def _load_possible(strict: bool = False) -> None:
     """Load every codec, except codecs of heavy libraries that are not loaded: no value of theirs exists yet."""
-    for name in _known_modules():
+    for name in (*_CORE, *plugins(CODECS)):
         if name not in _loaded and (name not in OPTIONAL or OPTIONAL[name] in sys.modules):
-            _load(name)
+            _load(name, strict)
 
 
 def register_input_codec(CodecKlass: InputCodecLike) -> InputCodecLike:  # noqa: N803

@@ -5,7 +5,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import Context, copy_context
 from inspect import isawaitable
@@ -51,6 +50,34 @@ class Crossing:
         ready = self._ready
         for _ in range(len(ready)):
             ready.popleft()()
+
+
+class Work:
+    """An `Occupancy`: whether work has left its thread. A `Future` costs half of a small call."""
+
+    __slots__ = ("_callbacks", "_done")
+
+    def __init__(self) -> None:
+        self._done = False
+        self._callbacks: list[Callable[[Any], object]] = []
+
+    def done(self) -> bool:
+        return self._done
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        self._callbacks.append(callback)
+        if self._done:
+            self._tell()
+
+    def end(self) -> None:
+        self._done = True  # before the callbacks are taken, so that none is appended unseen
+        if self._callbacks:
+            self._tell()
+
+    def _tell(self) -> None:
+        with suppress(IndexError):  # the other thread has taken the last
+            while True:
+                self._callbacks.pop()(self)
 
 
 class ModelThread:
@@ -159,7 +186,7 @@ class _Call:
         "_function",
         "_left",
         "_ran",
-        "_started",
+        "_seconds",
         "_task",
         "_thread",
         "ended",
@@ -177,12 +204,12 @@ class _Call:
         self._ran = ran
         self._context = copy_context()
         self._begun = self._left = False
-        self._started = 0.0
+        self._seconds = 0.0
         self._task: asyncio.Task[None] | None = None
         self.value: Any = None
         self.error: BaseException | None = None
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.over: Future[None] = Future()
+        self.over = Work()
 
     # In the model's thread.
 
@@ -194,7 +221,7 @@ class _Call:
 
     async def _run(self) -> None:
         self._begun = True
-        self._started = perf_counter()
+        started = perf_counter()
         try:
             if not self._left:
                 self.value = self._function(*self._arguments)
@@ -203,16 +230,15 @@ class _Call:
         except BaseException as error:  # the caller gets every error
             self.error = error
         self._task = None
+        self._seconds = perf_counter() - started
         self._let_go()
 
     def _look(self) -> None:
         ran = self._ran
-        if ran is None:
-            return
-        seconds = None if self._task is not None else perf_counter() - self._started
-        self._ran = None
-        with suppress(RuntimeError):  # the loop was closed
-            self._thread.outwards.send(lambda: ran(seconds))
+        if ran is not None and self._task is not None:
+            self._ran = None
+            with suppress(RuntimeError):  # the loop was closed
+                self._thread.outwards.send(lambda: ran(None))
 
     def _cancel(self) -> None:
         task = self._task
@@ -225,7 +251,7 @@ class _Call:
             self._let_go()
 
     def _let_go(self) -> None:
-        self.over.set_result(None)
+        self.over.end()
         del self._function, self._arguments, self._context  # arguments must not outlive their call
         with suppress(RuntimeError):  # the loop was closed: the call outlived the shutdown grace
             self._thread.outwards.send(self._end)
@@ -240,6 +266,8 @@ class _Call:
 
     def _end(self) -> None:
         self._thread.ended(self)
+        if self._ran is not None:
+            self._ran(self._seconds)
         if self.ended.done():
             self.error = None
         else:

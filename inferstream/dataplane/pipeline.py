@@ -4,6 +4,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .. import plugins
 from ..errors import ModelLoadFailed
 from ..settings import Settings
 from ..telemetry.access import AccessLines
@@ -14,6 +15,7 @@ from .checks import checked
 from .execution.base import Execution
 from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
+from .stages.joined import joined
 from .stages.limits import limits
 from .stages.live import Deadline, Live, LongCalls, limit_of
 from .stages.metrics import compute, metrics
@@ -71,6 +73,7 @@ STAGES: tuple[StageFactory, ...] = (
     limits,
     caching,
     validation,  # before a bad request has any cost
+    joined,
     middleware,  # before a client that is refused has any cost
     deadline,  # includes the time in the queue
     live,
@@ -85,7 +88,7 @@ STAGES: tuple[StageFactory, ...] = (
 def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> Shared:
     """Make the parts that all models share. The order here is the order of their meters at a scrape.
 
-    Raises InvalidSettings for middleware that cannot be imported.
+    Raises InvalidSettings for middleware that cannot be imported, and in strict mode for a stage of a package.
     """
     meters.show(BatchMeters)
     store: Store | None = None
@@ -102,7 +105,8 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
 
         middlewares = middlewares_of(settings)
     lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
-    return Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines)
+    stages = tuple(plugins.loaded(plugins.STAGES, settings.strict))
+    return Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines, stages)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

@@ -1,16 +1,13 @@
 """Resolves the import path in a settings file: beside the file, installed, or a runtime of ours."""
 
 import importlib
-from importlib.metadata import entry_points
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
 from ..errors import InvalidSettings
+from ..plugins import RUNTIMES, plugins
 from .folders import STANDS_IN, FileStamp, changed, import_from, importing, stamps_of
-
-RUNTIMES = "inferstream.runtimes"
-"""Entry points. The name is the import path in settings files, the value is the class of a runtime."""
 
 _apps: dict[tuple[str, str | None], tuple[ModuleType, dict[str, FileStamp | None]]] = {}
 """The modules of apps by name and source, and the files that they consist of."""
@@ -157,8 +154,13 @@ def _module(name: str, source: str | None) -> ModuleType:
 
 def _runtime(path: str) -> Any:
     """The class registered under the name `path`, or None. Raises InvalidSettings for reserved names."""
-    for point in entry_points(group=RUNTIMES, name=path):
-        return point.load()
+    if (plugin := plugins(RUNTIMES).get(path)) is not None:
+        try:
+            return plugin.load()
+        except Exception as error:
+            if plugin.ours:
+                raise
+            raise plugin.refusal(error) from error
     package = path.partition(".")[0]
     if package in RESERVED:
         raise InvalidSettings(

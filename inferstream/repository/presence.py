@@ -4,12 +4,12 @@ import ast
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from ..errors import InvalidSettings
 from ..imports.folders import STANDS_IN
-from ..imports.implementation import RUNTIMES, check_form
+from ..imports.implementation import check_form
+from ..plugins import RUNTIMES, plugins
 
 
 def missing_class(path: str, folder: Path | None, own_environment: bool = False) -> str | None:
@@ -24,7 +24,7 @@ def missing_class(path: str, folder: Path | None, own_environment: bool = False)
         return error.message
     module_name, _, class_name = path.rpartition(".")
     spec = _find(module_name, folder)
-    if spec is None and entry_points(group=RUNTIMES, name=path):
+    if spec is None and path in plugins(RUNTIMES):
         return None  # a registered runtime
     if spec is None:
         return None if own_environment else f'implementation "{path}": there is no module {module_name}'

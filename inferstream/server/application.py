@@ -8,12 +8,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from ..codecs.registry import load_plugins
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.execution.base import Execution
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
+from ..plugins import check_names
 from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
 from ..telemetry.files import MetricFiles, ModelMetrics
@@ -62,6 +64,8 @@ class Application:
         embedded = supervise is None
         if supervise is None:
             own = own.model_copy(update=WITHOUT_PORTS)
+        check_names(own.strict)
+        load_plugins(own.strict)
         self.settings = own
         self.meters = Meters(own.metrics_rest_server_prefix, Buckets(**own.metrics_buckets))
         workers = WorkerMeters(MetricFiles(own.metrics_dir))

@@ -1,4 +1,4 @@
-"""A server: an application with ports, further front ends, Kafka and reloads, started and stopped in order."""
+"""A server: an application with ports, further front ends, doors and reloads, started and stopped in order."""
 
 import asyncio
 import logging
@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import processors
-from ..errors import InvalidSettings, MissingExtra
+from ..errors import InvalidSettings
+from ..plugins import DIALECTS, loaded
 from ..repository import ModelRepository
 from ..settings import Settings
 from ..telemetry.files import MetricFiles
 from ..telemetry.metrics import Meters
 from .application import Application
+from .door import Door
 from .doors import Doors
 from .grpc.options import check_engine
 from .ports import bind, share
@@ -25,7 +27,6 @@ from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, wi
 
 if TYPE_CHECKING:
     from .frontends.supervisor import Supervisor
-    from .kafka.door import KafkaDoor
 
 logger = logging.getLogger("inferstream.server")
 
@@ -40,7 +41,7 @@ class Server:
         self.application = Application(settings, repository=repository, supervise=_front_ends)
         self.front_ends = self.application.front_ends
         self.ports: dict[str, int] = {}
-        self._kafka = _kafka(self.application) if settings.kafka_enabled else None
+        self._beside = _doors_beside(self.application)
         self._stopping = asyncio.Event()
         self._http: dict[str, HttpServer] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -92,8 +93,8 @@ class Server:
         await doors.start(sockets["REST"])
         if not await self._load():
             return
-        if self._kafka is not None:
-            self._kafka.start()
+        for door in self._beside:
+            door.start()
         watching: asyncio.Task[None] | None = None
         if watch:
             root = Path(self.settings.model_repository_root)
@@ -180,8 +181,8 @@ class Server:
         loop = asyncio.get_running_loop()
         over = loop.time() + longest_stop(settings)
         app.registry.leaving = True
-        if self._kafka is not None:
-            self._kafka.pause()
+        for door in self._beside:
+            door.pause()
         if app.started:
             logger.info("stopping: no longer ready")
             await asyncio.sleep(settings.shutdown_delay)
@@ -189,8 +190,7 @@ class Server:
         await app.drain(*([] if others is None else [others.drain(settings.shutdown_grace)]))
         closing: list[Coroutine[Any, Any, object]] = [doors.stop()]
         closing += [server.stop() for name, server in self._http.items() if name != "REST"]
-        if self._kafka is not None:
-            closing.append(self._kafka.stop(LAST_RESPONSES))
+        closing += [door.stop(LAST_RESPONSES) for door in self._beside]
         if others is not None:
             closing.append(app.end(others.stop(FRONT_ENDS - SPARE)))
         await within(PORTS if others is None else FRONT_ENDS, "closing the ports", *closing)
@@ -213,10 +213,9 @@ def _front_ends(settings: Settings, meters: Meters, files: MetricFiles) -> "Supe
     return Supervisor(settings, meters, files)
 
 
-def _kafka(application: Application) -> "KafkaDoor":
-    """The Kafka endpoint. Raises InvalidSettings without the extra."""
-    try:
-        from .kafka.door import KafkaDoor
-    except ModuleNotFoundError as missing:
-        raise MissingExtra("kafka_enabled", "kafka", missing) from None
-    return KafkaDoor(application.dataplane, application.settings, application.tracing)
+def _doors_beside(application: Application) -> list[Door]:
+    """The doors beside the ports that packages bring and the settings want. Raises InvalidSettings."""
+    kinds = [kind for _, kind in loaded(DIALECTS, application.settings.strict)]
+    given = application.dataplane, application.settings, application.tracing
+    made = [kind.of(*given) for kind in kinds if isinstance(kind, type) and issubclass(kind, Door)]
+    return [door for door in made if door is not None]

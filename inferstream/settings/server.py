@@ -95,7 +95,10 @@ class Settings(EnvironmentModel):
         "texts, if there is one.",
     )
     model_load_timeout: float = Field(600.0, gt=0, description="Seconds a model may take to load.")
-    strict: bool = Field(False, description="End the process when a model fails to load at start.")
+    strict: bool = Field(
+        False,
+        description="End the process when a model fails to load at start, or what another package brings.",
+    )
     allow_open_repository: bool = Field(False, description="Open the repository API beyond loopback.")
 
     max_body_bytes: int = Field(

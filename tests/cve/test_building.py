@@ -8,9 +8,9 @@ import pytest
 from dockerfile_parse import DockerfileParser
 from typer.testing import CliRunner
 
-from inferstream.cli.image import dockerfile
 from inferstream.cli.main import app
 from inferstream.settings import ModelParameters, ModelSettings, Settings
+from inferstream.tools.image.image import dockerfile
 
 CVES = ("CVE-2026-33744", "CVE-2026-44345")
 

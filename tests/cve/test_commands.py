@@ -23,7 +23,7 @@ COMMANDS = (
 )
 
 STARTING = {
-    "cli/dockerfile.py": "docker, for whoever runs `server build`",
+    "tools/image/dockerfile.py": "docker, for whoever runs `server build`",
     "processes/spawning.py": "workers and front ends, of a program in the package",
 }
 SHELLS = (

@@ -13,10 +13,11 @@ import pytest
 from inferstream import Application
 from inferstream.dataplane.cancelling import Credentials
 from inferstream.protos.dataplane_pb2 import RepositoryIndexRequest, RepositoryModelLoadRequest
-from inferstream.server.rest.app import DIALECTS, PROBES
+from inferstream.server.rest.app import PROBES
 from inferstream.server.rest.dialects.base import InferenceDialect
 from inferstream.server.rest.paths import METHODS
 from inferstream.server.rest.routes import PLACEHOLDER
+from inferstream.server.rest.routing import build_routes
 from tests.cve.audited import Audited
 from tests.faults.test_origins import FOREIGN
 from tests.grpc_web import SERVICE, call
@@ -34,7 +35,8 @@ def routes() -> list[tuple[str, str]]:
     """Method and path of all that dialects and FastAPI serve, and of routes of a model's own."""
     application = Application([])
     found = {(method, path) for path, method in METHODS.items()} | set(OWN)
-    for made in (kind(application.dataplane, application.settings, application.meters) for kind in DIALECTS):
+    built = build_routes(application.dataplane, application.settings, application.meters)
+    for made in built.dialects:
         found |= {
             (method, claim.path) for claim in made.reads() for method in claim.methods or ("GET", "POST")
         }

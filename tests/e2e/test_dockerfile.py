@@ -14,7 +14,7 @@ import httpx
 import pytest
 from dockerfile_parse import DockerfileParser
 
-from inferstream.cli.wheel import NAME as WHEEL
+from inferstream.tools.image.wheel import NAME as WHEEL
 from tests.serving import SERVER, eventually, text
 
 CODE = """

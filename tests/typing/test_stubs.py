@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import inferstream
-from inferstream.cli.stub import run
+from inferstream.tools.stub.run import run
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,1 +1,1 @@
-"""Typed stubs of apps: their source, and the classes that they build on."""
+"""The classes that typed stubs of apps build on."""

@@ -7,20 +7,22 @@ from pathlib import Path
 
 import typer
 
-from inferstream.cli.batch import TransportName, headers_of, transport_of
-from inferstream.cli.image import IGNORED
-from inferstream.cli.image import dockerfile as dockerfile_of
 from inferstream.cli.main import app
-from inferstream.clients.batch import BatchRun, Rate
-from inferstream.clients.request_file import RequestFile
-from inferstream.clients.results import ResultFile
 from inferstream.clients.transport import Target
 from inferstream.compat.names import VERSION
+from inferstream.tools.image.image import IGNORED
+from inferstream.tools.image.image import dockerfile as dockerfile_of
+from inferstream.tools.infer.batch import BatchRun, Rate
+from inferstream.tools.infer.request_file import RequestFile
+from inferstream.tools.infer.results import ResultFile
+from inferstream.tools.infer.run import TransportName, headers_of, transport_of
 
 root = typer.main.get_command(app)
 assert isinstance(root, typer.core.TyperGroup)
-build, dockerfile, infer, start = (root.commands[name] for name in ("build", "dockerfile", "infer", "start"))
-init_project = root.commands["init"]
+_context = root.context_class(root)
+build, dockerfile, infer, init_project, start = (
+    root.get_command(_context, name) for name in ("build", "dockerfile", "infer", "init", "start")
+)
 
 CHOICES_TRANSPORT = ["rest", "grpc"]
 

@@ -3,13 +3,12 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from concurrent.futures import Future
 from contextvars import Context, copy_context
 from time import perf_counter
 from typing import Any
 
 from ...concurrency.channel import Channel
-from ...concurrency.model_thread import ModelThread
+from ...concurrency.model_thread import ModelThread, Work
 from ...context import request_context
 from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFailed
 from ...model import Finished, StepModel
@@ -41,7 +40,7 @@ class SteppedStream(Channel[InferenceResponse]):
         self.came = self._loop.time()
         self.joined = perf_counter()  # the loop's time has steps of a millisecond
         self._request_context = request_context()
-        self._released: Future[None] = Future()
+        self._released = Work()
         self._request_context.thread = self._released
 
     @property
@@ -92,7 +91,7 @@ class SteppedStream(Channel[InferenceResponse]):
 
     def released(self) -> None:
         self.state = None
-        self._released.set_result(None)
+        self._released.end()
 
 
 logger = logging.getLogger("inferstream.model")

@@ -4,13 +4,15 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
+from time import perf_counter
 from typing import Any
 
 from ...concurrency.channel import ThreadChannel
-from ...concurrency.model_thread import ModelThread
+from ...concurrency.model_thread import ModelThread, Work
 from ...concurrency.scope import ClientLeft, Scope, is_own_cancel
 from ...context import request_context
 from ...types import InferenceResponse
@@ -19,6 +21,9 @@ from .responses import CLOSE_LIMIT, cleanup_failed, cleanup_lingers
 
 AHEAD = 8
 """Responses that may be made before they are read: enough to hide the switch between threads."""
+
+REST_AFTER = 0.001
+"""Seconds after which a generator lets other calls of its model run: each time costs as much as a small response."""
 
 CLEANUP_LIMIT = 0.05
 """Seconds that closing waits for the `finally` of a generator, which may be blocking."""
@@ -73,8 +78,9 @@ class ThreadedResponses(ThreadChannel[InferenceResponse]):
 class ModelThreadResponses(ThreadChannel[InferenceResponse]):
     """An async iterator on the server's loop over one in the model's thread, which `start` makes there.
 
-    The generator is up to `AHEAD` items ahead of its reader, and other calls of its model run after each item. `aclose`
-    runs the generator's `finally` when the generator does not block, and waits for that up to `CLEANUP_LIMIT`.
+    The generator is up to `AHEAD` items ahead of its reader. Other calls of its model run when it waits, for its reader
+    too, and every `REST_AFTER` seconds. `aclose` runs the generator's `finally` when the generator does not block, and
+    waits for that up to `CLEANUP_LIMIT`.
     """
 
     def __init__(self, thread: ModelThread, start: Callable[[], Any], call: Call) -> None:
@@ -87,7 +93,7 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
         self._inside = False
         self._task: asyncio.Task[None] | None = None
         self._read = asyncio.Event()
-        self.over: Future[None] = Future()
+        self.over = Work()
         self._request = request_context()
         self._request.thread = self.over
         thread.start(self, self._begin)
@@ -114,6 +120,7 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
             return
         made = start()
         responses = aiter(await made if inspect.isawaitable(made) else made)
+        rested = 0.0  # the first response crosses alone: its client waits for it
         try:
             while self.open:
                 self._inside = True
@@ -125,7 +132,9 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
                     self._inside = False
                 self.put(response)
                 del response
-                await self._rest()
+                if not self.has_room() or perf_counter() - rested > REST_AFTER:
+                    await self._rest()
+                    rested = perf_counter()
         finally:
             close = getattr(responses, "aclose", None)
             if close is not None:
@@ -160,7 +169,7 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
 
     def _let_go(self, error: BaseException | None) -> None:
         self._task = None
-        self.over.set_result(None)
+        self.over.end()
         self.end(error)
 
     def _wake(self) -> None:
@@ -187,4 +196,12 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
         if not self.ended:
             with suppress(RuntimeError):
                 self._thread.inwards.send(self._leave)
-            await asyncio.wait([asyncio.wrap_future(self.over)], timeout=CLEANUP_LIMIT)
+            over = asyncio.Event()
+            self.over.add_done_callback(partial(self._tell, over))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLEANUP_LIMIT):
+                    await over.wait()
+
+    def _tell(self, over: asyncio.Event, _: Work) -> None:
+        with suppress(RuntimeError):  # the loop was closed
+            self._thread.outwards.send(over.set)

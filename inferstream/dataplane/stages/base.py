@@ -16,6 +16,7 @@ from ..slots import Slots
 if TYPE_CHECKING:
     from ...functions.app import App
     from ...functions.middleware import Middleware
+    from ...plugins import Plugin
     from ...settings import ModelSettings, Settings
     from ...telemetry.metrics import Meters
     from ...telemetry.model_meters import ModelMeters
@@ -37,6 +38,8 @@ class Shared:
     """Functions around every call of every model, the first outermost."""
     lines: AccessLines = field(default_factory=AccessLines)
     """Where the records of the access log go."""
+    joined: "tuple[tuple[Plugin, StageFactory], ...]" = ()
+    """The stages of other packages."""
 
 
 @dataclass(frozen=True)

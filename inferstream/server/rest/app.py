@@ -21,20 +21,8 @@ from ..connections import SCOPE_KEY, ScopeOrigin
 from ..json_limits import json_limits
 from ..orca import load_reports
 from ..request_ids import RequestIds
-from .dialects.base import HttpDialect, ReadRoute, Route, ScopeClaim
-from .dialects.documentation.dialect import Documentation
-from .dialects.extensions import MissingExtensions
-from .dialects.instances import Instances
-from .dialects.javascript import JavaScriptClient
-from .dialects.jsonrpc.dialect import JsonRpc, JsonRpcStreams
-from .dialects.metadata import ROOT, Metadata
-from .dialects.metrics import MetricsRoute
-from .dialects.openai.dialect import OpenAI
-from .dialects.requests import Requests
-from .dialects.statistics import Statistics
-from .dialects.tgi.dialect import Tgi
-from .dialects.triton import Generate
-from .dialects.v2 import V2
+from .dialects.base import ReadRoute, Route, ScopeClaim
+from .dialects.metadata import ROOT
 from .exchange import AsgiExchange, Exchange
 from .identified import Identified
 from .inference import InferenceDoor, queried
@@ -42,29 +30,10 @@ from .lazy import LazyApp
 from .messages import CALLER, JSON, RawHeaders, Receive, Scope, Send, error_response, respond, wrap
 from .origins import Origins
 from .reporting import ReportingDoor
-from .routes import Routes
+from .routing import build_routes
 from .websocket import WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")
-
-
-DIALECTS: tuple[type[HttpDialect], ...] = (
-    V2,
-    Generate,
-    Metadata,
-    Documentation,
-    MetricsRoute,
-    Statistics,
-    MissingExtensions,
-    JavaScriptClient,
-    Requests,
-    OpenAI,
-    Instances,
-    Tgi,
-    JsonRpc,
-    JsonRpcStreams,
-)
-"""All that this server speaks over HTTP, beside WebSockets and what FastAPI serves."""
 
 
 class Endpoint(Protocol):
@@ -90,8 +59,7 @@ class RestApp:
     def __init__(
         self, dataplane: DataPlane, settings: Settings, meters: Meters, beside: Endpoint | None = None
     ) -> None:
-        dialects = [dialect(dataplane, settings, meters) for dialect in DIALECTS]
-        self.routes = Routes(dialects, dataplane.custom_routes)
+        self.routes = build_routes(dataplane, settings, meters, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._json = json_limits(settings)
         reports = load_reports(settings, dataplane)

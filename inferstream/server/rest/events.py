@@ -24,7 +24,7 @@ TURN_AFTER = 0.001
 """Seconds a stream may go on without letting others run."""
 
 SLOW = 0.0001
-"""An event that took its model longer than this, in seconds, leaves alone: it has been waited for."""
+"""Seconds without a wait after which an event leaves alone: its model computes on the event loop."""
 
 BATCH_BYTES = 32 * 1024
 """Events waiting to leave together are never more than this and one event more."""
@@ -109,7 +109,8 @@ class EventStream:
                 await self._leave(reply, writer)
                 return
             now = perf_counter()
-            if (now - last > SLOW or self._size > BATCH_BYTES) and (full := self._flush()) is not None:
+            alone = self._size > BATCH_BYTES or (now - last > SLOW and not self._waited)
+            if alone and (full := self._flush()) is not None:
                 await full
             if self._waited:
                 self._waited, turned = False, now

@@ -9,8 +9,8 @@ from ...errors import InvalidSettings
 from ...handlers import CustomHandler
 from ...settings import Settings
 from ...telemetry.metrics import Meters
-from .app import DIALECTS
-from .routes import PLACEHOLDER, Routes
+from .routes import PLACEHOLDER
+from .routing import build_routes
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -19,7 +19,7 @@ def warn_of_hidden(
     model: str, routes: Sequence[CustomHandler], dataplane: DataPlane, settings: Settings, meters: Meters
 ) -> None:
     """Log each route of a model that the server hides, because the server claims the path."""
-    own = _routes(dataplane, settings, meters)
+    own = build_routes(dataplane, settings, meters)
     for path in dict.fromkeys(route.rest_path for route in routes):
         if (owner := own.owner_of(path)) is not None:
             logger.warning('model %s: its route %s is hidden: the dialect "%s" claims it', model, path, owner)
@@ -51,13 +51,9 @@ def check_mounts(host: Any, app: Any, dataplane: DataPlane, settings: Settings, 
                 )
 
 
-def _routes(dataplane: DataPlane, settings: Settings, meters: Meters) -> Routes:
-    return Routes([dialect(dataplane, settings, meters) for dialect in DIALECTS])
-
-
 def _own(dataplane: DataPlane, settings: Settings, meters: Meters) -> Iterator[tuple[str, str]]:
     """Method and path of each route of the server and of its models. "model" stands for every model."""
-    for method, path in _routes(dataplane, settings, meters).claims:
+    for method, path in build_routes(dataplane, settings, meters).claims:
         yield method, PLACEHOLDER.sub("model", path)
     for handler, _ in dataplane.custom_routes():
         yield handler.rest_method, handler.rest_path

@@ -76,35 +76,41 @@ class Routes:
 
         A path that every method may ask for is not among them, nor are those of dialects that yield.
         """
-        owners = {
+        self.dialects: list[HttpDialect] = []
+        self._owners = {
             (_key(path), owned): FASTAPI
             for path, method in METHODS.items()
             for owned in _owned(path, [method])
         }
+        self._remembered = lru_cache(1024)(self._of_target)
         for dialect in dialects:
-            claims: list[tuple[str, Claim]] = [(item.path, item) for item in dialect.reads()]
-            if isinstance(dialect, InferenceDialect):
-                claims += dialect.inferences.items()
-            for path, claim in claims:
-                methods = (claim.methods or ()) if isinstance(claim, ReadClaim | ScopeClaim) else (POST,)
-                for method in _owned(path, methods):
-                    if (owner := owners.get((_key(path), method))) is not None:
-                        raise InvalidSettings(
-                            f'The dialects "{owner}" and "{dialect.name}" both claim {path}.'
-                        )
-                    owners[_key(path), method] = dialect.name
-                if not dialect.yields:
-                    self.claims += [(method, path) for method in methods]
-                claimed = _claimed(path, dialect, claim)
-                if "{" in path:
-                    self._open.append(claimed)
-                elif isinstance(route := claimed.route(), Route):
-                    self._inferences[path] = route
-                else:
-                    self._fixed[path] = route
+            self.add(dialect)
+
+    def add(self, dialect: HttpDialect) -> None:
+        """Add the paths of a dialect. Raises InvalidSettings, and adds none, where another claims one of them."""
+        claims: list[tuple[str, Claim]] = [(item.path, item) for item in dialect.reads()]
+        if isinstance(dialect, InferenceDialect):
+            claims += dialect.inferences.items()
+        owners = dict(self._owners)
+        for path, claim in claims:
+            for method in _owned(path, _methods(claim)):
+                if (owner := owners.get((_key(path), method))) is not None:
+                    raise InvalidSettings(f'The dialects "{owner}" and "{dialect.name}" both claim {path}.')
+                owners[_key(path), method] = dialect.name
+        self._owners = owners
+        self.dialects.append(dialect)
+        for path, claim in claims:
+            if not dialect.yields:
+                self.claims += [(method, path) for method in _methods(claim)]
+            claimed = _claimed(path, dialect, claim)
+            if "{" in path:
+                self._open.append(claimed)
+            elif isinstance(route := claimed.route(), Route):
+                self._inferences[path] = route
+            else:
+                self._fixed[path] = route
         # A name may hold slashes: the path with the longest end is meant.
         self._open.sort(key=lambda claimed: -len(claimed.behind))
-        self._remembered = lru_cache(1024)(self._of_target)
 
     def of_path(self, path: str, method: str = "") -> Route | ReadRoute | None:
         """What a decoded path asks for; None for a path that no dialect claims."""
@@ -159,6 +165,10 @@ class Routes:
 def _key(path: str) -> str:
     """A path, whatever its placeholder is called."""
     return PLACEHOLDER.sub("{}", path)
+
+
+def _methods(claim: Claim) -> Sequence[str]:
+    return (claim.methods or ()) if isinstance(claim, ReadClaim | ScopeClaim) else (POST,)
 
 
 def _owned(path: str, methods: Sequence[str]) -> Sequence[str]:

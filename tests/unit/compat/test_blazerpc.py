@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from inferstream import compat, testing
-from inferstream.clients.stubs.source import stub_source
 from inferstream.compat.blazerpc.frameworks import converting
 from inferstream.compat.blazerpc_names import MODULES
 from inferstream.compat.finder import Replaced
 from inferstream.errors import InvalidRequest, InvalidSettings, ModelError, Unsupported
+from inferstream.tools.stub.source import stub_source
 
 compat.install()
 

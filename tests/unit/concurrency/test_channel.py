@@ -384,3 +384,15 @@ async def test_no_item_is_lost_or_doubled_whoever_is_cancelled(seed: int, kind: 
     await schedule.run()
     assert schedule.got == schedule.put
     assert max(Counter(schedule.got).values()) == 1
+
+
+async def test_a_thread_that_waited_goes_on_when_all_items_are_taken() -> None:
+    channel = Waiting(4)
+    for number in range(4):
+        channel.put(number)
+    assert not channel.has_room()  # as a thread that waits from now on
+    for _ in range(3):
+        await anext(channel)
+        assert not channel._space.acquire(blocking=False)
+    await anext(channel)
+    assert channel._space.acquire(blocking=False)

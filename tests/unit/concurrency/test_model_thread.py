@@ -122,8 +122,13 @@ async def test_a_call_that_is_cancelled_while_it_blocks_leaves_its_caller_at_onc
     assert request.thread is not None
     assert not request.thread.done()
     assert thread.calls == 1
+    over, late = threading.Event(), threading.Event()
+    request.thread.add_done_callback(lambda _: over.set())
     release.set()
-    await asyncio.wrap_future(request.thread)
+    assert await asyncio.to_thread(over.wait, 5)
+    assert request.thread.done()
+    request.thread.add_done_callback(lambda _: late.set())
+    assert late.is_set(), "a callback that comes after the end is called at once"
     assert (await thread.call(where))[0] == "model-m"
     assert thread.calls == 0
 

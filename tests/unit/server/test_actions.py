@@ -16,18 +16,17 @@ from inferstream.dataplane.access import OPEN as ALLOWED
 from inferstream.dataplane.access import SCOPES, Access, Action
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, PermissionDenied
+from inferstream.kafka.messages import request_of
 from inferstream.protos.json_limits import JsonLimits
 from inferstream.server.application import Application
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.services import ACTIONS as OF_RPCS
 from inferstream.server.grpc.statuses import StatusCode
-from inferstream.server.kafka.messages import request_of
-from inferstream.server.rest.app import DIALECTS
 from inferstream.server.rest.dialects.base import ReadRoute, Route
 from inferstream.server.rest.dialects.documentation.files import page_files
 from inferstream.server.rest.paths import ACTIONS
 from inferstream.server.rest.resources import build_resources
-from inferstream.server.rest.routes import Routes
+from inferstream.server.rest.routing import build_routes
 from inferstream.server.rest.server import metrics_service
 from inferstream.server.rest.websocket import WebSocketDoor
 from inferstream.settings import Settings
@@ -86,9 +85,9 @@ OPEN = {
 
 
 def every_route() -> list[tuple[str, str]]:
-    dialects = [dialect(None, Settings(), Meters()) for dialect in DIALECTS]  # type: ignore[arg-type]
-    claims = list(Routes(dialects).claims)
-    for dialect in dialects:
+    routes = build_routes(None, Settings(), Meters())  # type: ignore[arg-type]
+    claims = list(routes.claims)
+    for dialect in routes.dialects:
         claims += [(method, item.path) for item in dialect.reads() for method in item.methods or ("GET",)]
         claims += [("POST", path) for path in getattr(dialect, "inferences", ())]
     return sorted({(method, re.sub(r"\{.*?\}", "double", path)) for method, path in claims})
@@ -170,7 +169,7 @@ async def test_a_websocket_a_message_of_kafka_and_the_metrics_port_ask(closed: A
 
 
 def test_an_inference_of_a_path_says_whether_it_streams() -> None:
-    routes = Routes([dialect(None, Settings(), Meters()) for dialect in DIALECTS])  # type: ignore[arg-type]
+    routes = build_routes(None, Settings(), Meters())  # type: ignore[arg-type]
     found = {
         path: route.action
         for path in ("/v2/models/m/infer", "/v2/models/m/infer_stream", "/v1/chat/completions", "/rpc")

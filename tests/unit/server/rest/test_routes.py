@@ -8,17 +8,18 @@ from inferstream.dataplane.access import Action
 from inferstream.dataplane.call import Operation
 from inferstream.errors import InvalidSettings
 from inferstream.handlers import CustomHandler
-from inferstream.server.rest.app import DIALECTS
 from inferstream.server.rest.dialects.base import HttpDialect, ReadClaim, ReadRoute, Route
+from inferstream.server.rest.dialects.v2 import V2
 from inferstream.server.rest.paths import METHODS
 from inferstream.server.rest.resources import build_resources
 from inferstream.server.rest.routes import LONGEST_TARGET, Routes
+from inferstream.server.rest.routing import build_routes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 
 
 def routes(**settings: str) -> Routes:
-    return Routes([dialect(None, Settings(**settings), Meters()) for dialect in DIALECTS])
+    return build_routes(None, Settings(**settings), Meters())
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_inferences_alone_are_found_by_their_targets() -> None:
 
 
 def test_a_dialect_may_have_inferences_that_do_not_name_their_model() -> None:
-    class Chat(DIALECTS[0]):  # type: ignore[misc, valid-type]
+    class Chat(V2):
         name = "chat"
         inferences = {"/v1/chat": Operation.STREAM}
 
@@ -85,7 +86,7 @@ def test_a_path_that_two_dialects_claim_names_both(path: str) -> None:
             return [ReadClaim(path, Action.SETTINGS, self.reads)]
 
     with pytest.raises(InvalidSettings, match=r'"(v2|metadata|fastapi)" and "other" both claim /v2/'):
-        Routes([dialect(None, Settings(), Meters()) for dialect in (*DIALECTS, Other)])
+        routes().add(Other(None, Settings(), Meters()))
 
 
 def test_metrics_at_the_path_of_another_route_stop_the_start() -> None:
@@ -133,7 +134,7 @@ def test_a_path_has_the_owner_that_serves_it(path: str, owner: str | None) -> No
 )
 def test_a_models_own_route_precedes_a_dialect_that_yields(method: str, path: str, asked: str) -> None:
     own = [(CustomHandler(path, method), "model")]
-    found = Routes([dialect(None, Settings(), Meters()) for dialect in DIALECTS], lambda: own)
+    found = build_routes(None, Settings(), Meters(), lambda: own)
     other = "GET" if method == "POST" else "POST"
     assert found.of_path(asked, method) is None
     assert found.of_target(asked.encode()) is None

@@ -1,1 +1,0 @@
-"""Load on one model of a server, and its measurements."""

@@ -1,0 +1,189 @@
+"""The calls of one body of JSON-RPC: a single one, or those of a batch, each with an answer of its own."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..codecs.values.flat import FlatResults
+from ..codecs.values.tensor_objects import object_of
+from ..dataplane.admission import Admission
+from ..dataplane.call import Operation
+from ..dataplane.reply import Reply
+from ..errors import InferstreamError, PayloadTooLarge, PermissionDenied
+from ..keys.errors import LimitExceeded, Unauthenticated
+from ..protos.json_responses import dump
+from ..server.rest.dialects.base import ParsedRequest
+from ..server.rest.messages import JSON, RawHeaders, wrap
+from ..types import InferenceRequest, InferenceResponse
+from . import messages
+
+REFUSALS = (Unauthenticated, PermissionDenied, LimitExceeded)
+
+AT_ONCE = 64
+"""Calls of one batch that run or wait in queues at the same time."""
+
+TURN_AFTER = 0.001
+"""Seconds that a stream may be collected without letting others run."""
+
+Write = Callable[[FlatResults, InferenceResponse], bytes]
+"""Writes the result of a response as JSON."""
+
+
+class Ready(NamedTuple):
+    """A request that its model can be asked, and what makes JSON of the responses."""
+
+    admission: Admission
+    request: InferenceRequest
+    results: FlatResults
+
+
+class Prepared:
+    """One request of a body, and later its answer."""
+
+    __slots__ = ("answer", "failure", "id", "ready", "wanted")
+
+    def __init__(self, id: str | int | float | None, wanted: bool) -> None:
+        self.id = id
+        self.wanted = wanted
+        """Whether the client wants an answer; it wants none to a notification."""
+        self.ready: Ready | None = None
+        """None if there is no such model, or the request is wrong."""
+        self.answer = b""
+        self.failure: InferstreamError | None = None
+
+    def failed(self, error: InferstreamError) -> None:
+        self.failure = error
+        self.answer = messages.error_document(self.id, error)
+
+
+Running = list[tuple[Prepared, Ready]]
+
+
+class AllAnswered(InferstreamError):
+    """A body none of whose requests reaches a model, or all of whose calls are refused; `body` is the response.
+
+    `refusal` is the error if all were refused for their key, so that proxies and clients see its HTTP status.
+    """
+
+    def __init__(self, prepared: Sequence[Prepared], batch: bool) -> None:
+        failures = [each.failure for each in prepared]
+        first = failures[0]
+        super().__init__("" if first is None else first.message)
+        if first is not None:
+            self.code, self.audited = first.code, first.audited
+        self.body = body_of(prepared, batch)
+        self.refusal = first if all(isinstance(each, REFUSALS) for each in failures) else None
+
+
+class RpcRequest(ParsedRequest):
+    """The requests of a body, at least one of which has an admission."""
+
+    __slots__ = ("_batch", "_left", "_prepared", "_running", "_write")
+
+    compressible = True
+
+    def __init__(
+        self, prepared: Sequence[Prepared], running: Running, batch: bool, limit: int, write: Write
+    ) -> None:
+        _, first = running[0]
+        self.admission = first.admission
+        self.request = first.request
+        self.operation = Operation.INFER
+        self._prepared = prepared
+        self._running = running
+        self._batch = batch
+        self._left = limit
+        self._write = write
+
+    async def open(self) -> Reply:
+        """Run all calls to their ends. Failures are answers."""
+        if not self._batch:
+            await self._run(*self._running[0])
+        else:
+            await self._run_all()
+        if all(isinstance(each.failure, REFUSALS) for each in self._prepared):
+            raise AllAnswered(self._prepared, self._batch)
+        return Reply(NOTHING)
+
+    async def _run_all(self) -> None:
+        slots = asyncio.Semaphore(AT_ONCE)
+        self.admission.caller.task = None  # each call has a task of its own
+
+        async def run(prepared: Prepared, ready: Ready) -> None:
+            async with slots:
+                await self._run(prepared, ready)
+
+        async with asyncio.TaskGroup() as group:
+            for each in self._running:
+                group.create_task(run(*each))
+
+    async def _run(self, prepared: Prepared, ready: Ready) -> None:
+        try:
+            if ready.admission.predicts:
+                reply = await ready.admission.open(Operation.INFER, ready.request)
+                assert reply.first is not None
+                result = self._write(ready.results, reply.first)
+                if self._batch:
+                    self._take(len(result))
+            else:
+                result = await self._gathered(ready)
+            prepared.answer = messages.result_document(prepared.id, result)
+        except Exception as error:
+            prepared.failed(wrap(error))
+
+    async def _gathered(self, ready: Ready) -> bytes:
+        """The items of a stream as a list. Raises PayloadTooLarge."""
+        items = []
+        turned = perf_counter()
+        async with await ready.admission.open(Operation.STREAM, ready.request) as reply:
+            async for response in reply:
+                item = self._write(ready.results, response)
+                self._take(len(item) + 1)
+                items.append(item)
+                if perf_counter() - turned > TURN_AFTER:
+                    await asyncio.sleep(0)
+                    turned = perf_counter()
+        return messages.list_document(items)
+
+    def _take(self, size: int) -> None:
+        """Count bytes of a result, which the server holds until all calls have ended."""
+        self._left -= size
+        if self._left < 0:
+            raise PayloadTooLarge(
+                "The results are larger than the server holds; ask for a stream, or for less."
+            )
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        return [JSON], body_of(self._prepared, self._batch)
+
+
+NOTHING = InferenceResponse.trusted({"model_name": "", "model_version": None, "id": None, "outputs": []})
+"""Stands for the responses of the models, which the answers hold."""
+
+
+def body_of(prepared: Sequence[Prepared], batch: bool) -> bytes:
+    """The body of a response: empty if every request is a notification."""
+    answers = [each.answer for each in prepared if each.wanted]
+    if not answers:
+        return b""
+    return messages.list_document(answers) if batch else answers[0]
+
+
+def written(results: FlatResults, response: InferenceResponse) -> bytes:
+    """A result, arrays as nested lists."""
+    return dump(results.result(response))
+
+
+def written_with_objects(results: FlatResults, response: InferenceResponse) -> bytes:
+    """A result, arrays as objects with their numbers in base64."""
+    result = results.result(response)
+    if isinstance(result, dict):
+        return dump({name: _object(value) for name, value in result.items()})
+    return dump(_object(result))
+
+
+def _object(value: Any) -> Any:
+    return object_of(value) if isinstance(value, np.ndarray) else value

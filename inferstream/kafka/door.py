@@ -1,0 +1,119 @@
+"""Connects to a Kafka cluster, again after each failure, and serves its messages."""
+
+import asyncio
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Self
+
+from ..dataplane.dataplane import DataPlane
+from ..errors import MissingExtra
+from ..server.door import Door
+from ..settings import Settings
+
+if TYPE_CHECKING:
+    from ..telemetry.tracing import Tracer
+    from .session import Session
+
+logger = logging.getLogger("inferstream.kafka")
+
+SHORTEST, LONGEST = 0.5, 30.0
+"""Seconds between two attempts to connect; the pause doubles up to the limit."""
+
+EVERY = 30.0
+"""Seconds between two log records of the client library of the same kind."""
+
+
+class KafkaDoor(Door):
+    """The Kafka endpoint."""
+
+    @classmethod
+    def of(cls, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> Self | None:
+        if not settings.kafka_enabled:
+            return None
+        try:
+            import aiokafka  # noqa: F401  # tells of a missing library at the start
+        except ModuleNotFoundError as missing:
+            raise MissingExtra("kafka_enabled", "kafka", missing) from None
+        return cls(dataplane, settings, tracing)
+
+    def __init__(self, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> None:
+        self._tracing = tracing
+        self._dataplane = dataplane
+        self._settings = settings
+        self._session: Session | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._pause = SHORTEST
+
+    def start(self) -> None:
+        """Connect and serve until `stop`."""
+        _limit_log("aiokafka")
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        from aiokafka.errors import KafkaError  # late: most servers have no Kafka, and many not its library
+
+        while not self._stopping:
+            try:
+                await self._serve()
+            except (KafkaError, OSError, TimeoutError) as error:
+                servers, pause = self._settings.kafka_servers, self._pause
+                logger.warning("Kafka at %s: %s; again in %g s", servers, _reason(error), pause)
+                await asyncio.sleep(pause)
+                self._pause = min(2 * pause, LONGEST)
+
+    async def _serve(self) -> None:
+        from .session import connected
+
+        settings = self._settings
+        try:
+            async with connected(self._dataplane, settings, self._tracing) as self._session:
+                logger.info("reading %s of %s", settings.kafka_topic_input, settings.kafka_servers)
+                self._pause = SHORTEST
+                await self._session.run()
+        finally:
+            self._session = None
+
+    def pause(self) -> None:
+        """Take no more messages; calls in progress continue."""
+        self._stopping = True
+        if self._session is not None:
+            self._session.leaving.set()
+        elif self._task is not None:
+            self._task.cancel()
+
+    async def stop(self, grace: float) -> None:
+        """Send the last responses and commit their offsets, within `grace` seconds each."""
+        if self._task is None:
+            return
+        self.pause()
+        await asyncio.wait([self._task], timeout=grace)
+        self._task.cancel()
+        await asyncio.wait([self._task], timeout=grace)
+
+
+def _reason(error: Any) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+class RateLimit(logging.Filter):
+    """Passes one record of each kind in `EVERY` seconds; aiokafka logs dozens a second without a cluster."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = f"{record.name} {record.msg}"
+        now = monotonic()
+        if now - self._passed.get(kind, -EVERY) < EVERY:
+            return False
+        self._passed[kind] = now
+        return True
+
+
+def _limit_log(library: str) -> None:
+    limit = RateLimit()
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == library:
+            logging.getLogger(name).addFilter(limit)

@@ -1,0 +1,237 @@
+"""One connection to a cluster: it reads messages, writes responses, and then commits the offsets."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, MessageSizeTooLargeError
+
+from ..concurrency.tasks import Tasks
+from ..dataplane.call import Operation
+from ..dataplane.dataplane import DataPlane
+from ..errors import Draining, InferstreamError, PayloadTooLarge
+from ..server.json_limits import json_limits
+from ..settings import Settings
+from ..types import Headers
+from .messages import KafkaMessage, refusal, request_of, response_message
+
+if TYPE_CHECKING:
+    from ..telemetry.tracing import Tracer
+
+logger = logging.getLogger("inferstream.kafka")
+
+_SYSTEM = {"messaging.system": "kafka"}
+
+AGAIN = 500
+"""Milliseconds between the attempts of the client library."""
+
+LONGEST_CALL = 3_600_000
+"""Milliseconds between two polls of a consumer, after which its group excludes it."""
+
+POLL = 1000
+"""Milliseconds that one poll for messages waits."""
+
+HANDOVER = 10.0
+"""Seconds that calls may take to end before another server of the group gets their partition."""
+
+
+class Offsets:
+    """The offset of one partition up to which all messages are done, in whatever order they end."""
+
+    def __init__(self) -> None:
+        self._open: deque[int] = deque()
+        self._done: set[int] = set()
+        self._next: int | None = None
+
+    def begin(self, offset: int) -> None:
+        self._open.append(offset)
+
+    def end(self, offset: int) -> None:
+        self._done.add(offset)
+        while self._open and self._open[0] in self._done:
+            first = self._open.popleft()
+            self._done.remove(first)
+            self._next = first + 1
+
+    def take(self) -> int | None:
+        """The offset at which a restart should read, or None if it has not changed since the last call."""
+        found, self._next = self._next, None
+        return found
+
+
+class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """Answers each message at least once: it commits a message when the cluster has accepted the response.
+
+    At most `kafka_max_in_flight` messages are in progress; the others remain in the topic.
+    """
+
+    def __init__(
+        self,
+        dataplane: DataPlane,
+        settings: Settings,
+        consumer: Any,
+        producer: Any,
+        tracing: "Tracer | None",
+    ) -> None:
+        self._tracing = tracing
+        self._dataplane = dataplane
+        self._limits = json_limits(settings)
+        self._most = settings.kafka_max_in_flight
+        self._topic = settings.kafka_topic_output
+        self._consumer = consumer
+        self._producer = producer
+        self._running = Tasks(self._done)
+        self._offsets: dict[Any, Offsets] = {}
+        self._failure: BaseException | None = None
+        self._progress = asyncio.Event()
+        self._committing = asyncio.Lock()
+        self.leaving = asyncio.Event()
+        """Set when the session must take no more messages."""
+
+    async def run(self) -> None:
+        """Serve until `leaving` is set and all responses are sent. Raises the cluster's error."""
+        reading = asyncio.create_task(self._read())
+        committing = asyncio.create_task(self._commit_each())
+        leaving = asyncio.create_task(self.leaving.wait())
+        try:
+            await asyncio.wait((reading, committing, leaving), return_when=asyncio.FIRST_COMPLETED)
+            reading.cancel()
+            if self.leaving.is_set():
+                await self._running.all_ended()
+                await self._commit()
+        finally:
+            for task in (reading, committing, leaving):
+                task.cancel()
+            self._running.cancel()
+            ends = await asyncio.gather(reading, committing, return_exceptions=True)
+        for end in (self._failure, *ends):
+            if isinstance(end, Exception):
+                raise end
+
+    async def _read(self) -> None:
+        while self._failure is None:
+            while len(self._running) >= self._most:
+                await self._running.one_ended()
+            found = await self._consumer.getmany(timeout_ms=POLL, max_records=self._most - len(self._running))
+            for partition, records in found.items():
+                offsets = self._offsets.setdefault(partition, Offsets())
+                for record in records:
+                    offsets.begin(record.offset)
+                    self._running.start(self._serve(record, offsets))
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failure = self._failure or error
+            self._progress.set()
+
+    async def _serve(self, record: Any, offsets: Offsets) -> None:
+        """Answer one message. Raises the cluster's error; the message is then read again after a restart."""
+        if self._tracing is None:
+            await self._respond(record, offsets)
+            return
+        span = self._tracing.door(f"process {record.topic}", Headers(record.headers), _SYSTEM)
+        try:
+            await self._respond(record, offsets)
+        finally:
+            span.end()
+
+    async def _respond(self, record: Any, offsets: Offsets) -> None:
+        where = f"{record.topic}[{record.partition}]:{record.offset}"
+        try:
+            admission, request = request_of(record, self._limits, self._dataplane.admit)
+            async with await admission.open(Operation.INFER, request) as reply:
+                assert reply.first is not None
+                message = response_message(admission.model, reply.first, self._dataplane.events)
+        except InferstreamError as error:
+            if isinstance(error, Draining) and self.leaving.is_set():
+                logger.info("message %s remains for the next server", where)
+                return
+            logger.warning("message %s: %s", where, error.message)
+            message = refusal(record, error)
+        except Exception:
+            logger.exception("message %s failed", where)
+            message = refusal(record, InferstreamError("The server failed; its log says why."))
+        try:
+            await self._send(message)
+        except MessageSizeTooLargeError:
+            logger.warning(
+                "message %s: its answer of %d bytes is too large for Kafka", where, len(message.value)
+            )
+            await self._send(refusal(record, PayloadTooLarge("The answer is too large for Kafka.")))
+        offsets.end(record.offset)
+        self._progress.set()
+
+    async def _send(self, message: KafkaMessage) -> None:
+        await self._producer.send_and_wait(
+            self._topic, message.value, key=message.key, headers=message.headers
+        )
+
+    async def _commit_each(self) -> None:
+        """Commit answered messages, one commit after the other, until the first failure."""
+        while self._failure is None:
+            await self._progress.wait()
+            self._progress.clear()
+            await self._commit()
+
+    async def _commit(self) -> None:
+        async with self._committing:
+            taken = {partition: offsets.take() for partition, offsets in self._offsets.items()}
+            found = {partition: offset for partition, offset in taken.items() if offset is not None}
+            if not found:
+                return
+            try:
+                await self._consumer.commit(found)
+            except (CommitFailedError, IllegalStateError) as error:
+                # The group has given the partition to another server, which reads from the last commit on.
+                logger.warning(
+                    "offsets could not be committed, some messages may be answered twice: %s", error
+                )
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        """Finish and commit the messages in progress before another server reads on from there."""
+        try:
+            async with asyncio.timeout(HANDOVER):
+                await self._running.all_ended()
+        except TimeoutError:
+            logger.warning("a partition changes hands while its messages are being answered")
+        await self._commit()
+        self._offsets.clear()
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        """Required by aiokafka; there is nothing to prepare."""
+
+
+@asynccontextmanager
+async def connected(
+    dataplane: DataPlane, settings: Settings, tracing: "Tracer | None"
+) -> AsyncIterator[Session]:
+    """A session over a consumer and a producer, which stop at its end. Raises the cluster's error."""
+    producer = AIOKafkaProducer(
+        bootstrap_servers=settings.kafka_servers,
+        acks="all",
+        max_request_size=settings.max_body_bytes,
+        retry_backoff_ms=AGAIN,
+    )
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=settings.kafka_servers,
+        group_id=settings.kafka_group,
+        auto_offset_reset=settings.kafka_offset_reset,
+        enable_auto_commit=False,
+        retry_backoff_ms=AGAIN,
+        max_poll_interval_ms=LONGEST_CALL,
+        rebalance_timeout_ms=60_000,
+    )
+    try:
+        await producer.start()
+        session = Session(dataplane, settings, consumer, producer, tracing)
+        consumer.subscribe([settings.kafka_topic_input], listener=session)
+        await consumer.start()
+        yield session
+    finally:
+        for part in (consumer, producer):
+            with suppress(KafkaError, OSError):
+                await part.stop()

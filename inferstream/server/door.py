@@ -1,0 +1,31 @@
+"""The base of what brings requests by a way of its own, beside the ports: a consumer of messages, for example."""
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Self
+
+from ..dataplane.dataplane import DataPlane
+from ..settings import Settings
+
+if TYPE_CHECKING:
+    from ..telemetry.tracing import Tracer
+
+
+class Door(ABC):
+    """Serves requests from elsewhere. A server has one of each class, however many front ends it has."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> Self | None:
+        """The door to these models; None where the settings want none. Raises InvalidSettings."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Serve until `stop`. The models have been loaded."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Take no more requests; calls in progress continue."""
+
+    @abstractmethod
+    async def stop(self, grace: float) -> None:
+        """Send the last responses, within `grace` seconds for each step."""

@@ -1,0 +1,54 @@
+"""The routes of a server: those of the dialects that it needs itself, and those of dialects that join."""
+
+from collections.abc import Callable, Sequence
+
+from ...dataplane.dataplane import DataPlane
+from ...handlers import CustomHandler
+from ...plugins import DIALECTS, leave_out, loaded
+from ...settings import Settings
+from ...telemetry.metrics import Meters
+from ..door import Door
+from .dialects.base import HttpDialect
+from .dialects.extensions import MissingExtensions
+from .dialects.metadata import Metadata
+from .dialects.metrics import MetricsRoute
+from .dialects.requests import Requests
+from .dialects.statistics import Statistics
+from .dialects.triton import Generate
+from .dialects.v2 import V2
+from .routes import Routes
+
+CORE: tuple[type[HttpDialect], ...] = (
+    V2,
+    Generate,
+    Metadata,
+    MetricsRoute,
+    Statistics,
+    MissingExtensions,
+    Requests,
+)
+
+
+def build_routes(
+    dataplane: DataPlane,
+    settings: Settings,
+    meters: Meters,
+    custom_routes: Callable[[], Sequence[tuple[CustomHandler, str]]] = tuple,
+) -> Routes:
+    """All paths that a server claims, beside those of FastAPI.
+
+    A dialect of another package that claims a path twice or is none is left out. Raises InvalidSettings for it in
+    strict mode, and where two of ours claim a path.
+    """
+    routes = Routes([dialect(dataplane, settings, meters) for dialect in CORE], custom_routes)
+    for plugin, kind in loaded(DIALECTS, settings.strict):
+        if isinstance(kind, type) and issubclass(kind, Door):
+            continue
+        if not (isinstance(kind, type) and issubclass(kind, HttpDialect)):
+            leave_out(plugin, "it is no subclass of HttpDialect or Door", settings.strict)
+            continue
+        try:
+            routes.add(kind(dataplane, settings, meters))
+        except Exception as error:
+            leave_out(plugin, error, settings.strict)
+    return routes

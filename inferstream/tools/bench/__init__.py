@@ -1,0 +1,1 @@
+"""`server bench`: load on one model of a server, and its measurements."""

@@ -1,0 +1,178 @@
+"""`server bench`: runs a load on one model of a running server, and checks its figures against limits."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+from ...clients.transport import ModelName, Target, Transport
+from ...concurrency.event_loop import new_event_loop
+from ...errors import CallFailed, InvalidSettings
+from ...types import InferenceRequest, MetadataModelResponse
+from ..infer.run import TransportName
+from .figures import LoadLimits, figures
+from .load import BenchClient, LoadRun, Plan
+from .samples import from_file, from_metadata
+
+TICK = 0.2
+"""Seconds between updates of the progress bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The request of a load: from a file or with `rows` rows, for a single response or a stream."""
+
+    model: str
+    transport: TransportName
+    stream: bool
+    request: Path | None
+    rows: int
+    headers: Mapping[str, str]
+
+
+def run(target: Target, question: Question, plan: Plan, limits: LoadLimits, output: Path | None) -> int:
+    """Run the load and print its figures. Returns 0 if every limit holds, 130 after Ctrl-C, else 1."""
+    console = Console(stderr=True, highlight=False)
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            measured = runner.run(_measure(target, question, plan, console))
+        if output is not None:
+            output.write_text(json.dumps(measured, indent=1) + "\n")
+    except KeyboardInterrupt:
+        return 130
+    except (CallFailed, InvalidSettings) as error:
+        return _error(str(error))
+    except OSError as error:
+        return _error(f"{error.filename}: {error.strerror}")
+    _show(measured, console)
+    broken = limits.broken(measured)
+    for limit in broken:
+        console.print(f"not good enough: {limit}", style="red", soft_wrap=True)
+    if not measured["answered"]:
+        return _error("no call was answered")
+    return 1 if broken else 0
+
+
+def _error(reason: str) -> int:
+    print(f"error: {reason}", file=sys.stderr)  # noqa: T201  # a command line's last word
+    return 1
+
+
+async def _measure(target: Target, question: Question, plan: Plan, console: Console) -> dict[str, Any]:
+    async with AsyncExitStack() as stack:
+        connect = await (_over_grpc if question.transport == "grpc" else _over_rest)(target, question, stack)
+        load = LoadRun(plan, connect)
+        stack.push_async_callback(_ended, asyncio.create_task(_progress(load, plan, console)))
+        seen = await load.run()
+    how = {"rate": plan.rate} if plan.rate else {}
+    return {
+        "model": question.model,
+        "transport": question.transport,
+        "stream": question.stream,
+        "callers": plan.callers,
+        "asked": how,
+        **figures(seen),
+    }
+
+
+async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], BenchClient]:
+    from ...clients.rest import RestTransport
+    from ...protos.json_client import HEADER_LENGTH, dump_request
+    from .rest import RestCaller
+
+    transport = RestTransport(target)
+    stack.push_async_callback(transport.aclose)
+    text, blobs = dump_request(
+        _request(question, await _metadata(transport, question, target)), target.binary
+    )
+    headers = dict(question.headers)
+    if target.binary:
+        headers |= {HEADER_LENGTH: str(len(text)), "Content-Type": "application/octet-stream"}
+    body = b"".join((text, *blobs))
+    action = "generate_stream" if question.stream else "infer"
+    return lambda: RestCaller(target, question.model, action, body, headers)
+
+
+async def _over_grpc(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], BenchClient]:
+    from ...clients.grpc import GrpcTransport  # isort: skip  # it names the extra that is missing
+    from ...protos.converters import ModelInferRequestConverter
+    from .grpc import GrpcCaller
+
+    transport = GrpcTransport(target)
+    stack.push_async_callback(transport.aclose)
+    request = _request(question, await _metadata(transport, question, target))
+    message = ModelInferRequestConverter.from_types(request, question.model, use_raw=target.binary)
+    data = message.SerializeToString()
+    channel = await transport.channel()
+    return lambda: GrpcCaller(channel, target.timeout, question.stream, data, question.headers)
+
+
+async def _metadata(transport: Transport, question: Question, target: Target) -> MetadataModelResponse:
+    return await transport.metadata(ModelName(question.model), target.timeout)
+
+
+def _request(question: Question, metadata: MetadataModelResponse) -> InferenceRequest:
+    if question.request is not None:
+        return from_file(question.request)
+    return from_metadata(metadata, question.rows)
+
+
+async def _progress(load: LoadRun, plan: Plan, console: Console) -> None:
+    """Show a bar over the time of the run, if the console is a terminal."""
+    if not console.is_terminal:
+        return
+    columns = (TextColumn("bench"), BarColumn(), TextColumn("{task.fields[state]}"))
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("bench", total=plan.warmup + plan.seconds, state="warming up")
+        started = time.monotonic()
+        while True:
+            await asyncio.sleep(TICK)
+            passed = time.monotonic() - started
+            if (measured := passed - plan.warmup) > 0:
+                seen = load.seen
+                state = f"{seen.succeeded / measured:,.0f}/s, {seen.failed} failed"
+                progress.update(task, completed=passed, state=state)
+            else:
+                progress.update(task, completed=passed)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def _show(report: dict[str, Any], console: Console) -> None:
+    title = (
+        f"{report['model']} over {report['transport']}, {report['callers']} callers, {report['seconds']:g} s"
+    )
+    console.print(title)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = ("mean", "p50", "p90", "p95", "p99", "max")
+    for name in ("ms", *columns):
+        table.add_column(name, justify="left" if name == "ms" else "right")
+    for name, label in (
+        ("latency_ms", "latency"),
+        ("first_item_ms", "first item"),
+        ("gap_ms", "between items"),
+    ):
+        if (times := report.get(name)) is not None:
+            table.add_row(label, *(f"{times[column]:.2f}" for column in columns))
+    if report["answered"]:
+        console.print(table)
+    summary = f"{report['answered']} answered, {report['rate']:,.1f} a second"
+    if "items" in report:
+        summary += f"; {report['items']} items, {report['item_rate']:,.1f} a second"
+    console.print(summary)
+    if report["late"]:
+        console.print(f"{report['late']} fell due and never began, all callers being busy", style="yellow")
+    for reason, calls in report["failures"].items():
+        console.print(f"{calls} failed: {reason}", style="red", soft_wrap=True)

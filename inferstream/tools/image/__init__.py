@@ -1,0 +1,1 @@
+"""`server dockerfile` and `server build`: the image of a model folder."""

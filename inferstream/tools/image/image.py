@@ -1,0 +1,229 @@
+"""The Dockerfile of a model folder."""
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from importlib.metadata import metadata
+from pathlib import Path
+from typing import Any
+
+from ...errors import InvalidSettings
+from ...plugins import RUNTIMES, plugins
+from ...repository.artefacts import described_by_files
+from ...repository.folder import settings_files
+from ...repository.target import targeted
+from ...settings import (
+    MLSERVER_MODEL_PREFIX,
+    MLSERVER_PREFIX,
+    MODEL_SETTINGS_FILE,
+    SETTINGS_FILE,
+    ModelParameters,
+)
+from ...settings.sources import read_json
+from .wheel import NAME as WHEEL
+
+HEADER = "# Written by `server dockerfile`; it may be written anew as long as this line stands here."
+
+HOME = "/opt/mlserver"
+"""MLServer's name for the folder. Orchestrators and other Dockerfiles use it."""
+
+CONDA_FILES = ("environment.yml", "environment.yaml", "conda.yml", "conda.yaml")
+REQUIREMENTS = "requirements.txt"
+
+IGNORED = """\
+# Written by `server dockerfile`.
+.git
+.venv
+.env
+.envs
+.metrics
+**/__pycache__
+**/*.py[cod]
+**/*.egg-info
+**/.DS_Store
+**/.ipynb_checkpoints
+**/.mypy_cache
+**/.pytest_cache
+**/.ruff_cache
+**/*.log
+Dockerfile
+.dockerignore
+"""
+
+EXTRAS = {"kafka_enabled": "kafka", "tracing_server": "tracing"}
+"""Extras by the server's settings that need them. The extra of a runtime has the name of its module."""
+
+OURS = "inferstream.runtimes."
+
+VARIABLES = {
+    "PATH": f"{HOME}/envs/base/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PYTHONPATH": HOME,
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "MLSERVER_PATH": HOME,
+    "MLSERVER_MODELS_DIR": "/mnt/models",
+    "MLSERVER_ENV_TARBALL": "/mnt/models/environment.tar.gz",
+    "MLSERVER_HOST": "0.0.0.0",
+}
+
+VARIABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+"""Keys that can be variables. No setting has another one, and it could hold an instruction of its own."""
+
+HEALTH = (
+    'python -c "import os, urllib.request; urllib.request.urlopen('
+    "'http://127.0.0.1:' + os.environ.get('MLSERVER_HTTP_PORT', '8080') + '/v2/health/ready')\""
+)
+
+
+def dockerfile(folder: Path) -> str:
+    """A Dockerfile that serves `folder` in its present state. Raises InvalidSettings for invalid JSON."""
+    conda = next((name for name in CONDA_FILES if (folder / name).is_file()), None)
+    pip = (folder / REQUIREMENTS).is_file()
+    instructions = [HEADER, *_build_stage(conda, pip, _extras(folder)), "", *_final_stage(folder, conda)]
+    return "\n".join(instructions) + "\n"
+
+
+def _build_stage(conda: str | None, pip: bool, extras: str) -> Iterator[str]:
+    """Build a Python environment at its path in the final stage, because environments cannot be moved."""
+    environment = f"{HOME}/envs/base"
+    if conda is None:
+        yield f"FROM {_python_image()} AS build"
+        yield f"RUN python -m venv {environment}"
+    else:
+        yield "FROM condaforge/miniforge3 AS build"
+        yield f"COPY {conda} /tmp/{conda}"
+        yield f"RUN conda env create --prefix {environment} --file /tmp/{conda}"
+    yield "# The wheel is the server that has written this file. `server dockerfile` writes it beside it."
+    yield f"COPY {WHEEL} /tmp/{WHEEL}"
+    yield "# Another release, or the URL of a wheel: --build-arg INFERSTREAM=..."
+    yield f"ARG INFERSTREAM=/tmp/{WHEEL}{extras}"
+    yield f'RUN {environment}/bin/python -m pip install --no-cache-dir "$INFERSTREAM"'
+    if pip:
+        yield f"COPY {REQUIREMENTS} /tmp/{REQUIREMENTS}"
+        yield f"RUN {environment}/bin/python -m pip install --no-cache-dir -r /tmp/{REQUIREMENTS}"
+
+
+def _extras(folder: Path) -> str:
+    """The extras of the package that the models in `folder` and its settings need, in brackets; empty for none."""
+    file = folder / SETTINGS_FILE
+    server = read_json(file) if file.is_file() else {}
+    found = {extra for field, extra in EXTRAS.items() if server.get(field)}
+    for settings in (*map(read_json, settings_files(folder)), _bare(folder)):
+        implementation = str(settings.get("implementation"))
+        if (plugin := plugins(RUNTIMES).get(implementation)) is not None:
+            implementation = plugin.value
+        if implementation.startswith(OURS):
+            found.add(re.split(r"[.:]", implementation.removeprefix(OURS))[0])
+        if settings.get("chat_template"):
+            found.add("chat")
+    found.intersection_update(metadata("inferstream").get_all("Provides-Extra") or ())
+    return f"[{','.join(sorted(found))}]" if found else ""
+
+
+def _bare(folder: Path) -> dict[str, Any]:
+    """The settings that a bare artefact stands for; none where settings files or an app are."""
+    if next(settings_files(folder), None) or targeted(str(folder))[1]:
+        return {}
+    try:
+        return described_by_files(folder)
+    except InvalidSettings:
+        return {}
+
+
+def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
+    yield f"FROM {_python_image() if conda is None else 'debian:bookworm-slim'}"
+    yield "RUN useradd --uid 1000 --no-create-home --shell /usr/sbin/nologin server \\"
+    yield f" && mkdir -p {HOME} /mnt/models && chown 1000:1000 {HOME} /mnt/models"
+    yield f"COPY --from=build {HOME}/envs {HOME}/envs"
+    yield from _variables(VARIABLES)
+    defaults = _defaults(folder)
+    if defaults:
+        yield "# From the settings files: defaults, which the variables of whoever runs the image replace."
+        yield from _variables(defaults)
+    yield f"WORKDIR {HOME}"
+    yield "USER 1000"
+    yield "COPY --chown=1000:1000 . ."
+    if defaults:
+        # The file would win over the variables that orchestrators set.
+        yield f"RUN rm -f {SETTINGS_FILE}" + (f" {MODEL_SETTINGS_FILE}" if _is_single(folder) else "")
+    yield "EXPOSE 8080 8081 8082"
+    yield f"HEALTHCHECK --interval=10s --timeout=2s CMD {HEALTH}"
+    yield f"CMD {_start(folder)}"
+
+
+def _start(folder: Path) -> str:
+    """The start command. It serves mounted models, if any, instead of the built-in ones, in their environment."""
+    built_in = 'models="$MLSERVER_PATH"'
+    if _is_single(folder) or _bare(folder):
+        # The defaults that come from the folder of the model. A mounted model has its own folder.
+        name = shlex.quote(_name(folder))
+        built_in += f'; name={name}; export MLSERVER_MODEL_NAME="${{MLSERVER_MODEL_NAME:-$name}}"'
+        built_in += ' MLSERVER_MODEL_URI="${MLSERVER_MODEL_URI:-$MLSERVER_PATH}"'
+    return (
+        'models="$MLSERVER_MODELS_DIR"; '
+        f'if [ -z "$(ls -A "$models" 2>/dev/null)" ]; then {built_in}; fi; '
+        'if [ -f "$MLSERVER_ENV_TARBALL" ]; then '
+        'export MLSERVER_MODEL_ENVIRONMENT_TARBALL="$MLSERVER_ENV_TARBALL"; fi; '
+        'exec server start "$models"'
+    )
+
+
+def _name(folder: Path) -> str:
+    """The folder's name, which must not end the line of an instruction. Raises InvalidSettings."""
+    name = folder.resolve().name
+    if not name.isprintable():
+        raise InvalidSettings(f"the name of the folder {name!r} has a character that cannot be printed")
+    return name
+
+
+def _python_image() -> str:
+    return f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
+
+
+def _defaults(folder: Path) -> dict[str, str]:
+    """The settings files at the top of `folder` as variables."""
+    found: dict[str, str] = {}
+    if (folder / SETTINGS_FILE).is_file():
+        values = read_json(folder / SETTINGS_FILE)
+        values.pop("model_repository_root", None)
+        found |= _as_variables(MLSERVER_PREFIX, values)
+    if _is_single(folder):
+        values = read_json(folder / MODEL_SETTINGS_FILE)
+        parameters = values.pop("parameters", None)
+        parameters = dict(parameters) if isinstance(parameters, dict) else {}
+        # Declared parameters get a variable each, because orchestrators replace them.
+        flat = {key: parameters.pop(key) for key in ModelParameters.model_fields if key in parameters}
+        values |= flat
+        if parameters:
+            values["parameters"] = parameters
+        found |= _as_variables(MLSERVER_MODEL_PREFIX, values)
+    return found
+
+
+def _is_single(folder: Path) -> bool:
+    """Whether the folder is one model. With several, the variables of one would apply to all."""
+    return list(settings_files(folder)) == [folder / MODEL_SETTINGS_FILE]
+
+
+def _as_variables(prefix: str, values: dict[str, Any]) -> dict[str, str]:
+    return {
+        prefix + name.upper(): value if isinstance(value, str) else json.dumps(value)
+        for name, value in values.items()
+        if value is not None and VARIABLE.fullmatch(name)
+    }
+
+
+def _variables(values: dict[str, str]) -> Iterator[str]:
+    for name, value in values.items():
+        yield f"ENV {name}={_quoted(value)}"
+
+
+def _quoted(value: str) -> str:
+    """A value in the syntax of ENV, with `$` escaped."""
+    if value == shlex.quote(value):
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    escaped = " ".join(escaped.splitlines())
+    return f'"{escaped}"'

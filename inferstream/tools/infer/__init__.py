@@ -1,0 +1,1 @@
+"""`server infer`: every request of a file to a server."""

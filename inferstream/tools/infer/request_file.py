@@ -1,0 +1,70 @@
+"""Reads requests from a file with one request per line."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from ...errors import InvalidRequest
+from ...protos.json_requests import load
+from ...types import InferenceRequest
+from .results import Indexes
+
+
+class RequestLine(NamedTuple):
+    """A line that is not blank, and its number from 0."""
+
+    number: int
+    text: bytes
+
+
+class RequestFile:
+    """The lines of a file in batches, read as they are needed."""
+
+    def __init__(self, path: Path, batch_size: int, done: Indexes) -> None:
+        self.total_bytes = path.stat().st_size
+        self.read_bytes = 0
+        self.skipped = 0
+        self._file = path.open("rb")
+        self._batch_size = batch_size
+        self._done = done
+
+    def batches(self) -> Iterator[list[RequestLine]]:
+        batch: list[RequestLine] = []
+        for line in self._without_response():
+            batch.append(line)
+            if len(batch) == self._batch_size:
+                yield batch
+                batch = []
+        if batch:
+            yield batch
+
+    def _without_response(self) -> Iterator[RequestLine]:
+        for index, text in enumerate(self._file):
+            self.read_bytes += len(text)
+            if index in self._done:
+                self.skipped += 1
+            elif not text.isspace():
+                yield RequestLine(index, text)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def request_in(line: RequestLine) -> InferenceRequest:
+    """The request in a line, with an id. Raises InvalidRequest."""
+    try:
+        request = InferenceRequest.model_validate(load(line.text))
+    except ValidationError as error:
+        faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise InvalidRequest("; ".join(faults)) from None
+    for tensor in request.inputs:
+        try:
+            tensor.data.check(tensor.datatype, tensor.shape)
+        except (ValueError, OverflowError, TypeError) as error:
+            raise InvalidRequest(f'input "{tensor.name}": {error}') from None
+    if not request.id:
+        request.id = str(uuid.uuid4())
+    return request

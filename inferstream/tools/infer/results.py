@@ -1,0 +1,108 @@
+"""Writes results to a file, one whole line per request."""
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ...errors import InferstreamError
+from ...protos.json_responses import dump_response
+from ...types import InferenceResponse, Parameters
+
+
+class Indexes:
+    """A set of line numbers with one bit per line: a file may have hundreds of millions of lines."""
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, index: int) -> None:
+        byte, bit = divmod(index, 8)
+        if byte >= len(self._bits):
+            self._bits.extend(bytes(byte + 1 - len(self._bits)))
+        self._bits[byte] |= 1 << bit
+
+    def __contains__(self, index: int) -> bool:
+        byte, bit = divmod(index, 8)
+        return byte < len(self._bits) and bool(self._bits[byte] >> bit & 1)
+
+
+NAMED = 5
+"""Failures in a summary. The file has all of them."""
+
+
+class ResultFile:
+    """The output of a run. Each method returns after it has written a whole line."""
+
+    def __init__(self, path: Path, resume: bool) -> None:
+        self.done = Indexes()
+        self.succeeded = 0
+        self.failed = 0
+        self.named: list[tuple[int, str]] = []
+        """Index and reason of the first failures."""
+        if resume and path.exists():
+            self._keep_results(path)
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if resume else os.O_TRUNC), 0o666)
+        self._end = os.lseek(self._file, 0, os.SEEK_END)
+
+    def succeed(self, index: int, inference_id: str, response: InferenceResponse) -> None:
+        known = {"batch_index": index, "inference_id": inference_id}
+        parameters = dict(response.parameters.items()) if response.parameters is not None else {}
+        response.parameters = Parameters(**{**parameters, **known})
+        try:
+            line, _ = dump_response(response)
+        except InferstreamError as error:
+            self.fail(index, error.message)
+            return
+        self._write(line)
+        self.succeeded += 1
+
+    def fail(self, index: int, message: str) -> None:
+        # MLServer's status for every failure. Programs that read its output compare with it.
+        error = {"status": "preprocessing error", "msg": message}
+        self._write(orjson.dumps({"parameters": {"batch_index": index}, "error": error}))
+        self.failed += 1
+        if len(self.named) < NAMED:
+            self.named.append((index, message))
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _write(self, line: bytes) -> None:
+        left = memoryview(line + b"\n")
+        size = len(left)
+        try:
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError:
+            with contextlib.suppress(OSError):  # an output that is not a file cannot be truncated
+                os.ftruncate(self._file, self._end)  # removes the part of a line that a full disk took
+            raise
+        self._end += size
+
+    def _keep_results(self, path: Path) -> None:
+        """Keep the lines of successful requests. Remove failures and the partial line of a killed process."""
+        kept = path.with_name(f"{path.name}.resuming")
+        with path.open("rb") as old, kept.open("wb") as new:
+            for line in old:
+                index = _index_of(line)
+                if index is not None and index not in self.done:
+                    self.done.add(index)
+                    new.write(line)
+            new.flush()
+            os.fsync(new.fileno())
+        os.replace(kept, path)
+
+
+def _index_of(line: bytes) -> int | None:
+    try:
+        document: Any = orjson.loads(line) if line.endswith(b"\n") else None
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(document, dict) or "error" in document:
+        return None
+    parameters = document.get("parameters")
+    index = parameters.get("batch_index") if isinstance(parameters, dict) else None
+    return index if type(index) is int and index >= 0 else None

@@ -1,0 +1,156 @@
+"""`server infer`: batch inference, its progress and its exit code."""
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from ...clients.transport import Target, Transport
+from ...errors import InvalidSettings
+from .batch import BatchRun, Rate
+from .request_file import RequestFile
+from .results import ResultFile
+
+TransportName = Literal["rest", "grpc"]
+PORTS: dict[TransportName, int] = {"rest": 8080, "grpc": 8081}
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of requests and results."""
+
+    requests: Path
+    output: Path
+    batch_size: int
+    resume: bool
+
+
+def run(
+    transport: TransportName, target: Target, model: str, files: Files, pace: Rate, verbosity: int
+) -> int:
+    """Run the batch. Returns 0 if every line has a response, 130 after Ctrl-C, else 1."""
+    _log(verbosity)
+    console = Console(stderr=True, highlight=False)
+    try:
+        _check(files)
+        return asyncio.run(_run(transport, target, model, files, pace, console))
+    except InvalidSettings as error:
+        reason = error.message
+    except OSError as error:
+        reason = f"{error.filename or files.output}: {error.strerror}"
+    print(f"error: {reason}", file=sys.stderr)  # noqa: T201  # a command line's last word
+    return 1
+
+
+def headers_of(given: Sequence[str]) -> dict[str, str]:
+    """Headers from texts of the form `Name: value`. Raises InvalidSettings."""
+    headers = {}
+    for header in given:
+        name, colon, value = header.partition(":")
+        if not colon or not name.strip():
+            raise InvalidSettings(f"header {header!r} is not of the form 'Name: value'")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def _log(verbosity: int) -> None:
+    levels = (logging.WARNING, logging.INFO, logging.DEBUG)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("inferstream.clients").setLevel(levels[verbosity])
+
+
+def _check(files: Files) -> None:
+    if not files.requests.is_file():
+        raise InvalidSettings(f"{files.requests} is not a file")
+    if files.output.exists() and files.output.samefile(files.requests):
+        raise InvalidSettings("the output would replace the input")
+
+
+async def _run(
+    name: TransportName, target: Target, model: str, files: Files, pace: Rate, console: Console
+) -> int:
+    started = time.monotonic()
+    results = ResultFile(files.output, files.resume)
+    request_file = RequestFile(files.requests, files.batch_size, results.done)
+    transport = transport_of(name, target)
+    try:
+        with _progress(request_file, console) as advanced:
+            batch = BatchRun(transport, target, model, request_file, results, pace, advanced)
+            stopped = await _until_signalled(batch)
+    finally:
+        await transport.aclose()
+        request_file.close()
+        results.close()
+    parts = [f"{results.succeeded} answered", f"{results.failed} failed"]
+    if files.resume:
+        parts.append(f"{request_file.skipped} answered before")
+    console.print(f"{', '.join(parts)} in {time.monotonic() - started:.1f} s")
+    for line in _failures(results, files.output):
+        console.print(line, soft_wrap=True, markup=False)
+    if stopped or batch.unreachable:
+        why = "stopped" if stopped else f"{target.url} cannot be reached any more: {batch.unreachable}"
+        console.print(f"{why}; with --resume the same command goes on from here", soft_wrap=True)
+    if stopped:
+        return 128 + stopped
+    return 1 if results.failed or batch.unreachable else 0
+
+
+def _failures(results: ResultFile, output: Path) -> Iterator[str]:
+    """Messages for the first failed lines, with their index in the output."""
+    for index, reason in results.named:
+        yield f"batch_index {index} failed: {' '.join(reason.split())}"
+    if more := results.failed - len(results.named):
+        yield f"and {more} more, as {output} says"
+
+
+async def _until_signalled(batch: BatchRun) -> int:
+    """Run the batch to its end or a signal. Returns the signal's number, or 0."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(batch.run())
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        received.append(number)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    await asyncio.wait([task])
+    try:
+        if not task.cancelled():
+            task.result()
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from None  # one error, such as a full disk, for every worker
+    return received[0] if received else 0
+
+
+def transport_of(name: TransportName, target: Target) -> Transport:
+    # Imported late: each client needs its own library only.
+    if name == "grpc":
+        from ...clients.grpc import GrpcTransport
+
+        return GrpcTransport(target)
+    from ...clients.rest import RestTransport
+
+    return RestTransport(target)
+
+
+@contextmanager
+def _progress(request_file: RequestFile, console: Console) -> Iterator[Callable[[], None]]:
+    """Show a bar over the bytes of the input, if the console is a terminal."""
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    columns = (TextColumn("infer"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("infer", total=max(request_file.total_bytes, 1))
+        yield lambda: progress.update(task, completed=request_file.read_bytes)

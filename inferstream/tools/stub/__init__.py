@@ -1,0 +1,1 @@
+"""`server stub`: a typed client of an app."""

@@ -1,0 +1,1 @@
+"""`server top`: the models of a running server and their numbers."""

@@ -1,0 +1,210 @@
+"""`server top`: the models of a running server and their numbers, live or once."""
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ...clients.transport import Target
+from .rates import Model, ModelRates, Scrape, rows, window
+
+METRICS = "/metrics"
+METRICS_PORT = 8082
+
+WINDOW = 15.0
+"""Seconds of calls that the quantiles of the live table are of."""
+
+TIMEOUT = 5.0
+
+COLUMNS = (
+    "model", "state", "calls/s", "errors/s", "running", "queue", "items/s", "p50", "p99", "first p50",
+    "first p99", "batch",
+)  # fmt: skip
+
+
+class Figure(NamedTuple):
+    """A number of the whole server: its metric, and how it is shown."""
+
+    metric: str
+    name: str
+    unit: str = ""
+
+
+FIGURES = (
+    Figure("process_resident_memory_bytes", "memory", "bytes"),
+    Figure("process_start_time_seconds", "up", "since"),
+    Figure("process_cpu_seconds_total", "cpu", "rate"),
+    Figure("inferstream_workers", "workers"),
+    Figure("inferstream_frontends", "front ends"),
+    Figure("inferstream_websockets", "websockets"),
+)
+"""The line above the table. A server that does not have a metric does not show it."""
+
+
+class Unreachable(Exception):
+    """The server gives no metrics; the message tells why and what to do."""
+
+
+class MetricsSource:
+    """A running server: its metrics, and the states of its models."""
+
+    def __init__(self, target: Target) -> None:
+        parts = urlsplit(target.base)
+        path = parts.path.rstrip("/")
+        self._base = target.base
+        self._addresses = [target.base if path else f"{target.base}{METRICS}"]
+        if not path:
+            beside = parts._replace(netloc=f"{_host(parts.hostname)}:{METRICS_PORT}", path=METRICS)
+            self._addresses.append(urlunsplit(beside))
+        self._index = urlunsplit(parts._replace(path="/v2/repository/index"))
+        # A context that verifies takes 20 ms to make, and plain HTTP needs none.
+        verify = target.verify and parts.scheme == "https"
+        self._client = httpx.Client(timeout=TIMEOUT, verify=verify)
+
+    def scrape(self) -> Scrape:
+        """The metrics now. Raises Unreachable."""
+        problems = []
+        for address in self._addresses:
+            try:
+                response = self._client.get(address)
+            except httpx.ConnectError as error:
+                if address == self._addresses[0]:  # the next address would be that of another server
+                    raise Unreachable(f"no server at {self._base}: {error or 'no connection'}") from None
+                problems.append(f"{address}: {error}")
+                continue
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                problems.append(f"{address}: {error or type(error).__name__}")
+                continue
+            if response.status_code == 200 and "inferstream" in response.text:
+                self._addresses = [address]
+                return Scrape(response.text, time.monotonic())
+            reason = response.status_code if response.status_code != 200 else "not the metrics of this server"
+            problems.append(f"{address}: {reason}")
+        raise Unreachable(
+            "; ".join(problems) + ". If `metrics_endpoint` is another path, give the whole URL; "
+            "if it is null, the server has no metrics."
+        )
+
+    def states(self) -> dict[Model, str]:
+        """The state of each model; none where the repository API is closed."""
+        with suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
+            response = self._client.post(self._index, json={})
+            if response.status_code == 200:
+                return {(each["name"], each.get("version", "")): each["state"] for each in response.json()}
+        return {}
+
+
+def run(target: Target, once: bool, interval: float) -> int:
+    """Show the table until the user ends it, or once. Returns the exit code."""
+    console = Console(highlight=False)
+    try:
+        source = MetricsSource(target)
+        first = source.scrape()
+        if once or not console.is_terminal:
+            time.sleep(interval)
+            after = source.scrape()
+            if not console.is_terminal:
+                console.width = 1000  # no line breaks in a pipe
+            console.print(view(target.base, first, after, None, source.states()))
+            return 0
+        _live(console, target, source, first, interval)
+    except Unreachable as error:
+        typer.echo(f"error: {error}", err=True)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _live(console: Console, target: Target, source: MetricsSource, first: Scrape, interval: float) -> None:
+    scrapes = deque([first])
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        live.update(Text("measuring …"), refresh=True)
+        while True:
+            time.sleep(interval)
+            try:
+                after = source.scrape()
+            except Unreachable as error:  # it may be restarting
+                live.update(Text(f"{error}\ntrying again; Ctrl+C ends"), refresh=True)
+                continue
+            since = window(scrapes, WINDOW, after.time) or scrapes[-1]
+            shown = view(target.base, scrapes[-1], after, since, source.states())
+            live.update(Group(shown, Text("Ctrl+C ends", style="dim")), refresh=True)
+            scrapes.append(after)
+            while scrapes[0].time < after.time - WINDOW:
+                scrapes.popleft()
+
+
+def view(url: str, before: Scrape, after: Scrape, since: Scrape | None, states: Mapping[Model, str]) -> Group:
+    """The line of the server and the table of its models. Quantiles are since the start without `since`."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column in COLUMNS[:2] else "right", overflow="fold")
+    by_model = {row.model: row for row in rows(before, after, since)}
+    for model in sorted({*by_model, *states}):
+        table.add_row(*_cells(model, by_model.get(model), states.get(model, "")))
+    of = "since the start" if since is None else f"of the last {WINDOW:.0f} s"
+    return Group(Text(_line(url, before, after)), table, Text(f"quantiles {of}", style="dim"))
+
+
+def _line(url: str, before: Scrape, after: Scrape) -> str:
+    parts = [url]
+    for figure in FIGURES:
+        value = after.value(figure.metric)
+        if value is None:
+            continue
+        match figure.unit:
+            case "bytes":
+                shown = f"{value / 2**20:,.0f} MB"
+            case "since":
+                shown = _duration(time.time() - value)
+            case "rate":
+                spent = max(value - (before.value(figure.metric) or 0.0), 0.0)
+                shown = f"{100 * spent / max(after.time - before.time, 1e-9):.0f} %"
+            case _:
+                shown = f"{value:.0f}"
+        parts.append(f"{figure.name} {shown}")
+    return "   ".join(parts)
+
+
+def _cells(model: Model, row: ModelRates | None, state: str) -> list[Text]:
+    name = Text(model[0] if not model[1] else f"{model[0]}:{model[1]}")
+    colour = {"READY": "green", "UNAVAILABLE": "red"}.get(state, "yellow")
+    cells = [name, Text(state.lower(), style=colour)]
+    if row is None:
+        return cells + [Text("")] * (len(COLUMNS) - len(cells))
+    errors = Text(f"{row.errors:.1f}", style="red" if row.errors else "")
+    counts = [Text(f"{row.calls:.1f}"), errors, Text(f"{row.running:.0f}"), Text(f"{row.queued:.0f}")]
+    times = [Text(_time(value)) for value in (row.p50, row.p99, row.first_p50, row.first_p99)]
+    return [
+        *cells,
+        *counts,
+        Text(f"{row.items:.1f}"),
+        *times,
+        Text("" if row.size is None else f"{row.size:.1f}"),
+    ]
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(max(int(seconds), 0), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+
+
+def _host(name: str | None) -> str:
+    return f"[{name}]" if name and ":" in name else name or "localhost"

@@ -1,0 +1,196 @@
+"""What a package of another brings: one of each kind, used, and one of each that cannot be used."""
+
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.serving import SERVER, Running, write_model
+
+SHOUT = Path(__file__).parents[1] / "packages" / "shout"
+
+GROUPS = ("commands", "dialects", "stages", "codecs", "runtimes")
+
+
+def install(site: Path, package: str, entry_points: Mapping[str, Mapping[str, str]]) -> None:
+    """Write what pip writes of a package of pure Python, beside its modules."""
+    written = site / f"{package}-1.0.dist-info"
+    written.mkdir(parents=True)
+    (written / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {package}\nVersion: 1.0\n")
+    lines = []
+    for group, points in entry_points.items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in points.items()), ""]
+    (written / "entry_points.txt").write_text("\n".join(lines))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the package `shout` is installed."""
+    site = tmp_path_factory.mktemp("site")
+    project = tomllib.loads((SHOUT / "pyproject.toml").read_text())["project"]
+    install(site, project["name"], project["entry-points"])
+    shutil.copytree(SHOUT / "shout", site / "shout")
+    return site
+
+
+@pytest.fixture(scope="module")
+def server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("models")
+    for name in ("loud", "free"):
+        write_model(folder, name, "shouting.Loud", name=name)
+    running = Running(folder, "--strict", PYTHONPATH=str(site))
+    yield running
+    running.stop()
+
+
+def test_a_dialect_has_its_route_and_its_stage_refuses(server: Running) -> None:
+    with httpx.Client(base_url=server.url) as client:
+        answer = client.post("/shout/loud", content="hello")
+        assert (answer.status_code, answer.headers["content-type"], answer.text) == (
+            200,
+            "text/plain",
+            "HELLO",
+        )
+        refused = client.post("/shout/loud", content="hello", headers={"x-hush": "1"})
+        assert (refused.status_code, refused.json()["error"]) == (403, "hush")
+        assert client.post("/shout/free", content="hello", headers={"x-hush": "1"}).text == "HELLO"
+        assert client.post("/shout/nobody", content="hello").status_code == 404
+
+
+def test_a_stage_is_around_calls_of_every_dialect(server: Running) -> None:
+    request = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["hello"]}]}
+    url = f"{server.url}/v2/models/loud/infer"
+    assert httpx.post(url, json=request).json()["outputs"][0]["data"] == ["HELLO"]
+    assert httpx.post(url, json=request, headers={"x-hush": "1"}).status_code == 403
+
+
+def test_a_codec_decodes_what_names_its_content_type(server: Running) -> None:
+    tensor = {
+        "name": "text",
+        "datatype": "BYTES",
+        "shape": [1],
+        "data": ["uryyb"],
+        "parameters": {"content_type": "rot13"},
+    }
+    answer = httpx.post(f"{server.url}/v2/models/loud/infer", json={"inputs": [tensor]}).json()
+    assert answer["outputs"][0]["data"] == ["HELLO"]
+
+
+def run(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SERVER, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"PATH": "", "PYTHONPATH": str(site), "COLUMNS": "200"},
+    )
+
+
+def test_a_command_is_one_of_the_commands(site: Path) -> None:
+    ran = run(site, "shout", "hello")
+    assert (ran.returncode, ran.stdout) == (0, "HELLO\n")
+    assert "Print TEXT in capitals." in run(site, "--help").stdout
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a package none of whose entry points can be used, each in two ways."""
+    site = tmp_path_factory.mktemp("broken")
+    points = {f"inferstream.{group}": {f"lost.{group.title()}": "absent:thing"} for group in GROUPS}
+    wrong = {
+        "commands": {"start": "wrong:number", "number": "wrong:number"},
+        "dialects": {"thief": "wrong:Thief", "number": "wrong:number"},
+        "stages": {"nothing": "wrong:nothing"},
+        "codecs": {"str": "wrong", "empty": "wrong"},
+    }
+    for group, named in wrong.items():
+        points[f"inferstream.{group}"] |= named
+    install(site, "wrong", points)
+    install(site, "zweig", {"inferstream.commands": {"number": "wrong:number"}})
+    (site / "wrong.py").write_text(
+        "from inferstream.dataplane.access import Action\n"
+        "from inferstream.server.rest.dialects.base import HttpDialect, ReadClaim\n\n"
+        "number = 5\n\n\n"
+        "def nothing(model, shared):\n    return None\n\n\n"
+        "class Thief(HttpDialect):\n    name = 'thief'\n\n"
+        "    def reads(self):\n"
+        "        return [ReadClaim(path, Action.HEALTH, self.read) for path in ('/thief', '/v2/health/live')]\n\n"
+        "    async def read(self, route):\n        return 200, b'stolen'\n"
+    )
+    return site
+
+
+LEFT_OUT = (
+    'zweig: entry point "number" of inferstream.commands (wrong:number): package wrong has this name',
+    'wrong: entry point "lost.Dialects" of inferstream.dialects (absent:thing): '
+    "ModuleNotFoundError: No module named 'absent'",
+    'wrong: entry point "number" of inferstream.dialects (wrong:number): it is no subclass of HttpDialect or Door',
+    'wrong: entry point "thief" of inferstream.dialects (wrong:Thief): The dialects "metadata" and '
+    '"thief" both claim /v2/health/live.',
+    'wrong: entry point "lost.Stages" of inferstream.stages (absent:thing): '
+    "ModuleNotFoundError: No module named 'absent'",
+    'wrong: entry point "nothing" of inferstream.stages (wrong:nothing): it returned a NoneType for model echo, '
+    "not a Pipeline",
+    'wrong: entry point "str" of inferstream.codecs (wrong): the server has a codec of this content type',
+    'wrong: entry point "empty" of inferstream.codecs (wrong): it registers no codec of this content type',
+    'wrong: entry point "lost.Codecs" of inferstream.codecs (absent:thing): '
+    "ModuleNotFoundError: No module named 'absent'",
+)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_model(folder, "echo", "faulty_models.Echo", name="echo")
+    write_model(folder, "gone", "lost.Runtimes", name="gone")
+    return folder
+
+
+def test_the_server_starts_without_what_cannot_be_used_and_says_so_once(broken: Path, models: Path) -> None:
+    running = Running(models, PYTHONPATH=str(broken))
+    try:
+        text = running.text()
+        for line in LEFT_OUT:
+            assert text.count(f"package {line}") == 1, (line, text)
+        assert 'Model gone did not load: package wrong: entry point "lost.Runtimes"' in text
+        assert "Traceback" not in text
+        with httpx.Client(base_url=running.url) as client:
+            assert client.get("/v2/health/live").json() == {"live": True}
+            assert client.get("/thief").status_code == 404, "a dialect that is left out has no route"
+            request = {"inputs": [{"name": "a", "datatype": "BYTES", "shape": [1], "data": ["b"]}]}
+            assert client.post("/v2/models/echo/infer", json=request).status_code == 200
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize("group", ["commands", "dialects", "stages", "codecs"])
+def test_a_strict_server_ends_with_the_line(group: str, models: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(site, "wrong", {f"inferstream.{group}": {"gone": "absent:thing"}})
+    if group == "commands":
+        install(site, "zweig", {f"inferstream.{group}": {"gone": "absent:thing"}})
+    running = Running(models / "echo", "--strict", wait=False, PYTHONPATH=str(site))
+    assert running.process.wait(30) == 1
+    last = running.text().strip().splitlines()[-1]
+    package = "zweig" if group == "commands" else "wrong"
+    assert last.startswith(f'error: package {package}: entry point "gone" of inferstream.{group} (absent:')
+
+
+def test_a_command_that_cannot_be_used_is_a_line_and_the_others_work(broken: Path) -> None:
+    ran = run(broken, "--help")
+    assert ran.returncode == 0
+    assert "Serve TARGET" in ran.stdout
+    for line in (
+        'wrong: entry point "lost.Commands" of inferstream.commands (absent:thing): ModuleNotFoundError',
+        'wrong: entry point "number" of inferstream.commands (wrong:number): TypeError: it is neither a function',
+        'wrong: entry point "start" of inferstream.commands (wrong:number): the server has a command of this name',
+    ):
+        assert f"warning: package {line}" in ran.stderr
+    asked = run(broken, "lost.Commands")
+    assert asked.returncode == 2
+    assert "No module named 'absent'" in asked.stderr

@@ -1,0 +1,1 @@
+"""One of each: a command, a dialect, a stage, a codec and a runtime."""

@@ -1,0 +1,96 @@
+"""What a message asks for, and which messages are done with."""
+
+import json
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+import pytest
+
+from inferstream.dataplane.admission import Admission
+from inferstream.dataplane.caller import Caller
+from inferstream.errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
+from inferstream.kafka.messages import refusal, request_of
+from inferstream.kafka.session import Offsets
+from inferstream.protos.json_limits import JsonLimits
+from inferstream.server.server import Server
+from inferstream.settings import Settings
+
+
+class Record(NamedTuple):
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = (("mlserver-model", b"m"),)
+
+
+LIMITS = JsonLimits(1000, 8, 100)
+VALUE = json.dumps(
+    {"id": "a", "inputs": [{"name": "x", "datatype": "INT32", "shape": [1], "data": [1]}]}
+).encode()
+
+
+def admit(model: str, version: str | None, caller: Caller) -> Admission:
+    return Admission(
+        cast(Any, SimpleNamespace(pipeline=SimpleNamespace(takes_any=False))),
+        cast(Any, None),
+        model,
+        version,
+        caller,
+    )
+
+
+def test_offsets_are_committed_in_their_order() -> None:
+    offsets = Offsets()
+    for offset in (5, 6, 9):
+        offsets.begin(offset)
+    offsets.end(6)
+    assert offsets.take() is None
+    offsets.end(5)
+    assert (offsets.take(), offsets.take()) == (7, None)
+    offsets.end(9)
+    assert offsets.take() == 10
+
+
+def test_a_record_becomes_a_request() -> None:
+    headers = (
+        ("mlserver-model", b"m"),
+        ("mlserver-version", b"2"),
+        ("mlserver-method", b"infer"),
+        ("X-A", b"1"),
+    )
+    admission, request = request_of(Record(VALUE, b"key", headers), LIMITS, admit)
+    caller = admission.caller
+    assert (admission.model, admission.version, request.id, caller.headers["x-a"]) == ("m", "2", "key", "1")
+    assert caller.dialect == "kafka"
+    assert request_of(Record(VALUE), LIMITS, admit)[1].id == "a"
+    both = Record(VALUE, None, (("mlserver-model", b"x"), ("inferstream-model", b"y")))
+    assert request_of(both, LIMITS, admit)[0].model == "y"
+
+
+@pytest.mark.parametrize(
+    ("record", "error"),
+    [
+        (Record(VALUE, None, ()), InvalidRequest),
+        (Record(None), InvalidRequest),
+        (Record(b"\xff"), InvalidRequest),
+        (Record(VALUE, b"a\nb"), InvalidRequest),
+        (Record(VALUE, b"a" * 5000), InvalidRequest),
+        (Record(VALUE + b" " * 1000), PayloadTooLarge),
+        (Record(VALUE, None, (("mlserver-model", b"m"), ("mlserver-method", b"stream"))), Unsupported),
+    ],
+)
+def test_a_record_that_asks_for_nothing_is_refused(record: Record, error: type[InferstreamError]) -> None:
+    with pytest.raises(error) as raised:
+        request_of(record, LIMITS, admit)
+    message = refusal(record, raised.value)
+    assert message.key == record.key
+    assert json.loads(message.value)["code"] == raised.value.code.value
+
+
+async def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    for name in ("door", "session"):
+        monkeypatch.delitem(sys.modules, f"inferstream.kafka.{name}", raising=False)
+    monkeypatch.setitem(sys.modules, "aiokafka", None)
+    with pytest.raises(Exception, match=r"inferstream\[kafka\]"):
+        Server(Settings(kafka_enabled=True))

@@ -1,0 +1,62 @@
+"""`server top` shows the server that it is given, and no other."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from inferstream.clients.transport import Target
+from inferstream.tools.top import table
+
+
+class Metrics(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:  # the library's name
+        self.send_response(200 if self.server.server_port == table.METRICS_PORT else 404)
+        self.end_headers()
+        self.wfile.write(b"inferstream_frontends 7\n")
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def listening() -> HTTPServer:
+    server = HTTPServer(("127.0.0.1", 0), Metrics)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    return server
+
+
+@pytest.fixture
+def metrics(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
+    """The metrics of a server, at the default port."""
+    server = listening()
+    monkeypatch.setattr(table, "METRICS_PORT", server.server_port)
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.usefixtures("metrics")
+def test_a_server_that_is_down_does_not_show_the_numbers_of_another(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"127.0.0.1:{free.getsockname()[1]}"
+    assert table.run(Target(url), once=True, interval=0) == 1
+    shown = capsys.readouterr()
+    assert shown.err.startswith(f"error: no server at http://{url}: ")
+    assert "front ends" not in shown.out
+
+
+@pytest.mark.usefixtures("metrics")
+def test_the_metrics_port_beside_a_server_that_is_up_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    server = listening()
+    try:
+        assert table.run(Target(f"127.0.0.1:{server.server_port}"), once=True, interval=0) == 0
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "front ends 7" in capsys.readouterr().out
