@@ -3,7 +3,6 @@
 from collections.abc import Awaitable
 from dataclasses import replace
 
-
 from inferstream.dataplane.call import Call, Handler
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.stages.base import Pipeline, Shared
