@@ -33,14 +33,6 @@ class CacheMeters(MeterSet):
     misses: int = counter(*LOOKUPS, by=("result",), fixed="miss")
 
 
-class StoreMeters(Single):
-    """Entries and bytes in the cache of all models, and entries evicted for others."""
-
-    entries: int = gauge("inferstream_cache_entries", "Answers in the response cache")
-    bytes: int = gauge("inferstream_cache_bytes", "Bytes of answers kept and being recorded")
-    evicted: int = counter("inferstream_cache_evicted", "Answers dropped to make room for others")
-
-
 DROPPED = ("inferstream_queue_dropped", "Calls refused by the queue or ended in it")
 
 
@@ -156,3 +148,11 @@ class KvMeters(MeterSet):
         "inferstream_kv_caches_used", "Parts of the model's KV caches in use, each 0 to 1, over all processes"
     )
     caches: int = gauge("inferstream_kv_caches", "Processes that report the use of the model's KV cache")
+
+
+class StoreMeters(Single):
+    """Entries and bytes in the cache of all models, and entries evicted for others."""
+
+    entries: int = gauge("inferstream_cache_entries", "Answers in the response cache")
+    bytes: int = gauge("inferstream_cache_bytes", "Bytes of answers kept and being recorded")
+    evicted: int = counter("inferstream_cache_evicted", "Answers dropped to make room for others")
