@@ -80,7 +80,7 @@ class Loads:
         return self._own(question.ends)
 
     def _own(self, ends: bool) -> ProcessLoad:
-        models = [_of_model(key, served, ends) for key, served in self._registry.loaded()]
+        models = [_of_model(key, served, ends) for key, served in self._registry.items()]
         return ProcessLoad(models, process_time())
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from time import time
 from typing import TYPE_CHECKING, Protocol
 
@@ -183,10 +182,6 @@ class Serving(ABC):
     def default(self, name: str) -> ServedModel | None:
         """The version of a model that answers calls without a version."""
         return self._defaults.get(name)
-
-    def loaded(self) -> Iterable[tuple[ModelKey, ServedModel]]:
-        """Every model that is loaded, in no order."""
-        return self._served.items()
 
     def items(self) -> list[tuple[ModelKey, ServedModel]]:
         """Every model that is loaded, by name and version."""

@@ -9,7 +9,6 @@ from functools import partial
 
 from ... import processors
 from ...allocator import keep_freed_memory
-from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, ModelLoadFailed
 from ...garbage import settle
 from ...imports.folders import share_folders
@@ -21,7 +20,6 @@ from ...processes.link import Link
 from ...settings import ModelSettings
 from ...signature import SIGNATURE
 from ...telemetry.console import configure_console
-from ...telemetry.custom import CUSTOM
 from ...telemetry.logs import configure_logging
 from ..cloudevents import CloudEvents
 from ..execution.base import BuildRouteHandler
@@ -194,18 +192,15 @@ def main(
     """Serve the process `parent` through these descriptors. Further front ends connect through `intake`."""
     membership.belong_to(parent, end, lifeline, incoming, outgoing, *(() if intake is None else (intake,)))
 
-    async def serve() -> None:
+    def start() -> CustomMetricSender:
         link = partial(Link, socket.socket(fileno=end))
         worker = Worker(link, incoming, outgoing, build_route_handler)
-        CUSTOM.sink = worker.metrics
         if intake is not None:
             from ...processes.descriptors import Intake  # late: most servers have one front end
 
             Intake(
                 socket.socket(fileno=intake), lambda _, end, *memory: worker.admit(partial(Link, end), memory)
             )
-        await asyncio.Event().wait()
+        return worker.metrics
 
-    loop = new_event_loop()
-    asyncio.set_event_loop(loop)
-    loop.run_until_complete(serve())
+    membership.run(start)
