@@ -20,6 +20,8 @@ STAGES = "inferstream.stages"
 CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
 
+OURS = __name__.partition(".")[0]
+
 INSTALLED = ".dist-info"
 """The ending of the folder that an installation writes. The egg-info of a checkout may be older than its files."""
 
@@ -35,7 +37,7 @@ class Plugin(NamedTuple):
 
     @property
     def ours(self) -> bool:
-        return self.package == __package__
+        return self.package == OURS
 
     def load(self) -> Any:
         """Import the object. Raises whatever its module raises."""
@@ -112,8 +114,12 @@ def _installed() -> tuple[Plugin, ...]:
         for entry in _listed(folder):
             if entry.endswith(INSTALLED) and (package := entry.partition("-")[0].lower()) not in texts:
                 texts[package] = _content(f"{folder}/{entry}/entry_points.txt")
-    ours = f"[{__package__}.".encode()
-    parsed = [plugin for package, text in texts.items() if ours in text for plugin in _parsed(package, text)]
+    groups = f"[{OURS}.".encode()
+    parsed = [
+        plugin for package, text in texts.items() if groups in text for plugin in _parsed(package, text)
+    ]
+    if OURS not in texts:
+        parsed += _of_checkout()
     return tuple(sorted(parsed, key=lambda plugin: (not plugin.ours, plugin)))
 
 
@@ -132,12 +138,23 @@ def _content(file: str) -> bytes:
         return b""  # most packages have no entry points
 
 
+def _of_checkout() -> Iterator[Plugin]:
+    """Our own entry points where the package is not installed and its sources are on the path."""
+    import tomllib
+
+    text = _content(os.path.join(os.path.dirname(__file__), "..", "pyproject.toml"))
+    groups = tomllib.loads(text.decode()).get("project", {}).get("entry-points", {})
+    for group, points in groups.items():
+        for name, value in points.items():
+            yield Plugin(OURS, group, name, value)
+
+
 def _parsed(package: str, text: bytes) -> Iterator[Plugin]:
     """The entry points in our groups of a file of metadata."""
     group = ""
     for line in text.decode().splitlines():
         if line.startswith("["):
             group = line.strip().strip("[]")
-        elif group.startswith(f"{__package__}.") and "=" in line and line[0] not in "#;":
+        elif group.startswith(f"{OURS}.") and "=" in line and line[0] not in "#;":
             name, _, value = line.partition("=")
             yield Plugin(package, group, name.strip(), value.partition("[")[0].strip())

@@ -12,16 +12,18 @@ P = ParamSpec("P")
 
 
 def told(run: Callable[P, int]) -> Callable[P, int]:
-    """Make a command print what it refuses, and what the system refuses it, and return 1."""
+    """Make a command print what it refuses, and what the system refuses it, and return 1; 130 after Ctrl-C."""
 
     @wraps(run)
     def code(*arguments: P.args, **named: P.kwargs) -> int:
         try:
             return run(*arguments, **named)
         except InferstreamError as error:
-            reason = error.message
+            reason = str(error)
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}"
+        except KeyboardInterrupt:
+            return 130
         typer.echo(f"error: {reason}", err=True)
         return 1
 

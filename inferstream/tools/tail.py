@@ -8,8 +8,10 @@ from typing import Any
 import httpx
 import typer
 
+from ..cli.refusals import told
 from ..clients.events import EventParser
 from ..clients.transport import Target
+from ..errors import CallFailed, ConnectionFailed
 from ..telemetry.access import AccessRecord
 from ..telemetry.console import access_line, coloured
 
@@ -20,6 +22,7 @@ CONNECT = 10.0
 """Seconds to reach the server."""
 
 
+@told
 def run(target: Target, model: str | None, errors: bool, as_json: bool) -> int:
     """Show calls as they end, until the server stops or the user does. Returns the exit code."""
     asked = {"errors": "true"} if errors else {}
@@ -28,10 +31,7 @@ def run(target: Target, model: str | None, errors: bool, as_json: bool) -> int:
     try:
         return _follow(target, asked, as_json)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        typer.echo(f"error: {target.base}: {error or type(error).__name__}", err=True)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+        raise ConnectionFailed(f"{target.base}: {error or type(error).__name__}") from None
 
 
 def _follow(target: Target, asked: dict[str, str], as_json: bool) -> int:
@@ -43,8 +43,7 @@ def _follow(target: Target, asked: dict[str, str], as_json: bool) -> int:
     ) as response:
         if response.status_code != 200:
             response.read()
-            typer.echo(f"error: {target.base}: {_reason(response)}", err=True)
-            return 1
+            raise CallFailed(f"{target.base}: {_reason(response)}")
         typer.echo(f"following {target.base}; Ctrl+C ends", err=True)
         parser = EventParser()
         for chunk in response.iter_bytes():

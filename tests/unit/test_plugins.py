@@ -46,6 +46,13 @@ def test_each_of_ours_is_there() -> None:
                 assert callable(plugin.load())
 
 
+def test_sources_that_are_not_installed_have_all_of_ours(installed, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {plugin for plugin in plugins._installed() if plugin.ours}
+    monkeypatch.setattr(sys, "path", [])
+    plugins._installed.cache_clear()
+    assert {*plugins._installed()} == before
+
+
 def test_a_name_belongs_to_us_or_to_the_first_package(installed, caplog: pytest.LogCaptureFixture) -> None:
     text = "[inferstream.commands]\n# one of ours\ntop = a:b\nnew = a.b:c.d [extra]\n[other]\nx = y\n"
     installed(zweig=text, Anna=text, empty="[console_scripts]\na = b:c\n")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -14,9 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from ...cli.refusals import told
 from ...clients.transport import ModelName, Target, Transport
 from ...concurrency.event_loop import new_event_loop
-from ...errors import CallFailed, InvalidSettings
+from ...errors import CallFailed
 from ...types import InferenceRequest, MetadataModelResponse
 from ..infer.run import TransportName
 from .figures import LoadLimits, figures
@@ -39,32 +39,21 @@ class Question:
     headers: Mapping[str, str]
 
 
+@told
 def run(target: Target, question: Question, plan: Plan, limits: LoadLimits, output: Path | None) -> int:
     """Run the load and print its figures. Returns 0 if every limit holds, 130 after Ctrl-C, else 1."""
     console = Console(stderr=True, highlight=False)
-    try:
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            measured = runner.run(_measure(target, question, plan, console))
-        if output is not None:
-            output.write_text(json.dumps(measured, indent=1) + "\n")
-    except KeyboardInterrupt:
-        return 130
-    except (CallFailed, InvalidSettings) as error:
-        return _error(str(error))
-    except OSError as error:
-        return _error(f"{error.filename}: {error.strerror}")
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        measured = runner.run(_measure(target, question, plan, console))
+    if output is not None:
+        output.write_text(json.dumps(measured, indent=1) + "\n")
     _show(measured, console)
     broken = limits.broken(measured)
     for limit in broken:
         console.print(f"not good enough: {limit}", style="red", soft_wrap=True)
     if not measured["answered"]:
-        return _error("no call was answered")
+        raise CallFailed("no call was answered")
     return 1 if broken else 0
-
-
-def _error(reason: str) -> int:
-    print(f"error: {reason}", file=sys.stderr)  # noqa: T201  # a command line's last word
-    return 1
 
 
 async def _measure(target: Target, question: Question, plan: Plan, console: Console) -> dict[str, Any]:

@@ -4,12 +4,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import typer
 
+from ...cli.refusals import told
 from ...errors import InvalidSettings
 from .image import HEADER, IGNORED, dockerfile
 from .wheel import NAME as WHEEL
@@ -18,27 +19,9 @@ from .wheel import write_wheel
 NAME = "Dockerfile"
 
 
+@told
 def write(folder: Path, with_ignored: bool, force: bool) -> int:
     """Write the Dockerfile into `folder`. Returns 1 if `folder` has one that is not ours."""
-    return _reported(lambda: _write(folder, with_ignored, force))
-
-
-def build(folder: Path, tag: str, no_cache: bool) -> int:
-    """Build the image of `folder`. Returns Docker's exit code, or 1 without Docker."""
-    return _reported(lambda: _build(folder, tag, no_cache))
-
-
-def _reported(task: Callable[[], int]) -> int:
-    try:
-        return task()
-    except InvalidSettings as error:
-        typer.echo(f"error: {error.message}", err=True)
-    except OSError as error:
-        typer.echo(f"error: {error.filename}: {error.strerror}", err=True)
-    return 1
-
-
-def _write(folder: Path, with_ignored: bool, force: bool) -> int:
     wanted = {NAME: _generated(folder)}
     if with_ignored:
         wanted[".dockerignore"] = IGNORED
@@ -67,7 +50,9 @@ def _is_ours(path: Path) -> bool:
     return path.read_text(errors="replace").startswith(start)
 
 
-def _build(folder: Path, tag: str, no_cache: bool) -> int:
+@told
+def build(folder: Path, tag: str, no_cache: bool) -> int:
+    """Build the image of `folder`. Returns Docker's exit code, or 1 without Docker."""
     docker = shutil.which("docker")
     if docker is None:
         raise InvalidSettings(

@@ -8,13 +8,14 @@ from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
-import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from ...cli.refusals import told
 from ...clients.transport import Target
+from ...errors import ConnectionFailed
 from .rates import Model, ModelRates, Scrape, rows, window
 
 METRICS = "/metrics"
@@ -50,10 +51,6 @@ FIGURES = (
 """The line above the table. A server that does not have a metric does not show it."""
 
 
-class Unreachable(Exception):
-    """The server gives no metrics; the message tells why and what to do."""
-
-
 class MetricsSource:
     """A running server: its metrics, and the states of its models."""
 
@@ -71,14 +68,14 @@ class MetricsSource:
         self._client = httpx.Client(timeout=TIMEOUT, verify=verify)
 
     def scrape(self) -> Scrape:
-        """The metrics now. Raises Unreachable."""
+        """The metrics now. Raises ConnectionFailed."""
         problems = []
         for address in self._addresses:
             try:
                 response = self._client.get(address)
             except httpx.ConnectError as error:
                 if address == self._addresses[0]:  # the next address would be that of another server
-                    raise Unreachable(f"no server at {self._base}: {error or 'no connection'}") from None
+                    raise ConnectionFailed(f"no server at {self._base}: {error or 'no connection'}") from None
                 problems.append(f"{address}: {error}")
                 continue
             except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -89,7 +86,7 @@ class MetricsSource:
                 return Scrape(response.text, time.monotonic())
             reason = response.status_code if response.status_code != 200 else "not the metrics of this server"
             problems.append(f"{address}: {reason}")
-        raise Unreachable(
+        raise ConnectionFailed(
             "; ".join(problems) + ". If `metrics_endpoint` is another path, give the whole URL; "
             "if it is null, the server has no metrics."
         )
@@ -103,25 +100,20 @@ class MetricsSource:
         return {}
 
 
+@told
 def run(target: Target, once: bool, interval: float) -> int:
     """Show the table until the user ends it, or once. Returns the exit code."""
     console = Console(highlight=False)
-    try:
-        source = MetricsSource(target)
-        first = source.scrape()
-        if once or not console.is_terminal:
-            time.sleep(interval)
-            after = source.scrape()
-            if not console.is_terminal:
-                console.width = 1000  # no line breaks in a pipe
-            console.print(view(target.base, first, after, None, source.states()))
-            return 0
+    source = MetricsSource(target)
+    first = source.scrape()
+    if once or not console.is_terminal:
+        time.sleep(interval)
+        after = source.scrape()
+        if not console.is_terminal:
+            console.width = 1000  # no line breaks in a pipe
+        console.print(view(target.base, first, after, None, source.states()))
+    else:
         _live(console, target, source, first, interval)
-    except Unreachable as error:
-        typer.echo(f"error: {error}", err=True)
-        return 1
-    except KeyboardInterrupt:
-        return 130
     return 0
 
 
@@ -133,7 +125,7 @@ def _live(console: Console, target: Target, source: MetricsSource, first: Scrape
             time.sleep(interval)
             try:
                 after = source.scrape()
-            except Unreachable as error:  # it may be restarting
+            except ConnectionFailed as error:  # it may be restarting
                 live.update(Text(f"{error}\ntrying again; Ctrl+C ends"), refresh=True)
                 continue
             since = window(scrapes, WINDOW, after.time) or scrapes[-1]
