@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..dataplane.reply import Reply
 from ..errors import InferstreamError, PayloadTooLarge, PermissionDenied
 from ..keys.errors import LimitExceeded, Unauthenticated
 from ..protos.json_responses import dump
+from ..server.outgoing import give
 from ..server.rest.dialects.base import ParsedRequest
 from ..server.rest.messages import JSON, RawHeaders, wrap
 from ..types import InferenceRequest, InferenceResponse
@@ -24,9 +24,6 @@ REFUSALS = (Unauthenticated, PermissionDenied, LimitExceeded)
 
 AT_ONCE = 64
 """Calls of one batch that run or wait in queues at the same time."""
-
-TURN_AFTER = 0.001
-"""Seconds that a stream may be collected without letting others run."""
 
 Write = Callable[[FlatResults, InferenceResponse], bytes]
 """Writes the result of a response as JSON."""
@@ -84,6 +81,7 @@ class RpcRequest(ParsedRequest):
     __slots__ = ("_batch", "_left", "_prepared", "_running", "_write")
 
     compressible = True
+    several = True
 
     def __init__(
         self, prepared: Sequence[Prepared], running: Running, batch: bool, limit: int, write: Write
@@ -137,15 +135,14 @@ class RpcRequest(ParsedRequest):
     async def _gathered(self, ready: Ready) -> bytes:
         """The items of a stream as a list. Raises PayloadTooLarge."""
         items = []
-        turned = perf_counter()
+
+        def take(response: InferenceResponse) -> None:
+            item = self._write(ready.results, response)
+            self._take(len(item) + 1)
+            items.append(item)
+
         async with await ready.admission.open(Operation.STREAM, ready.request) as reply:
-            async for response in reply:
-                item = self._write(ready.results, response)
-                self._take(len(item) + 1)
-                items.append(item)
-                if perf_counter() - turned > TURN_AFTER:
-                    await asyncio.sleep(0)
-                    turned = perf_counter()
+            await give(reply, take)
         return messages.list_document(items)
 
     def _take(self, size: int) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from ..concurrency.scope import ClientLeft, Scope
 
@@ -10,22 +10,68 @@ SCOPE_KEY = "inferstream.connection"
 """The key of a connection of ours in an ASGI scope."""
 
 
-class OwnConnection(Protocol):
-    """A connection of our own port, which notices itself when its client leaves."""
+class TransportOrigin:
+    """The two ends of a connection over a transport."""
 
-    loop: asyncio.AbstractEventLoop
-    lost: bool
-    """Whether the client has left."""
-    transport: Any
+    transport: asyncio.Transport
+    peername: Any
+    """The client's address, as a socket gives it while it is open."""
+
+    __slots__ = ()
+
+    @property
+    def client(self) -> tuple[str, int] | None:
+        return _end(self.peername)
+
+    @property
+    def server(self) -> tuple[str, int] | None:
+        return _end(self.transport.get_extra_info("sockname"))
+
+    @property
+    def peer(self) -> str:
+        return address(self.client)
 
     @property
     def identities(self) -> tuple[str, ...]:
         """The names in the client's verified certificate."""
+        return identities(self.transport.get_extra_info("peercert"))
+
+
+def _end(name: Any) -> tuple[str, int] | None:
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
+
+
+class OwnConnection(TransportOrigin):
+    """A connection of our own port, which notices itself when its client leaves."""
+
+    __slots__ = ("_task", "loop", "lost", "scheme")
+
+    loop: asyncio.AbstractEventLoop
+    scheme: str
+    lost: bool
+    """Whether the client has left."""
+    _task: asyncio.Task[Any] | None
 
     def hold(self, task: asyncio.Task[Any]) -> None:
         """Cancel `task` if the client leaves before `release`."""
+        self._task = task
 
-    def release(self, task: asyncio.Task[Any]) -> None: ...
+    def release(self, task: asyncio.Task[Any]) -> None:
+        # The next request may already hold the connection while this one's model cleans up.
+        if self._task is task:
+            self._task = None
+
+    def leave(self) -> None:
+        """Take note that the client has left, and cancel what is served."""
+        if self.lost:
+            return
+        self.lost = True
+        if (task := self._task) is not None:
+            Scope(task).end(ClientLeft())
+
+    def abort(self) -> None:
+        """Drop the client."""
+        raise NotImplementedError
 
 
 class ScopeOrigin:
@@ -93,7 +139,7 @@ class ScopeClient(ScopeOrigin):
     def drop(self) -> None:
         """Let the client go. ASGI cannot close the connection; its server does."""
         if self.connection is not None:
-            self.connection.transport.abort()
+            self.connection.abort()
         else:
             self._interrupt()
 

@@ -1,6 +1,6 @@
 """Headers of responses: the server's CloudEvents, and the headers that a model has set."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -16,23 +16,39 @@ LONGEST = 256
 _AS_IT_IS = "".join(map(chr, range(0x20, 0x7F)))
 
 
-class EventHeaders(Generic[Text]):
-    """CloudEvents headers of responses; `written` converts a text to the type of the transport."""
+class ResponseHeaders(Generic[Text]):
+    """The server's CloudEvents headers, if any, and the model's own headers, which override them."""
 
-    def __init__(self, events: CloudEvents, written: Callable[[str], Text]) -> None:
+    def __init__(
+        self,
+        events: CloudEvents | None,
+        written: Callable[[str], Text],
+        sendable: Callable[[Iterable[tuple[str, str]]], list[tuple[Text, Text]]],
+    ) -> None:
+        """`written` converts a text to the type of the transport. `sendable` chooses what it can carry of a model's."""
         self._events = events
         self._written = written
+        self._sendable = sendable
         self._id, self._request_id = written(ID.lower()), written(REQUEST_ID.lower())
         self._shared = lru_cache(1024)(self._of_model)
 
-    def of(self, model: str, id: str | None) -> list[tuple[Text, Text]]:
-        found = [*self._shared(model)]
+    def of(self, model: str, id: str | None, parameters: Parameters | None) -> list[tuple[Text, Text]]:
+        """The headers of a response of `model` with these parameters."""
+        own = self._sendable(model_headers(parameters))
+        if self._events is None:
+            return own
+        names = {name for name, _ in own}
+        return [pair for pair in self._of_events(model, id) if pair[0] not in names] + own
+
+    def _of_events(self, model: str, id: str | None) -> list[tuple[Text, Text]]:
+        headers = [*self._shared(model)]
         if id and (value := _value(id)):
             own = self._written(value)
-            found += ((self._id, own), (self._request_id, own))
-        return found
+            headers += ((self._id, own), (self._request_id, own))
+        return headers
 
     def _of_model(self, model: str) -> list[tuple[Text, Text]]:
+        assert self._events is not None
         return [
             (self._written(name.lower()), self._written(value))
             for name, text in self._events.of_model(model, RESPONSE).items()

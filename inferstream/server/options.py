@@ -40,15 +40,15 @@ class HttpOptions(NamedTuple):
 
 def http_options(options: Mapping[str, Any] | None, source: str) -> HttpOptions:
     """The options of a port. Raises InvalidSettings for an unknown one, or for a value of the wrong type."""
-    found = {}
+    values = {}
     for name, value in (options or {}).items():
         if name in HttpOptions._fields:
-            found[name] = _checked(name, value, source)
+            values[name] = _checked(name, value, source)
         elif WITHOUT_EFFECT.fullmatch(name):
             logger.warning('%s: the option "%s" has no effect here', source, name)
         elif name not in TLS_OPTIONS:
             raise InvalidSettings(f'{source}: "{name}" is not an option of an HTTP port')
-    return HttpOptions(**found)
+    return HttpOptions(**values)
 
 
 def _checked(name: str, value: Any, source: str) -> Any:

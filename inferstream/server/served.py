@@ -122,10 +122,10 @@ def repository_of(settings: Settings) -> ModelRepository:
         return FolderRepository(root, settings.model_repository_implementation_args.get("name"))
     try:
         install()
-        found: Any = resolve_class(implementation, str(Path(root, SETTINGS_FILE)))
-        if not issubclass(found, ModelRepository):
+        cls: Any = resolve_class(implementation, str(Path(root, SETTINGS_FILE)))
+        if not issubclass(cls, ModelRepository):
             raise InvalidSettings("it is not a ModelRepository")
-        repository: ModelRepository = found(root=root, **settings.model_repository_implementation_args)
+        repository: ModelRepository = cls(root=root, **settings.model_repository_implementation_args)
     except Exception as error:  # of a repository that a user has written
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InvalidSettings(f'model_repository_implementation "{implementation}": {reason}') from error

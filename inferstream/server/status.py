@@ -7,51 +7,51 @@ from ..errors import Code, InferstreamError, Overloaded, Refused, own_status
 Profile = Literal["default", "mlserver", "triton"]
 
 
-class Status(NamedTuple):
+class Statuses(NamedTuple):
     """The status of one code over HTTP and gRPC."""
 
     http: int
     grpc: str
 
 
-TABLE: dict[Code, Status] = {
-    Code.INVALID: Status(400, "INVALID_ARGUMENT"),
-    Code.TOO_LARGE: Status(413, "RESOURCE_EXHAUSTED"),
-    Code.UNSUPPORTED_ENCODING: Status(415, "INVALID_ARGUMENT"),
-    Code.NOT_FOUND: Status(404, "NOT_FOUND"),
-    Code.ALREADY_EXISTS: Status(400, "ALREADY_EXISTS"),
-    Code.UNAUTHENTICATED: Status(401, "UNAUTHENTICATED"),
-    Code.PERMISSION_DENIED: Status(403, "PERMISSION_DENIED"),
-    Code.NOT_READY: Status(503, "UNAVAILABLE"),
-    Code.OVERLOADED: Status(429, "RESOURCE_EXHAUSTED"),
-    Code.LIMIT_EXCEEDED: Status(429, "RESOURCE_EXHAUSTED"),
-    Code.DEADLINE_EXCEEDED: Status(504, "DEADLINE_EXCEEDED"),
-    Code.WORKER_LOST: Status(503, "UNAVAILABLE"),
-    Code.DRAINING: Status(503, "UNAVAILABLE"),
-    Code.CANCELLED: Status(499, "CANCELLED"),
-    Code.UNSUPPORTED: Status(501, "UNIMPLEMENTED"),
-    Code.INTERNAL: Status(500, "INTERNAL"),
+TABLE: dict[Code, Statuses] = {
+    Code.INVALID: Statuses(400, "INVALID_ARGUMENT"),
+    Code.TOO_LARGE: Statuses(413, "RESOURCE_EXHAUSTED"),
+    Code.UNSUPPORTED_ENCODING: Statuses(415, "INVALID_ARGUMENT"),
+    Code.NOT_FOUND: Statuses(404, "NOT_FOUND"),
+    Code.ALREADY_EXISTS: Statuses(400, "ALREADY_EXISTS"),
+    Code.UNAUTHENTICATED: Statuses(401, "UNAUTHENTICATED"),
+    Code.PERMISSION_DENIED: Statuses(403, "PERMISSION_DENIED"),
+    Code.NOT_READY: Statuses(503, "UNAVAILABLE"),
+    Code.OVERLOADED: Statuses(429, "RESOURCE_EXHAUSTED"),
+    Code.LIMIT_EXCEEDED: Statuses(429, "RESOURCE_EXHAUSTED"),
+    Code.DEADLINE_EXCEEDED: Statuses(504, "DEADLINE_EXCEEDED"),
+    Code.WORKER_LOST: Statuses(503, "UNAVAILABLE"),
+    Code.DRAINING: Statuses(503, "UNAVAILABLE"),
+    Code.CANCELLED: Statuses(499, "CANCELLED"),
+    Code.UNSUPPORTED: Statuses(501, "UNIMPLEMENTED"),
+    Code.INTERNAL: Statuses(500, "INTERNAL"),
 }
 
-PROFILES: dict[Profile, dict[Code, Status]] = {
+PROFILES: dict[Profile, dict[Code, Statuses]] = {
     "default": {},
     "mlserver": {
-        Code.INVALID: Status(422, "INVALID_ARGUMENT"),
-        Code.NOT_READY: Status(400, "INVALID_ARGUMENT"),
+        Code.INVALID: Statuses(422, "INVALID_ARGUMENT"),
+        Code.NOT_READY: Statuses(400, "INVALID_ARGUMENT"),
     },
     "triton": {
-        Code.OVERLOADED: Status(503, "UNAVAILABLE"),
-        Code.DEADLINE_EXCEEDED: Status(503, "UNAVAILABLE"),
+        Code.OVERLOADED: Statuses(503, "UNAVAILABLE"),
+        Code.DEADLINE_EXCEEDED: Statuses(503, "UNAVAILABLE"),
     },
 }
 """Differences from `TABLE`, for clients that compare with the codes of another server."""
 
 
-def status_of(error: InferstreamError, profile: Profile = "default") -> Status:
+def status_of(error: InferstreamError, profile: Profile = "default") -> Statuses:
     """The HTTP and gRPC status of an error."""
     status = PROFILES[profile].get(error.code) or TABLE[error.code]
     own = own_status(error)
-    return status if own is None else Status(own, status.grpc)
+    return status if own is None else Statuses(own, status.grpc)
 
 
 def retry_after(error: BaseException) -> int | None:

@@ -77,10 +77,10 @@ class Certificates:
         return mode
 
     def _look(self) -> Stamps:
-        found = [
+        stats = [
             os.stat(path) for path in (self._certificate, self._key, self._authority) if path is not None
         ]
-        return tuple((stat.st_mtime_ns, stat.st_size) for stat in found)
+        return tuple((stat.st_mtime_ns, stat.st_size) for stat in stats)
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -24,7 +24,10 @@ NO_QUEUES = {
     "Turns": "streams that take turns on the loop",
 }
 
-GATHERING = {"TOGETHER", "TURN", "TURN_AFTER", "BATCH_BYTES", "OWED_BYTES"}
+GATHERING = {
+    *("TOGETHER", "TURN", "TURN_AFTER", "BATCH_BYTES", "OWED_BYTES"),
+    *("TOGETHER_BYTES", "TURN_SECONDS", "WAITED_SECONDS"),
+}
 """Constants of writers: how much they gather, how long they write on, how much a reader may owe."""
 
 NO_WRITERS = {

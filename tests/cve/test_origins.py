@@ -15,8 +15,7 @@ from inferstream.dataplane.cancelling import Credentials
 from inferstream.protos.dataplane_pb2 import RepositoryIndexRequest, RepositoryModelLoadRequest
 from inferstream.server.rest.app import PROBES
 from inferstream.server.rest.dialects.base import InferenceDialect
-from inferstream.server.rest.paths import METHODS
-from inferstream.server.rest.routes import PLACEHOLDER
+from inferstream.server.rest.routes import METHODS, PLACEHOLDER
 from inferstream.server.rest.routing import build_routes
 from tests.cve.audited import Audited
 from tests.faults.test_origins import FOREIGN

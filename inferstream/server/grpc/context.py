@@ -9,7 +9,7 @@ from ...dataplane.call import header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.cloudevents import CloudEvents
 from ...types import Headers, Parameters
-from ..headers import EventHeaders, model_headers
+from ..headers import ResponseHeaders
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -51,7 +51,10 @@ class RpcContext(Protocol):
 
     def send_initial_metadata(self, metadata: tuple[tuple[str, str | bytes], ...], /) -> Awaitable[None]: ...
 
-    def set_trailing_metadata(self, metadata: tuple[tuple[str, str | bytes], ...], /) -> None: ...
+    def add_initial_metadata(self, metadata: tuple[tuple[str, str | bytes], ...], /) -> None:
+        """Send these before those of `send_initial_metadata`, with the first message or with the end at the latest."""
+
+    def add_trailing_metadata(self, metadata: tuple[tuple[str, str | bytes], ...], /) -> None: ...
 
 
 def headers_of(context: RpcContext) -> Headers:
@@ -69,23 +72,20 @@ def caller_of(context: RpcContext) -> Caller:
     return Caller(Headers(metadata, None, context), "grpc", None, context.deadline, priority)
 
 
-class TrailingHeaders:
-    """The server's CloudEvents headers, if any, and the model's own headers, which override them."""
+class TrailingHeaders(ResponseHeaders[str]):
+    """Headers of responses as trailing metadata."""
 
     def __init__(self, events: CloudEvents | None) -> None:
-        self._events = None if events is None else EventHeaders(events, str)
+        super().__init__(events, str, _sendable)
 
     def send(
         self, context: RpcContext, model: str, request_id: str | None, parameters: Parameters | None
     ) -> None:
         """Send the headers of a response of `model` with these parameters as trailing metadata."""
-        found = [] if self._events is None else self._events.of(model, request_id)
-        if parameters is not None and parameters.headers is not None:
-            own = _sendable(model_headers(parameters))
-            names = {name for name, _ in own}
-            found = [pair for pair in found if pair[0] not in names] + own
-        if found:
-            context.set_trailing_metadata(tuple(found))
+        if self._events is None and (parameters is None or parameters.headers is None):
+            return
+        if headers := self.of(model, request_id, parameters):
+            context.add_trailing_metadata(tuple(headers))
 
 
 def _sendable(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

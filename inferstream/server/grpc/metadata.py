@@ -30,20 +30,20 @@ _TO_ENCODE = re.compile("[^ -$&-~]")
 
 def metadata_of(headers: Iterable[Header]) -> Metadata:
     """The metadata among the headers of a call. Raises InvalidRequest for a binary value that is not base64."""
-    found: list[tuple[str, str | bytes]] = []
+    metadata: list[tuple[str, str | bytes]] = []
     for name, value in headers:
         if name in RESERVED:
             continue
         if name.endswith(BINARY):
             key = name.decode()
             # One header may hold the values of several, joined by commas.
-            found += [(key, _binary(key, each.strip())) for each in value.split(b",")]
+            metadata += [(key, _binary(key, each.strip())) for each in value.split(b",")]
             continue
         try:
-            found.append((name.decode(), value.decode()))
+            metadata.append((name.decode(), value.decode()))
         except UnicodeDecodeError:
-            found.append((name.decode("latin-1"), value.decode("latin-1")))
-    return tuple(found)
+            metadata.append((name.decode("latin-1"), value.decode("latin-1")))
+    return tuple(metadata)
 
 
 def _binary(name: str, value: bytes) -> bytes:

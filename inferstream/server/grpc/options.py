@@ -104,7 +104,7 @@ def custom_arguments(settings: Settings) -> dict[str, str | int]:
 
     Options of TLS are no channel arguments.
     """
-    found: dict[str, str | int] = {}
+    arguments: dict[str, str | int] = {}
     for name, value in (settings.custom_grpc_server_settings or {}).items():
         if name in TLS_OPTIONS:
             continue
@@ -116,8 +116,8 @@ def custom_arguments(settings: Settings) -> dict[str, str | int]:
             raise InvalidSettings(f'{SOURCE}: "{name}" is unknown to the gRPC port')
         if not isinstance(value, str | int):
             raise InvalidSettings(f'{SOURCE}: "{name}" must be a text or a whole number, got {value!r}')
-        found[name] = int(value) if isinstance(value, bool) else value
-    return found
+        arguments[name] = int(value) if isinstance(value, bool) else value
+    return arguments
 
 
 def options_of(arguments: Arguments) -> GrpcOptions:

@@ -5,7 +5,6 @@ import asyncio
 from ...protos.orca_request_pb2 import OrcaLoadReportRequest
 from ..orca import FORMAT, TRAILER, LoadReports
 from .context import RpcContext
-from .identified import ContextAround, Pairs
 from .rpc import RpcExchange, ServeRpc
 
 SHORTEST = 0.1
@@ -42,23 +41,9 @@ class LoadTrailers:
         async def reported(incoming: bytes | None, context: RpcContext) -> bytes | None:
             if not self._reports.always and all(name != FORMAT for name, _ in context.invocation_metadata()):
                 return await serve(incoming, context)
-            own = TrailingContext(context)
             try:
-                return await serve(incoming, own)
+                return await serve(incoming, context)
             finally:
-                context.set_trailing_metadata((*own.trailing, (TRAILER, self._reports.trailer())))
+                context.add_trailing_metadata(((TRAILER, self._reports.trailer()),))
 
         return reported
-
-
-class TrailingContext(ContextAround):
-    """Keeps the trailing metadata until the call has ended, when there is more."""
-
-    __slots__ = ("trailing",)
-
-    def __init__(self, context: RpcContext) -> None:
-        super().__init__(context)
-        self.trailing: Pairs = ()
-
-    def set_trailing_metadata(self, metadata: Pairs, /) -> None:
-        self.trailing = metadata

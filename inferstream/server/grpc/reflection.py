@@ -89,13 +89,13 @@ def _file_of_extension(request: ExtensionRequest) -> ServerReflectionResponse:
 def _extensions_of(pool: DescriptorPool, name: str) -> ServerReflectionResponse:
     message = pool.FindMessageTypeByName(name)
     numbers = sorted(extension.number for extension in pool.FindAllExtensions(message))
-    found = ExtensionNumberResponse(base_type_name=message.full_name, extension_number=numbers)
-    return ServerReflectionResponse(all_extension_numbers_response=found)
+    extensions = ExtensionNumberResponse(base_type_name=message.full_name, extension_number=numbers)
+    return ServerReflectionResponse(all_extension_numbers_response=extensions)
 
 
 def _files(file: FileDescriptor) -> ServerReflectionResponse:
-    found = FileDescriptorResponse(file_descriptor_proto=[*_serialized(file, set())])
-    return ServerReflectionResponse(file_descriptor_response=found)
+    files = FileDescriptorResponse(file_descriptor_proto=[*_serialized(file, set())])
+    return ServerReflectionResponse(file_descriptor_response=files)
 
 
 def _serialized(file: FileDescriptor, seen: set[str]) -> Iterator[bytes]:

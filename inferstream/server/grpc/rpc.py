@@ -32,7 +32,7 @@ class RpcFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rpc:
+class ServedRpc:
     """One RPC. Its meters, spans and statuses are inside `serve`, so that an engine adds none."""
 
     path: str
@@ -45,7 +45,7 @@ class Rpc:
 class Rpcs(Protocol):
     """The RPCs that an engine serves."""
 
-    def find(self, path: str) -> Rpc | None:
+    def find(self, path: str) -> ServedRpc | None:
         """The RPC at this path; None for one that is not implemented."""
 
 
@@ -107,7 +107,7 @@ def unary(
     meters: RpcMeters,
     profile: Profile,
     around: Around,
-) -> Rpc:
+) -> ServedRpc:
     """An RPC with one request and one response."""
 
     async def serve(data: bytes | None, context: RpcContext) -> bytes:
@@ -117,7 +117,7 @@ def unary(
         meters.sent += 1
         return response if isinstance(response, bytes) else response.SerializeToString()
 
-    return Rpc(meters.path, False, False, around(_ended(serve, meters, profile)))
+    return ServedRpc(meters.path, False, False, around(_ended(serve, meters, profile)))
 
 
 def streaming(
@@ -126,14 +126,14 @@ def streaming(
     meters: RpcMeters,
     profile: Profile,
     around: Around,
-) -> Rpc:
+) -> ServedRpc:
     """An RPC with a stream in one direction or both; one with a single request reads the first message."""
 
     def serve(_: bytes | None, context: RpcContext) -> Awaitable[None]:
         return behaviour(RpcExchange(context, request, meters))
 
     client, server = meters.kind != "SERVER_STREAMING", meters.kind != "CLIENT_STREAMING"
-    return Rpc(meters.path, client, server, around(_ended(serve, meters, profile)))
+    return ServedRpc(meters.path, client, server, around(_ended(serve, meters, profile)))
 
 
 def parse(request: RequestType[Request], data: bytes) -> Request:

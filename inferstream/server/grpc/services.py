@@ -22,14 +22,24 @@ from ...telemetry.rpcs import RpcMeters
 from ..orca import load_reports
 from ..request_ids import RequestIds
 from .context import RpcContext, caller_of
+from .control import RepositoryService, RequestsService, model_named
 from .health import Health
-from .identified import Identified
+from .identified import IdentifiedRpcs
 from .inference import InferenceService
 from .orca import LoadTrailers, OrcaService
 from .reflection import Reflection
-from .repository import RepositoryService, model_named
-from .requests import RequestsService
-from .rpc import Around, Request, RequestType, Rpc, RpcExchange, Rpcs, Streaming, Unary, streaming, unary
+from .rpc import (
+    Around,
+    Request,
+    RequestType,
+    RpcExchange,
+    Rpcs,
+    ServedRpc,
+    Streaming,
+    Unary,
+    streaming,
+    unary,
+)
 from .stream import StreamService
 from .typed import Received, TypedRpc, TypedServices, refuse
 
@@ -99,12 +109,21 @@ def build_services(
     repository = RepositoryService(dataplane)
     services.add_inference(SERVICE, inference, stream, repository)
     services.add_inference(LEGACY_SERVICE, repository)
-    services.add_requests(RequestsService(dataplane))
-    services.add_health(Health(dataplane, services.typed))
+    cancel = services.when_started(RequestsService(dataplane).Cancel)
+    services.add_unary(REQUESTS, "Cancel", CancelRequest, cancel)
+    health = Health(dataplane, services.typed)
+    services.add_streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
+    services.add_unary(HEALTH, "Check", HealthCheckRequest, health.Check)
+    services.add_unary(HEALTH, "List", HealthListRequest, health.List)
     if services.reports is not None:
-        services.add_reports(OrcaService(services.reports))
+        metrics = OrcaService(services.reports).StreamCoreMetrics
+        services.add_streaming("SERVER_STREAMING", ORCA, "StreamCoreMetrics", OrcaLoadReportRequest, metrics)
     if settings.grpc_reflection:
-        services.add_reflection(Reflection(services.typed, reports=services.reports is not None))
+        info = Reflection(services.typed, reports=services.reports is not None).ServerReflectionInfo
+        for service in REFLECTION:
+            services.add_streaming(
+                "BIDI_STREAMING", service, "ServerReflectionInfo", ServerReflectionRequest, info
+            )
     return services
 
 
@@ -119,7 +138,7 @@ class Services:
         tracing: "Tracer | None",
         startable: Startable | None,
     ) -> None:
-        self._rpcs: dict[str, Rpc] = {}
+        self._rpcs: dict[str, ServedRpc] = {}
         self._startable = startable
         self._access = dataplane.access
         self._meters = meters
@@ -145,7 +164,7 @@ class Services:
 
     @staticmethod
     def _identified_and_traced(settings: Settings, tracing: "Tracer | None") -> Callable[[str, str], Around]:
-        identified = Identified(RequestIds.of(settings)).around
+        identified = IdentifiedRpcs(RequestIds.of(settings)).around
         if tracing is None:
             return lambda *_: identified
         from .tracing import RpcTracing  # late: it imports OpenTelemetry
@@ -158,7 +177,7 @@ class Services:
 
         return both
 
-    def find(self, path: str) -> Rpc | None:
+    def find(self, path: str) -> ServedRpc | None:
         return self._rpcs.get(path) or self.typed.find(path)
 
     def add_inference(self, service: str, *parts: object) -> None:
@@ -168,65 +187,47 @@ class Services:
             behaviour = next((getattr(part, name) for part in parts if hasattr(part, name)), None)
             if behaviour is None:
                 continue
-            behaviour = self._when_started(behaviour)
+            behaviour = self.when_started(behaviour)
             request: RequestType[object] = classes_of(method)[0]
             if request is ModelInferRequest:
                 request = InferRequests
             if method.client_streaming:
-                self._add_streaming("BIDI_STREAMING", service, name, request, behaviour)
+                self.add_streaming("BIDI_STREAMING", service, name, request, behaviour)
             else:
-                self._add_unary(service, name, request, behaviour)
+                self.add_unary(service, name, request, behaviour)
 
     def _typed(self, dataplane: DataPlane) -> TypedServices:
         """The typed RPCs of functions. The meters of an RPC stay when its model is loaded again."""
         meters: dict[tuple[str, str, str], RpcMeters] = {}
 
-        def build(rpc: TypedRpc) -> Rpc:
+        def build(rpc: TypedRpc) -> ServedRpc:
             service, name = rpc.method.service, rpc.method.name
             kind = KINDS[rpc.method.stream is not None, rpc.method.streams]
             if (kind, service, name) not in meters:
                 meters[kind, service, name] = self._meters.rpc(kind, service, name)
             rest = (Received, meters[kind, service, name], self._profile, self._around(service, name))
             if kind == "UNARY":
-                return unary(self._when_started(rpc.infer), *rest)
-            return streaming(self._when_started(rpc.stream), *rest)
+                return unary(self.when_started(rpc.infer), *rest)
+            return streaming(self.when_started(rpc.stream), *rest)
 
         unready = self._meters.rpc("BIDI_STREAMING", "typed", "unready")
         around = self._around("typed", "unready")
-        refusal = streaming(self._when_started(refuse), Received, unready, self._profile, around)
+        refusal = streaming(self.when_started(refuse), Received, unready, self._profile, around)
         return TypedServices(dataplane, build, refusal)
 
-    def add_health(self, health: Health) -> None:
-        self._add_streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
-        self._add_unary(HEALTH, "Check", HealthCheckRequest, health.Check)
-        self._add_unary(HEALTH, "List", HealthListRequest, health.List)
-
-    def add_reports(self, orca: OrcaService) -> None:
-        behaviour = orca.StreamCoreMetrics
-        self._add_streaming("SERVER_STREAMING", ORCA, "StreamCoreMetrics", OrcaLoadReportRequest, behaviour)
-
-    def add_requests(self, requests: RequestsService) -> None:
-        self._add_unary(REQUESTS, "Cancel", CancelRequest, self._when_started(requests.Cancel))
-
-    def add_reflection(self, reflection: Reflection) -> None:
-        name = "ServerReflectionInfo"
-        behaviour = reflection.ServerReflectionInfo
-        for service in REFLECTION:
-            self._add_streaming("BIDI_STREAMING", service, name, ServerReflectionRequest, behaviour)
-
-    def _when_started(self, behaviour: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    def when_started(self, behaviour: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
         startable = self._startable
         if startable is None:
             return behaviour
 
-        def when_started(*arguments: Arguments.args, **options: Arguments.kwargs) -> Returned:
+        def once_started(*arguments: Arguments.args, **options: Arguments.kwargs) -> Returned:
             if not startable.started:
                 raise NotStarted
             return behaviour(*arguments, **options)
 
-        return when_started
+        return once_started
 
-    def _add_unary(
+    def add_unary(
         self, service: str, name: str, request: RequestType[Request], behaviour: Unary[Request]
     ) -> None:
         meters, action = self._meters.rpc("UNARY", service, name), ACTIONS[name]
@@ -236,9 +237,10 @@ class Services:
             return behaviour(message, context)
 
         served = behaviour if action in UNASKED else asked
-        self._add(unary(served, request, meters, self._profile, self._around(service, name)))
+        rpc = unary(served, request, meters, self._profile, self._around(service, name))
+        self._rpcs[rpc.path] = rpc
 
-    def _add_streaming(
+    def add_streaming(
         self,
         kind: str,
         service: str,
@@ -253,7 +255,5 @@ class Services:
             return behaviour(exchange)
 
         served = behaviour if action in UNASKED else asked
-        self._add(streaming(served, request, meters, self._profile, self._around(service, name)))
-
-    def _add(self, rpc: Rpc) -> None:
+        rpc = streaming(served, request, meters, self._profile, self._around(service, name))
         self._rpcs[rpc.path] = rpc

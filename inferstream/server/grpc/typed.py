@@ -17,7 +17,7 @@ from ...protos.typed_responses import ResponseWriter
 from ...signature import Signature
 from ...types import InferenceRequest, Parameters
 from .context import RpcContext, TrailingHeaders, caller_of
-from .rpc import Rpc, RpcExchange
+from .rpc import RpcExchange, ServedRpc
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -92,22 +92,22 @@ class TypedRpc:
             yield request
 
 
-BuildRpc = Callable[[TypedRpc], Rpc]
+BuildRpc = Callable[[TypedRpc], ServedRpc]
 
 
 class TypedServices:
     """The typed RPCs of the models that are loaded now."""
 
-    def __init__(self, dataplane: DataPlane, build: BuildRpc, unready: Rpc) -> None:
+    def __init__(self, dataplane: DataPlane, build: BuildRpc, unready: ServedRpc) -> None:
         self._dataplane = dataplane
         self._build = build
         self._unready = unready
         self._models: list[tuple[str, Signature]] = []
-        self._built: dict[str, tuple[Signature, Method, Rpc]] = {}
-        self._rpcs: dict[str, Rpc] = {}
+        self._built: dict[str, tuple[Signature, Method, ServedRpc]] = {}
+        self._rpcs: dict[str, ServedRpc] = {}
         self._pools: list[DescriptorPool] | None = None
 
-    def find(self, path: str) -> Rpc | None:
+    def find(self, path: str) -> ServedRpc | None:
         """The RPC at this path; None for one that no model has."""
         if self._models is not self._dataplane.typed_models():
             self._follow()
@@ -155,7 +155,7 @@ class TypedServices:
                 logger.error("model %s has no typed RPC: model %s has one of the same name", model, other)
         self._rpcs = {method.path: rpc for _, method, rpc in self._built.values()}
 
-    def _built_of(self, model: str, signature: Signature) -> tuple[Signature, Method, Rpc] | None:
+    def _built_of(self, model: str, signature: Signature) -> tuple[Signature, Method, ServedRpc] | None:
         method = method_of(model, signature)
         if method is None:
             return None

@@ -2,19 +2,15 @@
 
 import asyncio
 import logging
-from typing import Any, cast
+from typing import cast
 
-from ...concurrency.scope import ClientLeft, Scope
-from ..connections import address, identities
-from .bodies import AT_ONCE
 from .cycle import Cycle, scope_of
-from .exchange import Exchange, Response
+from .exchange import Connected, DirectExchange, Http1Response, refusal
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
-from .heads import PREFACE, Refused, RequestHead
-from .incoming import Incoming
+from .heads import PREFACE, RequestHead, RequestRefused
+from .incoming import AT_ONCE, IncomingBytes
 from .reading import Reading
-from .responses import refusal
-from .service import Shared, Successor
+from .service import PortState, Successor
 
 logger = logging.getLogger("inferstream.http1")
 
@@ -22,42 +18,37 @@ UNPARSED = 64 * 1024
 """Bytes behind a request without a response, above which no more are read. One request is parsed at a time."""
 
 
-class Connection(asyncio.Protocol):
+class Http1Connection(Connected, asyncio.Protocol):
     """One connection.
 
     The service serves a small inference directly when the whole body has arrived; an ASGI application serves all
     others. Who serves a request may `hold` the connection, which cancels the task when the client leaves.
     """
 
-    transport: asyncio.Transport
-    reading: Reading
-
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: PortState) -> None:
         self._shared = shared
         self._service = shared.service
         self.openings = shared.openings
         self.scheme = shared.scheme
         self.loop = asyncio.get_running_loop()
         self.watch = Watch(shared.limits)
-        self.client: tuple[str, int] | None = None
         self.lost = self.blocked = self.closing = False
         self.fresh = True
         """Whether the next bytes are expected soon: no request has come, or a part of a head."""
-        self._incoming = Incoming()
+        self._incoming = IncomingBytes()
         self._has_place = True
-        self._current: Response | None = None
+        self._current: Http1Response | None = None
         """The request that is being received or served."""
         self._dropped = 0
-        self._task: asyncio.Task[Any] | None = None
+        self._task = None
         self._readable: asyncio.Event | None = None
 
     # What the transport does
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        self.peername = transport.get_extra_info("peername")
         self.reading = Reading(self.transport, self._advance)
-        name = transport.get_extra_info("peername")
-        self.client = (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
         self._has_place = self._shared.places.enter(self)
         if self._shared.stopped:  # its TLS handshake took longer than the stop
             self.close()
@@ -68,7 +59,7 @@ class Connection(asyncio.Protocol):
         self._shared.places.leave(self)
         self.reading.close()
         self.resume_writing()
-        self._leave()
+        self.leave()
         self.closing = True
         self._incoming.drop()
         self._current = None  # what refers to this connection would wait for the garbage collector
@@ -95,11 +86,11 @@ class Connection(asyncio.Protocol):
             if (body := incoming.again(data)) is not None and not self.closing:
                 head = incoming.kept
                 assert head is not None
-                if self._is_direct(head):
-                    exchange = self._current = Exchange(self, head, True)
+                if head.fixed or self._is_direct(head):
+                    exchange = self._current = DirectExchange(self, head, True)
                     self.fresh = False
                     exchange.take(body)
-                    exchange.end()
+                    self.serve(exchange)
                     return
         elif incoming.part(data):
             self._current.take(data)
@@ -132,7 +123,7 @@ class Connection(asyncio.Protocol):
                     if len(pieces) == AT_ONCE:
                         self.loop.call_soon(self._advance)
                     break
-        except Refused as refused:
+        except RequestRefused as refused:
             self.refuse(refused.status, refused.message)
         if len(incoming.unread) > UNPARSED:
             self.reading.hold(self)
@@ -140,23 +131,23 @@ class Connection(asyncio.Protocol):
             self.reading.release(self)
 
     def _take_head(self) -> bool:
-        """Begin a request; False if its head is not whole. Raises Refused."""
+        """Begin a request; False if its head is not whole. Raises RequestRefused."""
         if self._shared.http2 is not None and self._incoming.unread.startswith(PREFACE):
             self._speak_http2()
             return False
-        found = self._incoming.head()
-        if found is None:
+        taken = self._incoming.head()
+        if taken is None:
             if self._incoming.unread and not self.fresh:
                 self.fresh = True
-                self.watch.begin()
+                self.watch.since = None
             return False
         self.fresh = False
-        self._begin(*found)
+        self._begin(*taken)
         return True
 
     def _begin(self, head: RequestHead, raw: bytes) -> None:
         if not self._has_place and head.target.partition(b"?")[0] not in self._service.probes:
-            raise Refused(503, FULL)
+            raise RequestRefused(503, FULL)
         if head.upgrade == b"websocket" and self._service.websocket is not None:
             self._upgrade(raw)
             return
@@ -164,9 +155,10 @@ class Connection(asyncio.Protocol):
         if self._is_direct(head):
             if head is not self._incoming.kept:
                 head.meaning = self._service.read(head.headers)
+                head.fixed = self._service.is_fixed(head.route)
                 if keep_alive:
                     self._incoming.keep(head, raw)
-            self._current = Exchange(self, head, keep_alive)
+            self._current = DirectExchange(self, head, keep_alive)
         else:
             scope = scope_of(self, head)
             cycle = self._current = Cycle(self, head, keep_alive)
@@ -174,7 +166,7 @@ class Connection(asyncio.Protocol):
             self._shared.tasks.add(task)
             task.add_done_callback(self._shared.tasks.discard)
         self._incoming.expect(head)
-        self.watch.begin()
+        self.watch.since = None
         if not self.receiving:
             self._end_body()
 
@@ -242,28 +234,14 @@ class Connection(asyncio.Protocol):
     def streaming(self) -> bool:
         return self._current is not None and self._current.streaming
 
-    @property
-    def server(self) -> tuple[str, int] | None:
-        name = self.transport.get_extra_info("sockname")
-        return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
-
-    @property
-    def peer(self) -> str:
-        return address(self.client)
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        """The names in the client's verified certificate."""
-        return identities(self.transport.get_extra_info("peercert"))
-
-    def serve(self, exchange: Exchange) -> None:
+    def serve(self, exchange: DirectExchange) -> None:
         exchange.task = self.loop.create_task(self._serve(exchange))
 
-    async def _serve(self, exchange: Exchange) -> None:
+    async def _serve(self, exchange: DirectExchange) -> None:
         task = exchange.task
         assert task is not None
         self._shared.tasks.add(task)
-        self.hold(task)
+        self._task = task
         try:
             await self._service.infer(exchange)
         except Exception:  # no task awaits this one; without the close its client would wait
@@ -273,14 +251,6 @@ class Connection(asyncio.Protocol):
             self.release(task)
             self._shared.tasks.discard(task)
 
-    def hold(self, task: asyncio.Task[Any]) -> None:
-        self._task = task
-
-    def release(self, task: asyncio.Task[Any]) -> None:
-        # The next request may already hold the connection while this one's model cleans up.
-        if self._task is task:
-            self._task = None
-
     def answered(self, keep_alive: bool) -> None:
         """Go on behind a whole response."""
         if not keep_alive:
@@ -288,26 +258,21 @@ class Connection(asyncio.Protocol):
                 self._linger()
             else:
                 self.close()
-        elif not self.receiving:
+        elif not self._incoming.in_body:
             self._next()
 
     def _next(self) -> None:
         self._current = None
-        self.watch.begin()
+        self.watch.since = None
         if self._incoming.unread:
             self.loop.call_soon(self._advance)
 
     # The end
 
-    def _leave(self) -> None:
-        """Cancel what is served, because the client has left."""
-        if self.lost:
-            return
-        self.lost = True
+    def leave(self) -> None:
+        super().leave()
         if self._current is not None:
             self._current.lose()
-        if (task := self._task) is not None:
-            Scope(task).end(ClientLeft())
 
     def refuse(self, status: int, message: str) -> None:
         """End the connection with a response of its own, unless another one has begun."""
@@ -317,7 +282,7 @@ class Connection(asyncio.Protocol):
             self.close()
             return
         self.transport.write(refusal(status, message))
-        self._leave()
+        self.leave()
         self._linger()
 
     def time_out(self) -> None:
@@ -337,14 +302,17 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Close the connection once its client has what was written."""
         self.closing = True
-        self.watch.begin()
+        self.watch.since = None
         self.transport.close()
+
+    def abort(self) -> None:
+        self.transport.abort()
 
     def _linger(self) -> None:
         """Say no more, and drop what still comes: a close with unread bytes would take the response back."""
         self.closing = True
         self._incoming.drop()
-        self.watch.begin()
+        self.watch.since = None
         if self.transport.is_closing():
             return
         self.reading.resume()

@@ -8,10 +8,9 @@ from urllib.parse import unquote
 
 import httptools
 
-from ..connections import SCOPE_KEY
-from .exchange import Connected, Response
-from .heads import INVALID, RawHeaders, Refused, RequestHead
-from .responses import checked
+from ..connections import SCOPE_KEY, OwnConnection
+from .exchange import Connected, Http1Response, checked
+from .heads import INVALID, RawHeaders, RequestHead, RequestRefused
 
 logger = logging.getLogger("inferstream.http1")
 
@@ -30,19 +29,7 @@ FAILED = (
 )
 
 
-class Client(Protocol):
-    """The connection of a request, as its scope says it."""
-
-    scheme: str
-
-    @property
-    def client(self) -> tuple[str, int] | None: ...
-
-    @property
-    def server(self) -> tuple[str, int] | None: ...
-
-
-class Head(Protocol):
+class ScopeHead(Protocol):
     """The head of a request, as its scope says it."""
 
     method: bytes
@@ -51,13 +38,13 @@ class Head(Protocol):
     headers: RawHeaders
 
 
-def scope_of(connection: Client, head: Head) -> Message:
-    """The scope of a request. Raises Refused for a target that is no URL."""
+def scope_of(connection: OwnConnection, head: ScopeHead) -> Message:
+    """The scope of a request. Raises RequestRefused for a target that is no URL."""
     try:
         url = httptools.parse_url(head.target)
         path = url.path.decode("ascii")
     except (httptools.HttpParserInvalidURLError, AttributeError, UnicodeDecodeError):
-        raise Refused(400, INVALID) from None
+        raise RequestRefused(400, INVALID) from None
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -76,7 +63,7 @@ def scope_of(connection: Client, head: Head) -> Message:
     }
 
 
-class Cycle(Response):
+class Cycle(Http1Response):
     """One request and its response, as messages. The body is received while the application runs."""
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""What clients of a port may take: sizes, times and places."""
+"""Bounds of the clients of a port: sizes, times and places."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ TOO_SLOW = "The request was not received in time."
 FULL = "Too many connections."
 
 
-class Limits(NamedTuple):
+class PortLimits(NamedTuple):
     """Times are seconds."""
 
     max_connections: int
@@ -118,24 +118,20 @@ class Places:
 class Watch:
     """The time limits of one connection, without a timer of its own and without a clock in its code."""
 
-    __slots__ = ("_blocked_since", "_limits", "_since", "_unsent")
+    __slots__ = ("_blocked_since", "_limits", "_unsent", "since")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: PortLimits) -> None:
         self._limits = limits
-        self._since: float | None = None
-        """When the present state was first seen."""
+        self.since: float | None = None
+        """When the present state was first seen. The connection sets None when it begins to wait for something else."""
         self._blocked_since: float | None = None
         self._unsent = 0
 
-    def begin(self) -> None:
-        """Take note that the connection has begun to wait for something else."""
-        self._since = None
-
     def look(self, connection: Watched, now: float) -> None:
         """Apply the limits."""
-        if self._since is None:
-            self._since = now
-        waited = now - self._since
+        if self.since is None:
+            self.since = now
+        waited = now - self.since
         if connection.closing:
             self._look_at_end(connection, waited, now)
         elif self._stalls(connection, now):
@@ -166,6 +162,6 @@ class Watch:
         """Abort a connection that has said its last, unless its client still reads that."""
         before, self._unsent = self._unsent, connection.transport.get_write_buffer_size()
         if self._unsent and self._unsent != before:
-            self._since = now
+            self.since = now
         elif waited > (self._limits.stall if self._unsent else LINGER):
             connection.transport.abort()

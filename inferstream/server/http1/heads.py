@@ -27,7 +27,7 @@ _HOST = re.compile(rb"[\w.~!$&'()*+,;=%:\[\]-]*", re.ASCII)
 """The characters of a host and a port (RFC 3986 section 3.2.2)."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is answered here, after which its connection closes."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -42,6 +42,7 @@ class RequestHead:
     __slots__ = (
         "chunked",
         "expects",
+        "fixed",
         "headers",
         "keep_alive",
         "length",
@@ -65,12 +66,14 @@ class RequestHead:
         self.upgrade: bytes | None = None
         self.route: Any = None
         """What the service serves directly; None for a request that takes ASGI."""
+        self.fixed = False
+        """Whether it is the same for each request with this head."""
         self.meaning: Any = None
         """What the service has read in the headers of a request that it serves directly."""
         self._read()
 
     def _read(self) -> None:
-        """Raises Refused."""
+        """Raises RequestRefused."""
         hosts = 0
         tokens: list[bytes] = []
         upgrade = None
@@ -78,14 +81,14 @@ class RequestHead:
             if name == b"host":
                 hosts += 1
                 if hosts > 1 or _HOST.fullmatch(value.strip(b" \t")) is None:
-                    raise Refused(400, "The Host header is not one host.")
+                    raise RequestRefused(400, "The Host header is not one host.")
             elif name == b"content-length":
                 self.length = int(value)  # httptools takes digits only, and no second one
             elif name == b"transfer-encoding":
                 if value.strip(b" \t").lower() != b"chunked":
-                    raise Refused(501, "The only Transfer-Encoding known here is chunked.")
+                    raise RequestRefused(501, "The only Transfer-Encoding known here is chunked.")
                 if self.version != "1.1":
-                    raise Refused(400, "Transfer-Encoding needs HTTP/1.1.")
+                    raise RequestRefused(400, "Transfer-Encoding needs HTTP/1.1.")
                 self.chunked = True
             elif name == b"connection":
                 tokens += [token.strip(b" \t").lower() for token in value.split(b",")]
@@ -118,7 +121,7 @@ class _Parsed:
 
 
 def parse_head(data: bytes) -> RequestHead:
-    """The head in `data`, which ends with `END`. Raises Refused.
+    """The head in `data`, which ends with `END`. Raises RequestRefused.
 
     A parser reads one head: the bodies are counted here, so that nothing behind a request is read before its
     turn, and no trailer can pass for a header.
@@ -130,20 +133,20 @@ def parse_head(data: bytes) -> RequestHead:
     except httptools.HttpParserUpgrade:
         pass  # that may not be known here, and then HTTP goes on
     except httptools.HttpParserError:
-        raise Refused(400, INVALID) from None
+        raise RequestRefused(400, INVALID) from None
     if not parsed.complete or not data[: data.find(b"\r\n")].endswith(VERSIONS):
-        raise Refused(400, INVALID)
+        raise RequestRefused(400, INVALID)
     if len(parsed.headers) > MAX_HEADERS:
-        raise Refused(431, TOO_LARGE)
+        raise RequestRefused(431, TOO_LARGE)
     return RequestHead(parser.get_method(), parser.get_http_version(), parsed.target, parsed.headers)
 
 
 def check_beginning(data: bytes) -> None:
-    """Raise Refused for an incomplete head that is too large, or that can become none."""
+    """Raise RequestRefused for an incomplete head that is too large, or that can become none."""
     if len(data) > MAX_HEADER_BYTES:
-        raise Refused(431, TOO_LARGE)
+        raise RequestRefused(431, TOO_LARGE)
     if _BEGINNING.match(data) is None or data.count(b"\n") != data.count(b"\r\n"):
-        raise Refused(400, INVALID)
+        raise RequestRefused(400, INVALID)
 
 
 _BEGINNING = re.compile(rb"[A-Z-]{1,20}(?: |$)")

@@ -9,10 +9,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from .connection import Connection
-from .guard import Guest, Limits
-from .responses import Openings
-from .service import Service, Shared, Successor
+from .connection import Http1Connection
+from .exchange import Openings
+from .guard import Guest, PortLimits
+from .service import PortState, Service, Successor
 
 logger = logging.getLogger("inferstream.http1")
 
@@ -32,7 +32,7 @@ class Http1Port:
     def __init__(
         self,
         service: Service,
-        limits: Limits,
+        limits: PortLimits,
         openings: Openings,
         *,
         backlog: int,
@@ -40,7 +40,7 @@ class Http1Port:
     ) -> None:
         self.openings = openings
         self.scheme = "http" if context is None else "https"
-        self._shared = Shared(service, limits, openings, self.scheme)
+        self._shared = PortState(service, limits, openings, self.scheme)
         self._backlog = backlog
         self._context = context
         self._server: asyncio.Server | None = None
@@ -58,12 +58,12 @@ class Http1Port:
                 "ssl_handshake_timeout": HANDSHAKE,
                 "ssl_shutdown_timeout": float(LAST_WORDS),
             }
-        connection = partial(Connection, self._shared)
+        connection = partial(Http1Connection, self._shared)
         self._server = await loop.create_server(connection, sock=sock, backlog=self._backlog, **options)
         self._looking = loop.create_task(self._look())
 
     def speak_http2(self, guest: Callable[[Callable[[Guest], None], bool], Successor]) -> None:
-        """Let a client that begins with HTTP/2 go on with the protocol that `guest` makes, as of `Shared.http2`."""
+        """Let a client that begins with HTTP/2 go on with the protocol that `guest` makes, as of `PortState.http2`."""
         self._shared.http2 = guest
 
     async def _look(self) -> None:
@@ -73,7 +73,7 @@ class Http1Port:
             self.openings.renew()
             now = asyncio.get_running_loop().time()
             for connection in [*self._shared.places.connections]:
-                if isinstance(connection, Connection):
+                if isinstance(connection, Http1Connection):
                     try:
                         connection.watch.look(connection, now)
                     except Exception:  # the time limits of the other connections hold on
@@ -96,7 +96,7 @@ class Http1Port:
         for task in [*self._shared.tasks]:
             task.cancel()
         for guest in [*self._shared.places.connections]:
-            if isinstance(guest, Connection):
+            if isinstance(guest, Http1Connection):
                 guest.transport.abort()
         if self._looking is not None:
             self._looking.cancel()

@@ -1,4 +1,4 @@
-"""What a port serves, and what its connections share."""
+"""The service of a port, and the state that its connections share."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .cycle import App
-from .guard import Guest, Limits, Places
+from .exchange import Openings
+from .guard import Guest, Places, PortLimits
 from .heads import RawHeaders
-from .responses import Openings
 
 
 def _nothing(_: Any) -> Any:
@@ -38,16 +38,18 @@ class Service:
     """The largest body of a request without ASGI."""
     route: Callable[[bytes], Any] = _nothing
     """What the target of such a request asks for; None for one that takes ASGI."""
+    is_fixed: Callable[[Any], bool] = _nothing
+    """Whether a target asks for this at any time, so that the head of a client that repeats it says enough."""
     read: Callable[[RawHeaders], Any] = _nothing
     """What the service reads in its headers. A client that repeats them is not read again."""
     infer: Callable[[Any], Awaitable[object]] = _nothing
     """Serves the exchange of such a request, over whichever protocol it came."""
 
 
-class Shared:
+class PortState:
     """What the connections of a port have in common."""
 
-    def __init__(self, service: Service, limits: Limits, openings: Openings, scheme: str) -> None:
+    def __init__(self, service: Service, limits: PortLimits, openings: Openings, scheme: str) -> None:
         self.service = service
         self.limits = limits
         self.openings = openings

@@ -7,7 +7,7 @@ WINDOW_UPDATEs, and one with deadlines resets many streams. So useful frames ear
 from collections.abc import Callable
 
 from .errors import ConnectionFault, ErrorCode
-from .limits import Limits
+from .limits import Http2Limits
 
 Clock = Callable[[], float]
 
@@ -48,7 +48,7 @@ class Pings:
 
     __slots__ = ("_clock", "_interval", "_last", "_most", "_permitted", "_sent", "_strikes")
 
-    def __init__(self, clock: Clock, limits: Limits) -> None:
+    def __init__(self, clock: Clock, limits: Http2Limits) -> None:
         self._clock = clock
         self._interval = limits.min_ping_interval
         self._most = limits.max_ping_strikes

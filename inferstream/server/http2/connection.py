@@ -9,7 +9,7 @@ from typing import cast
 from . import frames, settings
 from .abuse import Allowance, Pings
 from .errors import ConnectionFault, ErrorCode, StreamFault
-from .limits import Limits
+from .limits import Http2Limits
 from .receiving import Receiving
 from .sending import LARGEST_FRAME
 from .stream import Accept, TooLarge
@@ -42,16 +42,16 @@ _DRAINING = b"draining"
 _KEEPALIVE = b"keepaliv"
 
 
-class Connection(Receiving, asyncio.Protocol):
+class Http2Connection(Receiving, asyncio.Protocol):
     """Gives each request of a client to `accept`."""
 
     def __init__(
         self,
         accept: Accept,
         too_large: TooLarge,
-        limits: Limits,
-        made: Callable[["Connection"], bool],
-        lost: Callable[["Connection"], None],
+        limits: Http2Limits,
+        made: Callable[["Http2Connection"], bool],
+        lost: Callable[["Http2Connection"], None],
     ) -> None:
         """`made` may refuse a connection, by False; `lost` gets it when it has ended."""
         super().__init__(accept, too_large, limits)
@@ -155,13 +155,13 @@ class Connection(Receiving, asyncio.Protocol):
             self.acknowledged = True
             return
         self._settings_allowed.spend(0)  # they may concern every stream
-        found = settings.read_settings(payload)
+        chosen = settings.read_settings(payload)
         self.control(settings.ACKNOWLEDGED)
-        if not self._table_emptied and found.get(settings.HEADER_TABLE_SIZE, DEFAULT_TABLE) < DEFAULT_TABLE:
+        if not self._table_emptied and chosen.get(settings.HEADER_TABLE_SIZE, DEFAULT_TABLE) < DEFAULT_TABLE:
             # Our blocks use no dynamic table, but a client with a smaller one must be told (RFC 7541 section 4.2).
             self._table_emptied, self.table_update = True, EMPTY_TABLE
-        self.largest_frame = min(found.get(settings.MAX_FRAME_SIZE, self.largest_frame), LARGEST_FRAME)
-        window = found.get(settings.INITIAL_WINDOW_SIZE, self.initial_window)
+        self.largest_frame = min(chosen.get(settings.MAX_FRAME_SIZE, self.largest_frame), LARGEST_FRAME)
+        window = chosen.get(settings.INITIAL_WINDOW_SIZE, self.initial_window)
         change, self.initial_window = window - self.initial_window, window
         if change:
             for stream in [*self.streams.values()]:
@@ -305,16 +305,16 @@ class Connection(Receiving, asyncio.Protocol):
             self._lose_streams()
 
 
-_FRAMES: tuple[Callable[[Connection, int, int, bytes], None], ...] = (
-    Connection._of_reader,
-    Connection._of_reader,
-    Connection._priority,
-    Connection._rst_stream,
-    Connection._settings,
-    Connection._push_promise,
-    Connection._ping,
-    Connection._goaway,
-    Connection._window_update,
+_FRAMES: tuple[Callable[[Http2Connection, int, int, bytes], None], ...] = (
+    Http2Connection._of_reader,
+    Http2Connection._of_reader,
+    Http2Connection._priority,
+    Http2Connection._rst_stream,
+    Http2Connection._settings,
+    Http2Connection._push_promise,
+    Http2Connection._ping,
+    Http2Connection._goaway,
+    Http2Connection._window_update,
 )
 
 

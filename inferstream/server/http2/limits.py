@@ -1,10 +1,10 @@
-"""What one connection may ask of the server."""
+"""Bounds of one connection."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Http2Limits:
     """Bounds on a connection. Sizes are in bytes, times in seconds; None is no bound."""
 
     max_streams: int = 4096

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from .connection import Connection
+from .connection import Http2Connection
 from .errors import ErrorCode
-from .limits import Limits
+from .limits import Http2Limits
 from .stream import Accept, TooLarge
 
 logger = logging.getLogger("inferstream.http2")
@@ -41,7 +41,7 @@ class Http2Port:
         self,
         accept: Accept,
         too_large: TooLarge,
-        limits: Limits,
+        limits: Http2Limits,
         *,
         max_connections: int,
         context: ssl.SSLContext | None = None,
@@ -51,8 +51,8 @@ class Http2Port:
         self._limits = limits
         self._most = max_connections
         self._context = context
-        self.connections: set[Connection] = set()
-        self._ages: dict[Connection, float] = {}
+        self.connections: set[Http2Connection] = set()
+        self._ages: dict[Http2Connection, float] = {}
         self._server: asyncio.Server | None = None
         self._looking: asyncio.Task[None] | None = None
         self._emptied = asyncio.Event()
@@ -74,26 +74,26 @@ class Http2Port:
             }
         self._server = await loop.create_server(self.connection, sock=sock, backlog=2048, **options)
 
-    def connection(self) -> Connection:
+    def connection(self) -> Http2Connection:
         """The protocol of one connection."""
-        return Connection(self._accept, self._too_large, self._limits, self._made, self._lost)
+        return Http2Connection(self._accept, self._too_large, self._limits, self._made, self._lost)
 
-    def guest(self, lost: Callable[[Connection], None], full: bool) -> Connection:
+    def guest(self, lost: Callable[[Http2Connection], None], full: bool) -> Http2Connection:
         """The protocol of a connection that another port has accepted, and that tells it so when it is lost.
 
         It ends at once if that port is `full`.
         """
 
-        def made(connection: Connection) -> bool:
+        def made(connection: Http2Connection) -> bool:
             return self._made(connection) and not full
 
-        def leave(connection: Connection) -> None:
+        def leave(connection: Http2Connection) -> None:
             self._lost(connection)
             lost(connection)
 
-        return Connection(self._accept, self._too_large, self._limits, made, leave)
+        return Http2Connection(self._accept, self._too_large, self._limits, made, leave)
 
-    def _made(self, connection: Connection) -> bool:
+    def _made(self, connection: Http2Connection) -> bool:
         ssl_object = connection.transport.get_extra_info("ssl_object")
         if ssl_object is not None and ssl_object.selected_alpn_protocol() != "h2":
             connection.close()
@@ -107,7 +107,7 @@ class Http2Port:
             connection.drain()  # a port that still accepts for others would have its client come back for ever
         return len(self.connections) <= self._most
 
-    def _lost(self, connection: Connection) -> None:
+    def _lost(self, connection: Http2Connection) -> None:
         self.connections.discard(connection)
         self._ages.pop(connection, None)
         if not self.connections:
@@ -171,7 +171,7 @@ class Http2Port:
                 await self._emptied.wait()
 
 
-def look(connection: Connection, limits: Limits, age: float | None, now: float) -> None:
+def look(connection: Http2Connection, limits: Http2Limits, age: float | None, now: float) -> None:
     """Apply the time limits to one connection."""
     if connection.ended:
         _look_at_end(connection, limits, now)
@@ -192,7 +192,7 @@ def look(connection: Connection, limits: Limits, age: float | None, now: float) 
         connection.drain()
 
 
-def _look_at_end(connection: Connection, limits: Limits, now: float) -> None:
+def _look_at_end(connection: Http2Connection, limits: Http2Limits, now: float) -> None:
     """End a connection that has said its last, unless its client still reads that."""
     if connection.ended_at is None:
         return
@@ -204,7 +204,7 @@ def _look_at_end(connection: Connection, limits: Limits, now: float) -> None:
         connection.abort()
 
 
-def _is_old(connection: Connection, limits: Limits, age: float | None, now: float) -> bool:
+def _is_old(connection: Http2Connection, limits: Http2Limits, age: float | None, now: float) -> bool:
     """Whether a connection has its largest age, or has been idle for too long."""
     if age is not None and now - connection.opened_at > age:
         return True
@@ -212,7 +212,7 @@ def _is_old(connection: Connection, limits: Limits, age: float | None, now: floa
     return limits.max_idle is not None and not connection.streams and idle > limits.max_idle
 
 
-def _end_drain(connection: Connection, limits: Limits, age: float | None, now: float) -> None:
+def _end_drain(connection: Http2Connection, limits: Http2Limits, age: float | None, now: float) -> None:
     assert connection.drain_began is not None
     if now - connection.drain_began > DRAINING and not connection.ends_quietly:
         connection.stop_accepting()
@@ -221,7 +221,7 @@ def _end_drain(connection: Connection, limits: Limits, age: float | None, now: f
         connection.end(ErrorCode.NO_ERROR, "max_age")
 
 
-def _look_at_streams(connection: Connection, limits: Limits, now: float) -> None:
+def _look_at_streams(connection: Http2Connection, limits: Http2Limits, now: float) -> None:
     for stream in [*connection.streams.values()]:
         since, receiver = stream.expecting_since, stream.receiver
         if since is not None and receiver is not None:
@@ -236,7 +236,7 @@ def _look_at_streams(connection: Connection, limits: Limits, now: float) -> None
                 receiver.lost()
 
 
-def _keep_alive(connection: Connection, limits: Limits, now: float) -> None:
+def _keep_alive(connection: Http2Connection, limits: Http2Limits, now: float) -> None:
     if limits.keepalive_time is None:
         return
     quiet = now - connection.heard_at

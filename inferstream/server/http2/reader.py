@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 from . import frames
 from .errors import ConnectionFault, ErrorCode
-from .limits import Limits
+from .limits import Http2Limits
 
 WORTH_A_VIEW = 64 * 1024
 """Bytes of data of which a view costs less than a copy. A view keeps all that was read with them."""
@@ -19,7 +19,7 @@ MOST_CONTINUATIONS = 64
 class FrameReader(ABC):
     """Reads one connection's bytes. The payload of a DATA frame is never collected; every other frame is small."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Http2Limits) -> None:
         self.limits = limits
         self._rest = bytearray()
         """The beginning of the preface, or of a frame."""

@@ -1,4 +1,4 @@
-"""What a connection receives: the heads of requests, their bodies, and the windows for these."""
+"""The receiving half of a connection: the heads of requests, their bodies, and the windows for these."""
 
 import logging
 from abc import abstractmethod
@@ -8,10 +8,10 @@ from . import frames
 from .abuse import Allowance
 from .errors import ConnectionFault, ErrorCode, StreamFault
 from .hpack import Decoder, Header, HeaderListTooLarge, HpackError, TooManyHeaders
-from .limits import Limits
+from .limits import Http2Limits
 from .reader import FrameReader
 from .request import Request, check_fields
-from .sending import Sender
+from .sending import Sender, Sending
 from .settings import DEFAULT_WINDOW
 from .stream import Accept, Stream, TooLarge
 
@@ -30,7 +30,9 @@ KNOWN_RESETS = 1024
 class Receiving(Sender, FrameReader):
     """The receiving half of a connection, over the sending half, which its streams need."""
 
-    def __init__(self, accept: Accept, too_large: TooLarge, limits: Limits) -> None:
+    streams: dict[int, Stream]
+
+    def __init__(self, accept: Accept, too_large: TooLarge, limits: Http2Limits) -> None:
         FrameReader.__init__(self, limits)
         Sender.__init__(self)
         self._accept = accept
@@ -38,15 +40,11 @@ class Receiving(Sender, FrameReader):
         self._decoder = Decoder(max_list_size=limits.max_header_list)
         self._heads: dict[int, tuple[tuple[Header, ...], Request]] = {}
         """Checked heads by the identity of their header lists, which the decoder keeps."""
-        self.streams: dict[int, Stream] = {}
+        self.streams = {}
         self.last_stream = 0
         self.last_served: int | None = None
         """The last stream that a draining connection serves."""
         self.ends_quietly = False
-        """Whether GOAWAY waits for the end of the requests in progress.
-
-        Python's clients of HTTP (httpx, through the library h2) drop these requests when they read it.
-        """
         self._resets: dict[int, None] = {}
         self._current: Stream | None = None
         """The stream of the current DATA frame."""
@@ -226,7 +224,6 @@ class Receiving(Sender, FrameReader):
             self._fault(stream, fault)
 
     def returned(self, size: int) -> None:
-        """Receivers no longer keep these bytes."""
         self._held -= size
         if self._receive_window * 2 <= self.limits.connection_window:
             self._replenish()
@@ -241,8 +238,7 @@ class Receiving(Sender, FrameReader):
 
     # The end of a stream
 
-    def forget(self, stream: Stream, *, reset: bool) -> None:
-        """A stream has ended; `reset` if its client may still send frames."""
+    def forget(self, stream: Sending, *, reset: bool) -> None:
         self.streams.pop(stream.id, None)
         if self.waiting or self.beginning or self.ending:
             self.leave(stream)

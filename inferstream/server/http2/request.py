@@ -81,9 +81,9 @@ def _check_value(value: bytes) -> None:
 def _content_length(fields: Sequence[Header]) -> int | None:
     if b"content-length" not in dict(fields):
         return None
-    found = {value for name, value in fields if name == b"content-length"}
-    value = found.pop()
-    if found or not value.isdigit() or len(value) > 18:
+    values = {value for name, value in fields if name == b"content-length"}
+    value = values.pop()
+    if values or not value.isdigit() or len(value) > 18:
         raise _malformed("the content-length is no length")
     return int(value)
 

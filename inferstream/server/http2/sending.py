@@ -1,17 +1,15 @@
-"""What a connection writes: frames at once while its client reads, and the streams that wait while it does not."""
+"""Writes of a connection: frames at once while its client reads, and the streams that wait while it does not."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from . import frames
-from .limits import Limits
+from .limits import Http2Limits
 from .settings import DEFAULT_WINDOW
-
-if TYPE_CHECKING:
-    from .stream import Payload, Stream
 
 logger = logging.getLogger("inferstream.http2")
 
@@ -34,12 +32,53 @@ UNIT = 1024
 """Bytes of a response that let a client send as many frames of control as one write does."""
 
 
+Payload = bytes | bytearray | memoryview
+
+
+class Sending(Protocol):
+    """A stream, as its connection sends what waits of it."""
+
+    id: int
+    send_window: int
+    stalled_since: float | None
+
+    @property
+    def waits(self) -> bool:
+        """Whether bytes of the body wait."""
+
+    @property
+    def begins(self) -> bool:
+        """Whether the head of the response has not left."""
+
+    def head(self) -> None:
+        """Send the head now, if it has not left."""
+
+    def take_head(self, into: list[Payload]) -> None:
+        """Add the head of the response if it has not left."""
+
+    def progress(self, most: int, into: list[Payload]) -> int:
+        """Add frames of at most `most` bytes of what waits. The number of bytes."""
+
+    def take_end(self, into: list[Payload]) -> bool:
+        """Add the end of the response if nothing is before it. Whether it was added, so that `complete` must follow."""
+
+    def complete(self) -> None:
+        """The response is complete."""
+
+
 class Sender:
     """The sending half of a connection."""
 
-    limits: Limits
+    limits: Http2Limits
     transport: asyncio.Transport
-    streams: "dict[int, Stream]"
+    streams: Mapping[int, Sending]
+    heard_at: float
+    """When the client last sent anything."""
+    ends_quietly: bool
+    """Whether GOAWAY waits for the end of the requests in progress.
+
+    Python's clients of HTTP (httpx, through the library h2) drop these requests when they read it.
+    """
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -78,11 +117,11 @@ class Sender:
         """When gathered frames last left in this turn, or the first of them came."""
         self.table_update = b""
         """What goes before the next header block, to tell a client with a smaller table that ours is empty."""
-        self.beginning: dict[Stream, None] = {}
+        self.beginning: dict[Sending, None] = {}
         """Streams of which the head waits for the transport. It needs no window."""
-        self.ending: dict[Stream, None] = {}
+        self.ending: dict[Sending, None] = {}
         """Streams of which only the end waits, for the transport."""
-        self.waiting: dict[Stream, None] = {}
+        self.waiting: dict[Sending, None] = {}
         """Streams with bytes that wait for the connection's window or the transport, and not for their own window."""
 
     def write(self, data: bytes) -> None:
@@ -158,7 +197,7 @@ class Sender:
                 return
         self.transport.write(data)
 
-    def flush(self, stream: "Stream") -> None:
+    def flush(self, stream: Sending) -> None:
         """Send what the windows allow of a stream that waits."""
         sent = False
         if self.paused and stream.begins:
@@ -176,7 +215,7 @@ class Sender:
             self._turn(stream, TURN if self.waiting else self._turn_bytes)
             self._note(stream, self.sent > sent)
 
-    def _turn(self, stream: "Stream", most: int) -> bool:
+    def _turn(self, stream: Sending, most: int) -> bool:
         """Send a part of what waits. Whether anything could be sent."""
         into: list[Payload] = []
         stream.take_head(into)
@@ -198,7 +237,7 @@ class Sender:
             stream.complete()
         return stream.waits
 
-    def _note(self, stream: "Stream", moved: bool) -> None:
+    def _note(self, stream: Sending, moved: bool) -> None:
         if not stream.waits:
             self.waiting.pop(stream, None)
             stream.stalled_since = None
@@ -210,7 +249,7 @@ class Sender:
         if moved or stream.stalled_since is None:
             stream.stalled_since = self.clock()
 
-    def leave(self, stream: "Stream") -> None:
+    def leave(self, stream: Sending) -> None:
         """Nothing of a stream waits any more."""
         self.waiting.pop(stream, None)
         self.beginning.pop(stream, None)
@@ -242,3 +281,13 @@ class Sender:
         """End the connection without a word, and drop what is unsent."""
         self.ended = True
         self.transport.abort()
+
+    # The receiving half
+
+    @abstractmethod
+    def returned(self, size: int) -> None:
+        """Receivers no longer keep these bytes."""
+
+    @abstractmethod
+    def forget(self, stream: Sending, *, reset: bool) -> None:
+        """A stream has ended; `reset` if its client may still send frames."""

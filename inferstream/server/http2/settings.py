@@ -28,12 +28,12 @@ def read_settings(payload: bytes) -> dict[int, int]:
     """A client's settings by identifier, checked. Raises ConnectionFault."""
     if len(payload) % _SETTING.size:
         raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS is not a list of settings")
-    found = dict(_SETTING.iter_unpack(payload))
-    if found.get(ENABLE_PUSH, 0) > 1:
+    chosen = dict(_SETTING.iter_unpack(payload))
+    if chosen.get(ENABLE_PUSH, 0) > 1:
         raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "ENABLE_PUSH is neither 0 nor 1")
-    if found.get(INITIAL_WINDOW_SIZE, 0) > LARGEST_WINDOW:
+    if chosen.get(INITIAL_WINDOW_SIZE, 0) > LARGEST_WINDOW:
         raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE is above 2^31-1")
-    largest = found.get(MAX_FRAME_SIZE, SMALLEST_MAX_FRAME)
+    largest = chosen.get(MAX_FRAME_SIZE, SMALLEST_MAX_FRAME)
     if not SMALLEST_MAX_FRAME <= largest <= LARGEST_MAX_FRAME:
         raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "MAX_FRAME_SIZE is out of range")
-    return found
+    return chosen

@@ -3,16 +3,12 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from . import frames
 from .errors import ErrorCode, StreamFault
 from .request import Request
-
-if TYPE_CHECKING:
-    from .receiving import Receiving
-
-Payload = bytes | bytearray | memoryview
+from .sending import Payload, Sender
 
 JOINED = 64 * 1024
 """Bytes up to which a copy into one write costs less than a write of several pieces."""
@@ -67,7 +63,7 @@ class Stream:
     )
 
     def __init__(
-        self, connection: "Receiving", id: int, send_window: int, receive_window: int, now: float
+        self, connection: Sender, id: int, send_window: int, receive_window: int, now: float
     ) -> None:
         self.connection = connection
         self.id = id
@@ -138,7 +134,6 @@ class Stream:
         self._opening = block
 
     def head(self) -> None:
-        """Send the head now, if it has not left."""
         if self._opening is None or self.ended:
             return
         if self.connection.paused:
@@ -279,16 +274,13 @@ class Stream:
 
     @property
     def begins(self) -> bool:
-        """Whether the head of the response has not left."""
         return self._opening is not None
 
     def take_head(self, into: list[Payload]) -> None:
-        """Add the head of the response if it has not left."""
         if self._opening is not None:
             into.append(self._head())
 
     def progress(self, most: int, into: list[Payload]) -> int:
-        """Add frames of at most `most` bytes of what waits. The number of bytes."""
         connection = self.connection
         size = min(most, self.send_window, connection.send_window, connection.largest_frame)
         taken = 0
@@ -316,7 +308,6 @@ class Stream:
         return taken
 
     def take_end(self, into: list[Payload]) -> bool:
-        """Add the end of the response if nothing is before it. Whether it was added, so that `complete` must follow."""
         if self._pending or self._ending is None:
             return False
         into.append(self.connection.headers(self.id, self._ending, True))

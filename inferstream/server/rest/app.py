@@ -2,19 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
-from time import perf_counter, time
 from typing import Any, Protocol
 
-from ...context import request_id_var
 from ...dataplane.access import Action
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady, PermissionDenied
 from ...settings import Settings
-from ...telemetry.access import AccessLines, AccessRecord
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import SCOPE_KEY, ScopeOrigin
@@ -23,20 +19,18 @@ from ..orca import load_reports
 from ..request_ids import RequestIds
 from .dialects.base import ReadRoute, Route, ScopeClaim
 from .dialects.metadata import ROOT
-from .exchange import AsgiExchange, Exchange
-from .identified import Identified
+from .exchange import AsgiExchange
 from .inference import InferenceDoor, queried
-from .lazy import LazyApp
+from .layers import IdentifiedApp, LazyApp, logged_send, recorded_send
 from .messages import CALLER, JSON, RawHeaders, Receive, Scope, Send, error_response, respond, wrap
 from .origins import Origins
-from .reporting import ReportingDoor
 from .routing import build_routes
 from .websocket import WebSocketDoor
 
 logger = logging.getLogger("inferstream.rest")
 
 
-class Endpoint(Protocol):
+class AsgiEndpoint(Protocol):
     """An ASGI application of another room, which has requests that no dialect claims."""
 
     @property
@@ -54,24 +48,22 @@ class Endpoint(Protocol):
 
 
 class RestApp:
-    """Every route of HTTP as an ASGI application; `infer` alone serves an inference, whichever way it came."""
+    """Every route of HTTP as an ASGI application; `inferences` alone serve one, whichever way it came."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: Meters, beside: Endpoint | None = None
+        self, dataplane: DataPlane, settings: Settings, meters: Meters, beside: AsgiEndpoint | None = None
     ) -> None:
         self.routes = build_routes(dataplane, settings, meters, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._json = json_limits(settings)
         reports = load_reports(settings, dataplane)
-        door = InferenceDoor if reports is None else partial(ReportingDoor, reports)
-        self._inference = door(dataplane, settings, meters.rest, self._json)
+        self.inferences = self._inferences(dataplane, settings, meters.rest, self._json, reports)
         self._origins = Origins(settings)
         self._profile = settings.status_profile
         self._dataplane = dataplane
         self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
         self.beside = beside
-        self.request_ids = RequestIds.of(settings)
-        self.entry: Any = Identified(self, self.request_ids)
+        self.entry: Any = IdentifiedApp(self, RequestIds.of(settings))
         """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
             from starlette.middleware.cors import CORSMiddleware  # late, as FastAPI is
@@ -82,6 +74,9 @@ class RestApp:
                 rules["expose_headers"] += beside.exposed_headers
             self.entry = CORSMiddleware(self.entry, **rules)
 
+    def _inferences(self, *parts: Any) -> InferenceDoor:
+        return InferenceDoor(*parts)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self.routes.of_path(scope["path"], scope["method"])
         if not isinstance(route, Route):
@@ -90,9 +85,9 @@ class RestApp:
                 return
             if not scope["path"].startswith(UNLOGGED):
                 if logger.isEnabledFor(logging.DEBUG):
-                    send = _logged(scope, send)
+                    send = logged_send(scope, send)
                 if (lines := self._dataplane.lines).on:
-                    send = _with_record(scope, send, lines)
+                    send = recorded_send(scope, send, lines)
             if not is_probe(scope["path"], scope["headers"]):
                 try:
                     self._origins.check(scope["headers"])
@@ -110,13 +105,14 @@ class RestApp:
             scope["route"] = route
             status, headers, body = await self._read(route, scope, caller)
             await respond(send, status, body, headers)
-        elif scope["method"] == "POST" or self._inference.serves(route, scope["method"], scope["headers"]):
+        elif scope["method"] == "POST" or self.inferences.serves(route, scope["method"], scope["headers"]):
             # Naming the loop spares Python 3.11 the system call with which it would look for it.
             connection = scope.get(SCOPE_KEY)
             task = asyncio.current_task(None if connection is None else connection.loop)
             assert task is not None
             async with AsgiExchange(scope, receive, send, task, self._json) as exchange:
-                await self.infer(exchange, route, scope["method"], scope.get("query_string", b""))
+                query = scope.get("query_string", b"")
+                await self.inferences.serve(exchange, route, scope["method"], query)
         else:
             off = scope["method"] == "GET" and queried(route)
             await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
@@ -149,12 +145,6 @@ class RestApp:
         )
         return 405, [JSON, (b"allow", ", ".join(claim.methods).encode())], body
 
-    def infer(
-        self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b""
-    ) -> Awaitable[int]:
-        """Serve one request for an inference; returns the status it was answered with."""
-        return self._inference.serve(exchange, route, method, query)
-
 
 def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
     # Late: importing FastAPI is a third of a start and a sixth of the memory, and most servers are never asked.
@@ -179,32 +169,3 @@ UNLOGGED = ("/v2/health/", "/health", "/metrics")
 def is_probe(path: str, headers: RawHeaders) -> bool:
     """Whether a request asks for liveness or readiness. At the root, a browser asks for the page."""
     return path in PROBES or (path == ROOT and b"text/html" not in dict(headers).get(b"accept", b""))
-
-
-def _logged(scope: Scope, send: Send) -> Send:
-    """`send`, with a line in the log for the answer."""
-
-    async def logged(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            logger.debug("%s %s %d", scope["method"], scope["path"], message["status"])
-        await send(message)
-
-    return logged
-
-
-def _with_record(scope: Scope, send: Send, lines: AccessLines) -> Send:
-    """`send`, with a record in the access log if the request failed. One that succeeds is no call of a model."""
-    began = perf_counter()
-
-    async def recorded(message: Any) -> None:
-        if message["type"] == "http.response.start" and message["status"] >= 400:
-            what = f"{scope['method']} {scope['path']}"
-            seconds, status = perf_counter() - began, str(message["status"])
-            lines.put(
-                AccessRecord(
-                    time(), "http", what, "", "", status, seconds, 0, "", "", "", "", request_id_var.get()
-                )
-            )
-        await send(message)
-
-    return recorded

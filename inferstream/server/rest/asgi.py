@@ -6,7 +6,7 @@ from ...dataplane.dataplane import DataPlane
 from ...errors import NotStarted
 from ...settings import Settings
 from ...telemetry.metrics import Meters
-from .app import Endpoint, RestApp
+from .app import AsgiEndpoint, RestApp
 from .asgi_socket import AsgiSocket
 from .messages import PREFIX, Receive, Scope, Send, error_response, respond, wrap
 
@@ -84,7 +84,7 @@ def build_rest_app(
     settings: Settings,
     meters: Meters,
     tracing: "Tracer | None",
-    beside: Endpoint | None = None,
+    beside: AsgiEndpoint | None = None,
 ) -> RestApp:
     """The REST application with an endpoint beside its routes, and with spans if there is a tracer."""
     if tracing is None:

@@ -9,15 +9,13 @@ import orjson
 
 from ...errors import InferstreamError
 from ..connections import ScopeOrigin
+from ..outgoing import Owed
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
 from .messages import JSON, RawHeaders, Receive, Scope, Send, error_document, wrap
 from .websocket import WebSocketDoor, chosen
 
 logger = logging.getLogger("inferstream.rest")
-
-OWED_BYTES = 64 * 1024
-"""Bytes of small messages to a client that does not read, above which the application stops reading too."""
 
 REFUSAL = "websocket.http.response"
 """ASGI's extension that refuses an upgrade with an HTTP response."""
@@ -59,7 +57,7 @@ class AsgiSocket:
         self._receive = receive
         self._send = send
         self._turn = asyncio.Lock()
-        self._owed = 0
+        self._owed = Owed(self.reading)
         self._over = False
         self._sending: set[asyncio.Task[None]] = set()
         self._reader: asyncio.Task[None] | None = None
@@ -130,16 +128,12 @@ class AsgiSocket:
                 await self._send_within({"type": "websocket.send", **content})
 
     def put(self, message: bytes, text: bool) -> None:
-        self._owed += len(message)
-        if self._owed > OWED_BYTES:
-            self.reading.hold(OWED_BYTES)
+        self._owed.add(len(message))
         self._spawn(self._put(message, text))
 
     async def _put(self, message: bytes, text: bool) -> None:
         await self.send(message, text)
-        self._owed -= len(message)
-        if self._owed <= OWED_BYTES:
-            self.reading.release(OWED_BYTES)
+        self._owed.add(-len(message))
 
     def fail(self, code: int, reason: str) -> None:
         if not self._over:

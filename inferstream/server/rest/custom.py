@@ -89,8 +89,8 @@ class CustomRoutes:
             self._routes = [
                 (handler.rest_method, compile_path(handler.rest_path)[0], model) for handler, model in routes
             ]
-        found: dict[str, str] = {}
+        models: dict[str, str] = {}
         for method, pattern, model in self._routes:
             if pattern.match(path):
-                found.setdefault(method, model)
-        return found
+                models.setdefault(method, model)
+        return models

@@ -2,40 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from time import perf_counter
 from types import coroutine
 from typing import Any, Protocol
 
 from ...errors import InferstreamError
 from ...protos import sse
+from ..outgoing import TOGETHER_BYTES, TURN_SECONDS, WAITED_SECONDS, Source, StallGuard
 from .exchange import Exchange
 from .messages import RawHeaders, wrap
-
-logger = logging.getLogger("inferstream.rest")
 
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
-
-TURN_AFTER = 0.001
-"""Seconds a stream may go on without letting others run."""
-
-SLOW = 0.0001
-"""Seconds without a wait after which an event leaves alone: its model computes on the event loop."""
-
-BATCH_BYTES = 32 * 1024
-"""Events waiting to leave together are never more than this and one event more."""
-
-
-class Source(Protocol):
-    """A stream: a reply, or events that are recorded."""
-
-    def __aiter__(self) -> AsyncIterator[Any]: ...
-
-    async def aclose(self, error: BaseException | None) -> None: ...
 
 
 class Writer(Protocol):
@@ -54,41 +36,38 @@ class Writing(Protocol):
     def failure(self, error: InferstreamError) -> bytes: ...
 
 
-class EventStream:
+class EventStream(StallGuard):
     """One stream on its way to one client.
 
     Events that a model makes without waiting leave together, because the system call is most of what
     an event costs; as soon as the model waits for anything, whatever is there has left. The first leaves alone.
-    A single timer watches the stream: it sends a comment when the model is silent for `heartbeat`
-    seconds, and drops a client that has read nothing for `stall` seconds.
+    A comment leaves when the model is silent for `heartbeat` seconds.
     `headers` go beside those that make the answer a stream of events.
     """
 
+    logger = logging.getLogger("inferstream.rest")
+
     def __init__(self, exchange: Exchange, headers: RawHeaders, heartbeat: float, stall: float) -> None:
+        super().__init__(stall, heartbeat or stall)
         self._exchange = exchange
         self._headers = headers
         self._heartbeat = heartbeat
-        self._stall = stall
         self._events: list[bytes] = []
         self._size = 0
         self._waited = False
-        self._sending_since: float | None = None
-        self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
-        self._timer: asyncio.TimerHandle | None = None
         self._beat: asyncio.Task[None] | None = None
 
     async def run(self, reply: Source, asked: Writing) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
         self._exchange.open(HEADERS + self._headers)
-        self._schedule()
+        self._guard()
         try:
             await self._flushed_while_waiting(self._run(reply, asked))
         except Exception as error:
             self._events.append(asked.failure(wrap(error)))
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            self._leave_alone()
             if self._beat is not None:
                 self._beat.cancel()
         if (full := self._flush(last=True)) is not None:
@@ -109,12 +88,12 @@ class EventStream:
                 await self._leave(reply, writer)
                 return
             now = perf_counter()
-            alone = self._size > BATCH_BYTES or (now - last > SLOW and not self._waited)
+            alone = self._size > TOGETHER_BYTES or (now - last > WAITED_SECONDS and not self._waited)
             if alone and (full := self._flush()) is not None:
                 await full
             if self._waited:
                 self._waited, turned = False, now
-            elif now - turned > TURN_AFTER:
+            elif now - turned > TURN_SECONDS:
                 # A generator that never waits would otherwise keep the loop, and nobody could
                 # notice that its client has left.
                 if (full := self._flush()) is not None:
@@ -168,23 +147,16 @@ class EventStream:
         return None if waiting is None else self._sent(waiting)
 
     async def _sent(self, waiting: Awaitable[None]) -> None:
-        self._sending_since = self._last_sent
+        self._waiting_since = self._last_sent
         await waiting
-        self._sending_since = None
+        self._waiting_since = None
 
-    def _schedule(self) -> None:
-        interval = min(self._heartbeat or self._stall, self._stall)
-        self._timer = self._loop.call_later(interval, self._look)
+    def drop(self) -> None:
+        self._exchange.abort()
 
-    def _look(self) -> None:
-        now = self._loop.time()
-        if self._sending_since is not None:
-            if now - self._sending_since >= self._stall:
-                logger.warning("a stream's client has read nothing for %g s; dropping it", self._stall)
-                self._exchange.abort()
-                return
-        elif self._heartbeat and now - self._last_sent >= self._heartbeat * 0.9:
+    def idle(self, now: float) -> bool:
+        if self._heartbeat and now - self._last_sent >= self._heartbeat * 0.9:
             self._events.append(sse.HEARTBEAT)
             if (full := self._flush()) is not None:
                 self._beat = self._loop.create_task(full)
-        self._schedule()
+        return True

@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self
 
 from ...protos.json_limits import JsonCounter, JsonLimits
 from ..connections import ScopeClient
-from ..http1.responses import CLOSE
+from ..http1.exchange import CLOSE
 from .messages import COUNT_ON_ARRIVAL, Head, RawHeaders, Receive, Scope, Send, receive_all, respond
 
 

@@ -1,7 +1,7 @@
 """Streams that outlive their connections: each is recorded, and its client may come back for the rest."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from secrets import token_urlsafe
 from time import perf_counter
 
@@ -13,8 +13,8 @@ from ...protos import sse
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import InferenceResponse
+from ..outgoing import give
 from .dialects.base import ParsedRequest
-from .events import TURN_AFTER
 from .messages import wrap
 from .recording import Recording
 
@@ -93,19 +93,15 @@ class HeldStream:
     async def _record(self, reply: Reply, asked: ParsedRequest) -> None:
         reply.watch(AtEnd(lambda _: self.recording.close()))  # a failure is recorded, however full it is
         write = asked.events()
-        turned = perf_counter()
-        async for response in reply:
+
+        def record(response: InferenceResponse) -> Awaitable[None] | None:
             event = write(response)
-            del response  # freed now, while the core has it in its caches
             if event is None:
-                await reply.aclose(None)
-                break
+                return reply.aclose(None)
             self._add(event)
-            if self.recording.full:
-                await self.recording.space()
-            if perf_counter() - turned > TURN_AFTER:  # a model that never waits would keep the event loop
-                await asyncio.sleep(0)
-                turned = perf_counter()
+            return self.recording.space() if self.recording.full else None
+
+        await give(reply, record)
         self._add(write.end())
 
     def _add(self, events: bytes) -> None:

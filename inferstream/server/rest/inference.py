@@ -23,10 +23,15 @@ from ...protos.json_limits import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
-from .dialects.base import Gathering, ParsedRequest, Route
-from .events import TURN_AFTER, EventStream
+from ..headers import ResponseHeaders
+from ..http1.exchange import DirectExchange
+from ..orca import FORMAT, LoadReports
+from ..orca import HEADER as REPORT
+from ..outgoing import give
+from ..request_ids import HEADER, RequestIds, enter
+from .dialects.base import ParsedRequest, Route
+from .events import EventStream
 from .exchange import Exchange
-from .headers import ResponseHeaders
 from .messages import (
     COUNT_ON_ARRIVAL,
     INFLATE_IN_THREAD,
@@ -39,11 +44,12 @@ from .messages import (
     compress,
     expect_body,
     plain,
+    sendable,
     wrap,
 )
 from .origins import Origins, gets_run_models
 from .query import arguments_of
-from .resuming import Reader, Resuming
+from .resuming import EventReader, Resuming
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -54,8 +60,14 @@ class InferenceDoor:
     """Inferences by HTTP: the dialect reads the request and writes the response, all between is the same."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: DoorMeters, json: JsonLimits
+        self,
+        dataplane: DataPlane,
+        settings: Settings,
+        meters: DoorMeters,
+        json: JsonLimits,
+        reports: LoadReports | None,
     ) -> None:
+        """`reports` tell the load with whole responses, and with the heads of streams."""
         self._meters = meters
         self._dataplane = dataplane
         self._limit = settings.max_body_bytes
@@ -63,10 +75,23 @@ class InferenceDoor:
         self._heartbeat = settings.sse_heartbeat
         self._stall = settings.stream_stall_timeout
         self._json = json
-        self._headers = ResponseHeaders(dataplane.events)
+        self._reports = reports
+        self._ids = RequestIds.of(settings)
+        self._headers = ResponseHeaders(dataplane.events, str.encode, sendable)
+        self._events = dataplane.events is not None
         self._get_streams = gets_run_models(settings)
         self._origins = Origins(settings)
         self._resuming = Resuming(dataplane, settings, meters, self._headers)
+
+    def begin(self, exchange: DirectExchange) -> Awaitable[int]:
+        """Serve a request to a port of ours, whose response gets the id of the request if it has one."""
+        sent = exchange.head.request_id
+        if sent is not None or self._ids.every:
+            request_id = self._ids.id(sent)
+            assert request_id is not None
+            exchange.added = (HEADER, request_id)
+            enter(request_id)
+        return self.serve(exchange, exchange.route)
 
     async def serve(self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b"") -> int:
         """Serve and count one request; returns the HTTP status it was answered with.
@@ -82,14 +107,14 @@ class InferenceDoor:
             # One coroutine for all of it, because each costs as much as a stage.
             try:
                 head = exchange.head
+                posted = method == "POST"
                 if not head.trusted:
                     self._origins.check(exchange.headers)
+                    if posted:
+                        expect_body(head, self._limit)
                     head.trusted = True  # a client that repeats its headers is not checked again
-                posted = method == "POST"
                 resumed = head.last_event_id is not None and _resumable(route)
-                if posted:
-                    expect_body(head, self._limit)
-                else:
+                if not posted:
                     resumed = resumed or method == "DELETE"
                     self._check_page(exchange, resumed)
                 admission = None
@@ -128,7 +153,10 @@ class InferenceDoor:
                         self._check_stream(route, asked, caller)
                     opened = True
                     if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
-                        reply = await asked.open()
+                        if asked.several:
+                            reply = await asked.open()
+                        else:  # without the frame of `open`
+                            reply = await asked.admission.open(Operation.INFER, asked.request)
                         assert reply.first is not None
                         headers, text = asked.response(reply.first)
                         if caller.key is not None:
@@ -190,7 +218,7 @@ class InferenceDoor:
     ) -> ParsedRequest:
         """The request in a body as it came. Raises what there is to refuse."""
         head = exchange.head
-        text = plain(head, body, self._limit)
+        text = plain(head, body, self._limit) if head.encoding or len(body) > self._limit else body
         if head.encoding or len(text) <= COUNT_ON_ARRIVAL:  # larger ones were counted as they arrived
             self._json.check(text if head.json_length is None else text[: head.header_length(len(text))])
         return route.dialect.parse(exchange, text, route, caller, admission)
@@ -214,7 +242,7 @@ class InferenceDoor:
             caller.pace = header_interval(str(arguments.pop(PACE)).encode())
         return route.dialect.parse(exchange, orjson.dumps(arguments), route, caller, admission)
 
-    async def _read(self, exchange: Exchange, reader: Reader | None, headers: RawHeaders) -> int:
+    async def _read(self, exchange: Exchange, reader: EventReader | None, headers: RawHeaders) -> int:
         """Send the events of a stream that may be resumed, or say that there are no more; returns the status."""
         if reader is None:
             await _sent(exchange.respond_nothing())  # an EventSource connects no more after this
@@ -230,21 +258,22 @@ class InferenceDoor:
                 await self._stream(exchange, reply, asked)
                 return
             first = reply.first
-            await _gather(reply, gathering)
+            await give(reply, lambda response: None if gathering.add(response) else reply.aclose(None))
         headers, text = gathering.end()
         if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:
             await waiting
 
-    async def _stream(
-        self, exchange: Exchange, reply: Reply, asked: ParsedRequest, more: RawHeaders = NO_HEADERS
-    ) -> None:
+    async def _stream(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
         caller = asked.admission.caller
         headers = asked.headers if caller.key is None else asked.headers + self._rate_limits(caller)
-        if more:
-            headers = headers + more
+        if self._reports is not None:
+            headers = headers + _report(self._reports, exchange)
         if reply.first is not None:
-            headers = headers + self._headers(reply.first, asked.admission.model)
+            headers = headers + self._of_model(asked, reply.first)
         await EventStream(exchange, headers, self._heartbeat, self._stall).run(reply, asked)
+
+    def _of_model(self, asked: ParsedRequest, response: InferenceResponse) -> RawHeaders:
+        return self._headers.of(asked.admission.model, response.id, response.parameters)
 
     def _respond(
         self,
@@ -255,9 +284,13 @@ class InferenceDoor:
         text: bytes,
     ) -> Awaitable[None] | None:
         """Send a whole response, compressed if it is worth it; None if it is sent."""
+        if self._reports is not None:
+            headers += _report(self._reports, exchange)
         headers += asked.headers
-        if response is not None:
-            headers += self._headers(response, asked.admission.model)
+        if response is not None and (
+            self._events or (response.parameters is not None and response.parameters.headers is not None)
+        ):
+            headers += self._of_model(asked, response)
         if (
             self._compress_from is not None
             and len(text) >= self._compress_from
@@ -275,6 +308,11 @@ def _limit(caller: Caller, head: Head) -> None:
         caller.deadline = asyncio.get_running_loop().time() + head.seconds(head.timeout)
     caller.priority = header_priority(head.priority)
     caller.pace = header_interval(head.pace)
+
+
+def _report(reports: LoadReports, exchange: Exchange) -> RawHeaders:
+    value = reports.header(dict(exchange.headers).get(FORMAT.encode()))
+    return NO_HEADERS if value is None else [(REPORT, value)]
 
 
 def queried(route: Route) -> bool:
@@ -297,15 +335,3 @@ async def _respond_compressed(exchange: Exchange, headers: RawHeaders, text: byt
     headers.append((b"content-encoding", encoding))
     if (waiting := exchange.respond(200, headers, text)) is not None:
         await waiting
-
-
-async def _gather(reply: Reply, gathering: Gathering) -> None:
-    """Read a stream until it ends, or until the client has all that it wants."""
-    turned = perf_counter()
-    async for response in reply:
-        if not gathering.add(response):
-            await reply.aclose(None)
-            return
-        if perf_counter() - turned > TURN_AFTER:  # a model that never waits would keep the event loop
-            await asyncio.sleep(0)
-            turned = perf_counter()

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 import orjson
@@ -41,6 +41,24 @@ COMPRESS_IN_THREAD = 64 * 1024
 
 DIGITS = 20
 """Digits that a length may have. Python reads no more than 4,300; no body needs as many as these."""
+
+
+NOT_FOR_MODELS = frozenset(
+    (
+        b"connection",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"date",
+        b"inference-header-content-length",
+        b"keep-alive",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-stream-dialect",
+    )
+)
+"""Headers that describe the message itself; with one of a model's the client could not read the response."""
 
 
 class Head:
@@ -82,7 +100,7 @@ class Head:
         self.limited = not (self.pace is self.priority is self.timeout is None)
         """Whether it states a limit or a priority."""
         self.trusted = False
-        """Whether the headers were found to be those of no foreign page."""
+        """Whether the headers are those of no foreign page, and announce a body that may come."""
 
     def header_length(self, size: int) -> int | None:
         """Bytes of JSON before binary tensors, or None. Raises InvalidRequest."""
@@ -173,8 +191,8 @@ def accepted(accept: bytes) -> bytes | None:
         except ValueError:
             weights[name.strip()] = 0.0
     best = max(("gzip", "deflate"), key=lambda name: weights.get(name, 0.0))
-    found = weights.get(best, 0.0)
-    return best.encode() if found > 0 and found >= weights.get("identity", 0.0) else None
+    chosen = weights.get(best, 0.0)
+    return best.encode() if chosen > 0 and chosen >= weights.get("identity", 0.0) else None
 
 
 async def compress(body: bytes, encoding: bytes) -> bytes:
@@ -182,6 +200,16 @@ async def compress(body: bytes, encoding: bytes) -> bytes:
     if len(body) > COMPRESS_IN_THREAD:
         return await asyncio.to_thread(deflate, body, encoding)
     return deflate(body, encoding)
+
+
+def sendable(headers: Iterable[tuple[str, str]]) -> RawHeaders:
+    """The headers of a model that a response can have."""
+    chosen = []
+    for name, value in headers:
+        key = name.encode("latin-1", "replace")
+        if key not in NOT_FOR_MODELS and value.isprintable() and key.replace(b"-", b"").isalnum():
+            chosen.append((key, value.encode("latin-1", "replace")))
+    return chosen
 
 
 async def respond(send: Send, status: int, body: bytes, headers: RawHeaders) -> None:

@@ -48,15 +48,15 @@ class Origins:
         """Raise PermissionDenied for a request that a foreign page has sent. Programs send no origin."""
         if self._any:
             return
-        found = dict(headers)
-        host = found.get(b"host", b"").decode("latin-1").lower().strip()
-        if self._checks_host and b"host" in found and not self._leads_here(host):
+        sent = dict(headers)
+        host = sent.get(b"host", b"").decode("latin-1").lower().strip()
+        if self._checks_host and b"host" in sent and not self._leads_here(host):
             raise PermissionDenied(
                 f'The host "{host}" is not one of this server\'s names; the setting allowed_hosts adds names.'
             )
-        if b"origin" not in found:
+        if b"origin" not in sent:
             return  # browsers always send it with a POST
-        origin = found[b"origin"].decode("latin-1").lower()
+        origin = sent[b"origin"].decode("latin-1").lower()
         if not (origin.endswith(f"://{host}") or self._lists(origin)):
             raise PermissionDenied(
                 f'Pages of "{origin}" may not do this; the setting cors_settings lists those that may.'
@@ -65,15 +65,15 @@ class Origins:
     def check_page(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """As `check`, for a GET: with those of images and links browsers send no origin, but Sec-Fetch-Site."""
         self.check(headers)
-        found = dict(headers)
-        if not self._any and b"origin" not in found and found.get(b"sec-fetch-site", b"none") in FOREIGN:
+        sent = dict(headers)
+        if not self._any and b"origin" not in sent and sent.get(b"sec-fetch-site", b"none") in FOREIGN:
             raise PermissionDenied("Pages of other origins may not do this without an origin.")
 
     def _leads_here(self, host: str) -> bool:
-        found = _HOST.fullmatch(host)
-        if found is None:
+        match = _HOST.fullmatch(host)
+        if match is None:
             return False
-        name = found[1].strip("[]")
+        name = match[1].strip("[]")
         return (
             is_loopback(name)
             or name in self._hosts

@@ -37,8 +37,8 @@ def arguments_of(query: bytes, inputs: Sequence[MetadataTensor]) -> dict[str, An
     for name, text in pairs:
         values.setdefault(name, []).append(_value(name, text, declared))
     return {
-        name: found[0] if len(found) == 1 and not _is_list(declared.get(name)) else found
-        for name, found in values.items()
+        name: given[0] if len(given) == 1 and not _is_list(declared.get(name)) else given
+        for name, given in values.items()
     }
 
 
@@ -73,7 +73,7 @@ def _value(name: str, text: str, declared: Mapping[str, MetadataTensor]) -> Any:
 
 def _guessed(text: str) -> Any:
     try:
-        found = orjson.loads(text)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
-    return found if isinstance(found, bool | int | float) else text
+    return value if isinstance(value, bool | int | float) else text

@@ -3,10 +3,7 @@
 import asyncio
 
 from ...errors import Gone, InvalidRequest
-
-TOGETHER = 32 * 1024
-"""Bytes of events that leave together; a larger event leaves alone."""
-
+from ..outgoing import TOGETHER_BYTES
 
 OVERHEAD = 41
 """Bytes of memory that an event takes beside its own: its object and its place in the list."""
@@ -91,7 +88,7 @@ class Recording:
         events = self._events
         start = end = number - self._dropped
         size = 0
-        while end < len(events) and (end == start or size + len(events[end]) <= TOGETHER):
+        while end < len(events) and (end == start or size + len(events[end]) <= TOGETHER_BYTES):
             size += len(events[end])
             end += 1
         self._taken = max(self._taken, number)  # the client wants the next ones, so it may have got these

@@ -2,10 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from itertools import count
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from ...concurrency.tasks import Tasks
 from ...dataplane.caller import Caller
@@ -23,7 +23,7 @@ from ...errors import Gone, InferstreamError, InvalidRequest
 from ...processes.frames import Query
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
-from ...types import InferenceResponse
+from ..headers import ResponseHeaders
 from .dialects.base import ParsedRequest, Route
 from .events import EventStream
 from .exchange import Exchange
@@ -46,7 +46,7 @@ A = TypeVar("A")
 EVENT_ID = re.compile(r"(\d{1,2}\.[\w-]{1,64}):(\d{1,15})", re.ASCII)
 
 
-class Place(NamedTuple):
+class EventPlace(NamedTuple):
     """A place in a stream: behind an event."""
 
     id: str
@@ -54,17 +54,53 @@ class Place(NamedTuple):
     number: int
 
 
-class Reader(Protocol):
-    """Reads one stream for one connection."""
+class EventReader(ABC):
+    """Reads one stream for one connection. It is what an `EventStream` sends, and passes recorded events on."""
 
+    exchange: Exchange
+    """What the events go to."""
+
+    @abstractmethod
     async def read(self) -> bytes:
         """The next events; none at the end. Raises TakenOver, Gone."""
 
+    @abstractmethod
     def leave(self) -> None:
         """The connection has ended."""
 
+    def __aiter__(self) -> Self:
+        return self
 
-class LocalReader:
+    async def __anext__(self) -> bytes:
+        try:
+            events = await self.read()
+        except (TakenOver, Gone):
+            # Nothing may end this response well, or its client would take it for the end of the stream.
+            self.exchange.abort()
+            await asyncio.Event().wait()
+            raise
+        if not events:
+            raise StopAsyncIteration
+        return events
+
+    async def aclose(self, error: BaseException | None) -> None:  # noqa: B027  # all readers do as little
+        """The stream goes on."""
+
+    def events(self) -> Self:
+        return self
+
+    def __call__(self, events: bytes) -> bytes:
+        return events
+
+    def end(self) -> bytes:
+        return b""
+
+    def failure(self, error: InferstreamError) -> bytes:
+        """Nothing: the client comes back."""
+        return b""
+
+
+class LocalReader(EventReader):
     """Reads a stream of this front end."""
 
     def __init__(self, stream: HeldStream, number: int, opening: bytes = b"") -> None:
@@ -85,12 +121,12 @@ class LocalReader:
         self._stream.leave(self)
 
 
-class RemoteReader:
+class RemoteReader(EventReader):
     """Reads a stream of another front end, which has only the recording: each read asks for the next events."""
 
     _numbers = count(1)
 
-    def __init__(self, peers: Peers, place: Place, owner: Owner, tasks: Tasks) -> None:
+    def __init__(self, peers: Peers, place: EventPlace, owner: Owner, tasks: Tasks) -> None:
         self._peers = peers
         self._front_end = place.front_end
         self._tasks = tasks
@@ -139,7 +175,7 @@ class Resuming:
         dataplane: DataPlane,
         settings: Settings,
         meters: DoorMeters,
-        headers: Callable[[InferenceResponse, str], RawHeaders],
+        headers: ResponseHeaders[bytes],
     ) -> None:
         self._peers = dataplane.peers
         self._credentials = dataplane.credentials
@@ -163,20 +199,20 @@ class Resuming:
             return False
         return route.dialect.resumable and asked.gathering() is None
 
-    async def begin(self, route: Route, asked: ParsedRequest, method: str) -> tuple[Reader, RawHeaders]:
+    async def begin(self, route: Route, asked: ParsedRequest, method: str) -> tuple[EventReader, RawHeaders]:
         """Begin a stream, whose first response is there. Raises Overloaded, and what precedes that response."""
         stream = self._streams.begin(self._owner(route, asked.admission.caller))
         first = await self._streams.run(stream, asked, method, route.template)
         headers = [*asked.headers, APPLIED]
         if first is not None:
             try:
-                headers += self._headers(first, asked.admission.model)
+                headers += self._headers.of(asked.admission.model, first.id, first.parameters)
             except BaseException:  # nobody would ever read the stream
                 stream.expire()
                 raise
         return LocalReader(stream, 0, stream.opening), headers
 
-    async def resume(self, head: Head, route: Route, caller: Caller) -> Reader | None:
+    async def resume(self, head: Head, route: Route, caller: Caller) -> EventReader | None:
         """What reads the rest of a stream; None if nothing is left. Raises Gone, InvalidRequest."""
         place = _place(head)
         owner = self._owner(route, caller)
@@ -204,12 +240,11 @@ class Resuming:
     def _owner(self, route: Route, caller: Caller) -> Owner:
         return route.model, route.version, self._credentials.of(caller.headers, caller.principal)
 
-    async def send(self, exchange: Exchange, reader: Reader, headers: RawHeaders) -> None:
+    async def send(self, exchange: Exchange, reader: EventReader, headers: RawHeaders) -> None:
         """Send what a reader reads, until the stream ends or the client leaves."""
         try:
-            await EventStream(exchange, headers, self._heartbeat, self._stall).run(
-                _Recorded(exchange, reader), _AS_RECORDED
-            )
+            reader.exchange = exchange
+            await EventStream(exchange, headers, self._heartbeat, self._stall).run(reader, reader)
         finally:
             reader.leave()
 
@@ -246,57 +281,11 @@ class Resuming:
             stream.leave(reader, self._stall)  # its front end may be lost and never say so
 
 
-class _Recorded:
-    """The events of a reader, for an `EventStream`."""
-
-    def __init__(self, exchange: Exchange, reader: Reader) -> None:
-        self._exchange = exchange
-        self._reader = reader
-
-    def __aiter__(self) -> "_Recorded":
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            events = await self._reader.read()
-        except (TakenOver, Gone):
-            # Nothing may end this response well, or its client would take it for the end of the stream.
-            self._exchange.abort()
-            await asyncio.Event().wait()
-            raise
-        if not events:
-            raise StopAsyncIteration
-        return events
-
-    async def aclose(self, error: BaseException | None) -> None:
-        """The stream goes on."""
-
-
-class _AsRecorded:
-    """Passes recorded events on."""
-
-    def events(self) -> "_AsRecorded":
-        return self
-
-    def __call__(self, events: bytes) -> bytes:
-        return events
-
-    def end(self) -> bytes:
-        return b""
-
-    def failure(self, error: InferstreamError) -> bytes:
-        """Nothing: the client comes back."""
-        return b""
-
-
-_AS_RECORDED = _AsRecorded()
-
-
-def _place(head: Head) -> Place:
+def _place(head: Head) -> EventPlace:
     """Raises InvalidRequest."""
     text = (head.last_event_id or b"").decode("latin-1")
-    found = EVENT_ID.fullmatch(text)
-    if found is None:
+    match = EVENT_ID.fullmatch(text)
+    if match is None:
         raise InvalidRequest(f"Last-Event-ID names no event of this server: {text[:100]!r}")
-    id = found[1]
-    return Place(id, int(id.partition(".")[0]), int(found[2]))
+    id = match[1]
+    return EventPlace(id, int(id.partition(".")[0]), int(match[2]))

@@ -10,7 +10,28 @@ from ...dataplane.call import Operation
 from ...errors import InvalidSettings
 from ...handlers import CustomHandler
 from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route, ScopeClaim
-from .paths import METHODS
+
+ACCESS = "/v2/access"
+PROTOS = "/proto"
+PROTO = "/proto/{name}"
+SOCKET = "/v2/models/{name}/stream"
+INDEX = "/v2/repository/index"
+LOAD = "/v2/repository/models/{name}/load"
+UNLOAD = "/v2/repository/models/{name}/unload"
+
+METHODS = dict.fromkeys((ACCESS, PROTOS, PROTO, SOCKET), "GET") | dict.fromkeys((INDEX, LOAD, UNLOAD), "POST")
+
+ACTIONS = {
+    ACCESS: Action.ACCESS_LOG,
+    PROTOS: Action.REFLECTION,
+    PROTO: Action.REFLECTION,
+    SOCKET: Action.STREAM,
+    SOCKET.replace("/stream", "/versions/{version}/stream"): Action.STREAM,
+    INDEX: Action.REPOSITORY_READ,
+    LOAD: Action.REPOSITORY_WRITE,
+    UNLOAD: Action.REPOSITORY_WRITE,
+}
+"""The operation that each path stands for."""
 
 MODELS = "/v2/models/"
 VERSIONS = "/versions/"
@@ -114,15 +135,15 @@ class Routes:
 
     def of_path(self, path: str, method: str = "") -> Route | ReadRoute | None:
         """What a decoded path asks for; None for a path that no dialect claims."""
-        found = self._claimed_by(path, method)
-        return None if found is not None and self._precedes(found, path, method) else found
+        route = self._claimed_by(path, method)
+        return None if route is not None and self._precedes(route, path, method) else route
 
     def _claimed_by(self, path: str, method: str = POST) -> Route | ReadRoute | None:
-        found = self._fixed.get(path)
-        if found is None or method == POST:
-            found = self._inferences.get(path, found)
-        if found is not None:
-            return found
+        route = self._fixed.get(path)
+        if route is None or method == POST:
+            route = self._inferences.get(path, route)
+        if route is not None:
+            return route
         for claimed in self._open:
             before, behind = claimed.before, claimed.behind
             if path.endswith(behind) and path.startswith(before) and len(path) >= len(before) + len(behind):
@@ -131,17 +152,17 @@ class Routes:
 
     def owner_of(self, path: str) -> str | None:
         """The name of the dialect that hides a model's own route of this path, `FASTAPI`, or None."""
-        if (found := self.of_path(path)) is not None:
-            return None if found.dialect.yields else found.dialect.name
+        if (route := self.of_path(path)) is not None:
+            return None if route.dialect.yields else route.dialect.name
         elsewhere = (".+".join(map(re.escape, _key(each).split("{}"))) for each in METHODS)
         return FASTAPI if any(re.fullmatch(pattern, path) for pattern in elsewhere) else None
 
     def of_target(self, target: bytes) -> Route | None:
         """The inference that a target asks for as it was sent; None for one that has to be decoded first."""
-        found = self._remembered(target) if len(target) <= LONGEST_TARGET else None
-        if found is None or not found.dialect.yields:
-            return found
-        return None if self._precedes(found, target.decode("ascii"), POST) else found
+        route = self._remembered(target) if len(target) <= LONGEST_TARGET else None
+        if route is None or not route.dialect.yields:
+            return route
+        return None if self._precedes(route, target.decode("ascii"), POST) else route
 
     def _precedes(self, route: Route | ReadRoute, path: str, method: str) -> bool:
         """Whether a model has a route of its own at a path of a dialect that yields."""
@@ -158,8 +179,13 @@ class Routes:
         return any(its == method and pattern.match(path) for its, pattern in self._patterns)
 
     def _of_target(self, target: bytes) -> Route | None:
-        found = self._claimed_by(target.decode("ascii")) if _PLAIN_TARGET.fullmatch(target) else None
-        return found if isinstance(found, Route) else None
+        route = self._claimed_by(target.decode("ascii")) if _PLAIN_TARGET.fullmatch(target) else None
+        return route if isinstance(route, Route) else None
+
+
+def is_fixed(route: Route) -> bool:
+    """Whether no model that is loaded later can have the path."""
+    return not route.dialect.yields
 
 
 def _key(path: str) -> str:
@@ -177,10 +203,10 @@ def _owned(path: str, methods: Sequence[str]) -> Sequence[str]:
 
 
 def _claimed(path: str, dialect: HttpDialect | None, claim: Claim | None) -> _Claimed:
-    found = PLACEHOLDER.search(path)
-    if found is None:
+    placeholder = PLACEHOLDER.search(path)
+    if placeholder is None:
         return _Claimed(path, "", None, path, dialect, claim)
-    before, behind, name = path[: found.start()], path[found.end() :], found[1]
+    before, behind, name = path[: placeholder.start()], path[placeholder.end() :], placeholder[1]
     versioned = None
     if name.endswith("name"):
         versioned = f"{before}{{{name}}}{VERSIONS}{{{name.removesuffix('name')}version}}{behind}"
@@ -189,5 +215,5 @@ def _claimed(path: str, dialect: HttpDialect | None, claim: Claim | None) -> _Cl
 
 def _split(name: str) -> tuple[str, str | None]:
     """A name and a version. What looks like a version is one where nothing follows it."""
-    before, found, version = name.rpartition(VERSIONS)
-    return (before, version) if found and version and "/" not in version else (name, None)
+    before, separator, version = name.rpartition(VERSIONS)
+    return (before, version) if separator and version and "/" not in version else (name, None)

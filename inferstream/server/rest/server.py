@@ -14,19 +14,18 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import ScopeOrigin
-from ..http1.exchange import Exchange
-from ..http1.guard import Limits
+from ..http1.exchange import Openings
+from ..http1.guard import PortLimits
 from ..http1.port import Http1Port
-from ..http1.responses import Openings
 from ..http1.service import Service
 from ..options import http_options
-from ..request_ids import HEADER, enter
 from ..tls import certificates
 from .app import PROBES, RestApp
 from .dialects.base import ReadRoute
 from .dialects.metrics import MetricsRoute
 from .messages import COUNT_ON_ARRIVAL, JSON, Head, Receive, Scope, Send, error_response, respond
 from .origins import Origins
+from .routes import is_fixed
 from .sockets import WebSocket
 from .streams.accepting import StreamRequests
 
@@ -48,7 +47,7 @@ class HttpServer:
         self._certificates = certificates(custom or {}, settings.model_repository_root, source)
         options = http_options(custom, source)
         most = settings.max_connections
-        limits = Limits(
+        limits = PortLimits(
             most if name == "rest" else min(most, METRICS_CONNECTIONS),
             settings.header_timeout,
             settings.body_timeout,
@@ -88,16 +87,6 @@ class HttpServer:
 
 def rest_service(rest: RestApp, settings: Settings) -> Service:
     """The REST application for a port of our own, with a short path to the inference routes."""
-
-    def infer(exchange: Exchange) -> Any:
-        sent = exchange.head.request_id
-        if sent is not None or rest.request_ids.every:
-            request_id = rest.request_ids.id(sent)
-            assert request_id is not None
-            exchange.added = (HEADER, request_id)
-            enter(request_id)
-        return rest.infer(exchange, exchange.route)
-
     return Service(
         rest.entry,
         frozenset(path.encode() for path in PROBES),
@@ -105,8 +94,9 @@ def rest_service(rest: RestApp, settings: Settings) -> Service:
         # Middleware would change the responses.
         -1 if settings.cors_settings else min(settings.max_body_bytes, COUNT_ON_ARRIVAL),
         rest.routes.of_target,
+        is_fixed,
         Head,
-        infer,
+        rest.inferences.begin,
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import cast
 from urllib.parse import unquote
@@ -15,12 +15,14 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from ...errors import InferstreamError
-from ..connections import address, identities
+from ..connections import TransportOrigin
 from ..http1.reading import Reading
+from ..outgoing import TOGETHER_BYTES, Owed, StallGuard
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
+from .conversation import Conversation
 from .messages import error_document, wrap
-from .websocket import Conversation, WebSocketDoor, chosen
+from .websocket import WebSocketDoor, chosen
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -34,12 +36,6 @@ MAX_FRAGMENTS = 16_384
 MAX_CONTROLS = 1_000
 """Pings and pongs a client may send in a second."""
 
-BATCH_BYTES = 32 * 1024
-"""Bytes of messages that collect for one write; the message that exceeds them is part of it."""
-
-OWED_BYTES = 64 * 1024
-"""Bytes to a client that does not read, above which the server stops reading too."""
-
 CLOSING = 1.0
 """Seconds that a client may take to close its side."""
 
@@ -52,18 +48,20 @@ class _Protocol(ServerProtocol):
         return None if name is None else Subprotocol(name)
 
 
-class WebSocket(asyncio.Protocol):
+class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
     """One connection, which its port hands over at the upgrade.
 
     Its calls are cancelled as soon as the client leaves, or after `silence` seconds if the network does not report it.
     """
 
+    kind = "WebSocket"
+    logger = logger
+
     def __init__(self, door: WebSocketDoor, lost: Callable[["WebSocket"], None]) -> None:
+        super().__init__(door.stall, (door.silence or door.stall) / 4)
         self._door = door
         self._lost = lost
         self._conn = _Protocol(extensions=self._door.extensions, max_size=self._door.max_message)
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport
         self._listener: Conversation | None = None
         self._unread = bytearray()
         self._parts: list[bytes] = []
@@ -71,34 +69,23 @@ class WebSocket(asyncio.Protocol):
         self._counting_since = self._heard = self._loop.time()
         self._controls = 0
         self._flushing = False
-        self._unsent = self._owed = 0
+        self._unsent = 0
         self._writable = asyncio.Event()
         self._writable.set()
         self._turn = asyncio.Lock()
-        self._blocked_since: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._leaving = self._over = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self.reading = Reading(self._transport, self._resumed)
-        name = transport.get_extra_info("peername")
-        self._client = (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
-
-    @property
-    def peer(self) -> str:
-        return address(self._client)
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        return identities(self._transport.get_extra_info("peercert"))
+        self.transport = cast(asyncio.Transport, transport)
+        self.peername = transport.get_extra_info("peername")
+        self.reading = Reading(self.transport, self._resumed)
+        self._owed = Owed(self.reading)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost(self)
         self._over = True
         self._writable.set()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._leave_alone()
         self.reading.close()
         self._leave()
 
@@ -160,7 +147,7 @@ class WebSocket(asyncio.Protocol):
             response.headers[HEADER.decode()] = request_id.decode()
         self._conn.send_response(response)
         if self._listener is not None:
-            self._schedule_look()
+            self._guard()
 
     def _refusal(self, error: InferstreamError) -> Response:
         """The HTTP response that refuses the upgrade."""
@@ -195,10 +182,13 @@ class WebSocket(asyncio.Protocol):
         if self._controls > MAX_CONTROLS:
             self.fail(1008, "Too many pings.")
 
-    async def send(self, message: bytes, text: bool) -> None:
+    def send(self, message: bytes, text: bool) -> Awaitable[None] | None:
         if self._writable.is_set() and not self._turn.locked():
             self.put(message, text)
-            return
+            return None
+        return self._send_in_turn(message, text)
+
+    async def _send_in_turn(self, message: bytes, text: bool) -> None:
         async with self._turn:
             await self._writable.wait()
             self.put(message, text)
@@ -208,7 +198,7 @@ class WebSocket(asyncio.Protocol):
             return
         (self._conn.send_text if text else self._conn.send_binary)(message)
         self._unsent += len(message)
-        if self._unsent > BATCH_BYTES:
+        if self._unsent > TOGETHER_BYTES:
             self._flush()
         elif not self._flushing:
             # All messages of one turn of the loop need one system call.
@@ -219,26 +209,23 @@ class WebSocket(asyncio.Protocol):
         self._flushing = False
         self._unsent = 0
         writes = self._conn.data_to_send()
-        if not writes or self._over or self._transport.is_closing():
+        if not writes or self._over or self.transport.is_closing():
             return
         data = b"".join(writes)
-        if self._blocked_since is not None:
-            self._owed += len(data)
-            if self._owed > OWED_BYTES:
-                self.reading.hold(OWED_BYTES)
-        self._transport.write(data)
+        if self._waiting_since is not None:
+            self._owed.add(len(data))
+        self.transport.write(data)
         if not writes[-1]:
             self._end()
 
     def pause_writing(self) -> None:
-        self._blocked_since = self._loop.time()
+        self._waiting_since = self._loop.time()
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        self._blocked_since = None
-        self._owed = 0
+        self._waiting_since = None
         self._writable.set()
-        self.reading.release(OWED_BYTES)
+        self._owed.clear()
 
     def close(self, code: int, reason: str) -> None:
         """Send a close frame, and wait for the client's."""
@@ -260,41 +247,33 @@ class WebSocket(asyncio.Protocol):
         self._unread.clear()
         self._leave()
         self.reading.resume()
-        if not self._transport.is_closing():
+        if not self.transport.is_closing():
             self._close_within(CLOSING)
-            if self._transport.can_write_eof():
-                self._transport.write_eof()
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
             else:  # TLS closes both sides at once
-                self._transport.close()
+                self.transport.close()
 
     def _close_within(self, seconds: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, self._transport.abort)
+        self._leave_alone()
+        self._timer = self._loop.call_later(seconds, self.transport.abort)
 
     def _leave(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.lost()
 
-    def _schedule_look(self) -> None:
-        interval = min(self._door.silence or self._door.stall, self._door.stall) / 4
-        self._timer = self._loop.call_later(interval, self._look)
+    def drop(self) -> None:
+        self.transport.abort()
 
-    def _look(self) -> None:
-        now = self._loop.time()
-        silence, stall = self._door.silence, self._door.stall
-        if self._blocked_since is not None:
-            if now - self._blocked_since >= stall:
-                logger.warning("a WebSocket's client has read nothing for %g s; dropping it", stall)
-                self._transport.abort()
-                return
-        elif silence and not self.reading.held:
+    def idle(self, now: float) -> bool:
+        silence = self._door.silence
+        if silence and not self.reading.held:
             if now - self._heard >= silence:
                 logger.warning("a WebSocket's client has been silent for %g s; closing it", silence)
                 self.fail(1011, f"No sign of life for {silence:g} s.")
-                return
+                return False
             if now - self._heard >= silence / 2:
                 self._conn.send_ping(b"")
                 self._flush()
-        self._schedule_look()
+        return True

@@ -7,30 +7,42 @@ from ...types import Headers
 from .app import UNLOGGED, RestApp
 from .dialects.base import Route
 from .exchange import Exchange
+from .inference import InferenceDoor
 from .messages import RawHeaders, Receive, Scope, Send
 
 CONTEXT = (b"traceparent", b"tracestate")
 """Headers of W3C's trace context."""
 
 
-class TracedRestApp(RestApp):
-    """Replaces the application if the settings name a collector of traces."""
+class TracedInferences(InferenceDoor):
+    """Inferences in spans."""
 
     def __init__(self, tracing: Tracer, *parts: Any) -> None:
         super().__init__(*parts)
         self._tracing = tracing
 
-    async def infer(self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b"") -> int:
+    async def serve(self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b"") -> int:
         path = route.template.replace("{model_name}", route.model)
         if route.version is not None:
             path = path.replace("{model_version}", route.version)
-        span = self._begin(method, route.template, path, exchange.scheme, exchange.headers)
+        span = _begin(self._tracing, method, route.template, path, exchange.scheme, exchange.headers)
         status = 499
         try:
-            status = await super().infer(exchange, route, method, query)
+            status = await super().serve(exchange, route, method, query)
             return status
         finally:
             _end(span, status)
+
+
+class TracedRestApp(RestApp):
+    """Replaces the application if the settings name a collector of traces."""
+
+    def __init__(self, tracing: Tracer, *parts: Any) -> None:
+        self._tracing = tracing
+        super().__init__(*parts)
+
+    def _inferences(self, *parts: Any) -> InferenceDoor:
+        return TracedInferences(self._tracing, *parts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
@@ -41,7 +53,8 @@ class TracedRestApp(RestApp):
         if path.startswith(UNLOGGED) or isinstance(route, Route) or beside:
             await super().__call__(scope, receive, send)
             return
-        span = self._begin(scope["method"], path, path, scope.get("scheme", "http"), scope["headers"])
+        scheme = scope.get("scheme", "http")
+        span = _begin(self._tracing, scope["method"], path, path, scheme, scope["headers"])
         # A model's custom route may run in another process, which gets the headers.
         own_headers = [pair for pair in scope["headers"] if pair[0] not in CONTEXT]
         own = [(name.encode(), value.encode()) for name, value in span.carrier().items()]
@@ -64,22 +77,23 @@ class TracedRestApp(RestApp):
                 span.note({"http.route": template})
             _end(span, status)
 
-    def _begin(self, method: str, route: str, path: str, scheme: str, raw: RawHeaders) -> Span:
-        headers = Headers(raw)
-        values: dict[str, str | int] = {
-            "http.request.method": method,
-            "http.route": route,
-            "url.path": path,
-            "url.scheme": scheme,
-        }
-        if host := headers.get("host"):
-            address, port = _authority(host)
-            values["server.address"] = address
-            if port is not None:
-                values["server.port"] = port
-        if agent := headers.get("user-agent"):
-            values["user_agent.original"] = agent
-        return self._tracing.door(f"{method} {route}", headers, values)
+
+def _begin(tracing: Tracer, method: str, route: str, path: str, scheme: str, raw: RawHeaders) -> Span:
+    headers = Headers(raw)
+    values: dict[str, str | int] = {
+        "http.request.method": method,
+        "http.route": route,
+        "url.path": path,
+        "url.scheme": scheme,
+    }
+    if host := headers.get("host"):
+        address, port = _authority(host)
+        values["server.address"] = address
+        if port is not None:
+            values["server.port"] = port
+    if agent := headers.get("user-agent"):
+        values["user_agent.original"] = agent
+    return tracing.door(f"{method} {route}", headers, values)
 
 
 def _authority(host: str) -> tuple[str, int | None]:

@@ -1,77 +1,34 @@
-"""Inference over a WebSocket: each request of the connection is one call, and its id marks the responses."""
+"""Inference over WebSockets: the route of `stream`, the upgrade, and the compression of messages from clients."""
 
-import asyncio
 import re
-from collections import deque
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
-from functools import partial
-from time import perf_counter
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
-from ...concurrency.scope import ClientLeft, Scope
+from websockets.extensions import Extension
+from websockets.extensions.permessage_deflate import PerMessageDeflate, ServerPerMessageDeflateFactory
+from websockets.frames import Frame
+
 from ...dataplane.access import Action
-from ...dataplane.admission import Admission
-from ...dataplane.call import Operation, header_priority
+from ...dataplane.call import header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.reply import Reply
-from ...errors import (
-    AlreadyExists,
-    Cancelled,
-    InferstreamError,
-    InvalidRequest,
-    ModelNotReady,
-    NotFound,
-    Overloaded,
-)
-from ...keys.errors import LimitExceeded
-from ...protos.websocket import EncodedMessage, Messages, SocketMessage, dump_error
+from ...errors import InferstreamError, ModelNotReady, NotFound
 from ...settings import Settings
 from ...telemetry.metrics import Meters
-from ...types import Headers, InferenceRequest
-from ...types.inference import Origin
+from ...types import Headers
 from ..json_limits import json_limits
-from ..request_ids import RequestIds, enter
+from ..request_ids import RequestIds
 from ..status import status_of
-from .deflate import Inflating
-from .events import TURN_AFTER
-from .messages import PARSE_IN_THREAD, Head, wrap
+from .conversation import Conversation, Socket
+from .messages import Head
 from .origins import Origins
-from .request_stream import Holdable, RequestStream
-from .socket_requests import read_message
 
 ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")
 PLAIN = "/v2/models/{model_name}/stream"
 VERSIONED = "/v2/models/{model_name}/versions/{model_version}/stream"
 
-PARSING = object()
-"""The reason for which a socket is not read while a large message is parsed in a thread."""
-
 SUBPROTOCOL = "inferstream"
 """Browsers offer it beside a subprotocol with their key, because they insist on an answer."""
-
-AT_ONCE = 64
-"""Requests of one socket that may run at once. The next is refused, not queued, so that a cancel is always read."""
-
-
-class Socket(Origin, Protocol):
-    """A WebSocket, over a transport of ours or over ASGI."""
-
-    @property
-    def reading(self) -> Holdable: ...
-
-    def send(self, message: bytes, text: bool) -> Coroutine[Any, Any, None]:
-        """Send a message, and wait while the client does not read; do nothing after it has left."""
-
-    def put(self, message: bytes, text: bool) -> None:
-        """Send a small message without a wait."""
-
-    def fail(self, code: int, reason: str) -> None:
-        """Close at once with a reason, and ignore further messages."""
-
-    def rest(self) -> None:
-        """Take note that no call runs."""
 
 
 class WebSocketDoor:
@@ -80,26 +37,26 @@ class WebSocketDoor:
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         self.profile = settings.status_profile
         self.max_message = settings.max_body_bytes
-        self.json_limits = json_limits(settings)
+        self._json = json_limits(settings)
         self.silence = settings.websocket_silence_timeout
         self.stall = settings.stream_stall_timeout
         self.extensions = [Inflating()]
         self.request_ids = RequestIds.of(settings)
-        self.dataplane = dataplane
+        self._dataplane = dataplane
         self._meters = meters
         self._origins = Origins(settings)
 
     def open(
         self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]], request_id: bytes | None
-    ) -> "Conversation":
+    ) -> Conversation:
         """Begin a conversation with the model of a decoded path. `request_id` is the id of the upgrade.
 
         Raises InferstreamError for a refusal.
         """
-        found = ROUTE.fullmatch(path)
-        if found is None:
+        match = ROUTE.fullmatch(path)
+        if match is None:
             raise NotFound("Not Found")
-        name, version = found.groups()
+        name, version = match.groups()
         template = VERSIONED if version else PLAIN
         caller = Caller(Headers(headers, None, socket), "websocket")
         try:
@@ -107,239 +64,24 @@ class WebSocketDoor:
             head = Head(headers)
             limit = None if head.timeout is None else head.seconds(head.timeout)
             caller.priority = header_priority(head.priority)
-            self.dataplane.access.check(Action.STREAM, caller, name)
-            if not self.dataplane.model_ready(name, version):
+            self._dataplane.access.check(Action.STREAM, caller, name)
+            if not self._dataplane.model_ready(name, version):
                 raise ModelNotReady(name, version)
         except InferstreamError as error:
             self._meters.rest.ended("GET", template, str(status_of(error, self.profile).http), 0.0)
-            self.dataplane.refused(caller, "stream", name, error)
+            self._dataplane.refused(caller, "stream", name, error)
             raise
-        return Conversation(self, self._meters, socket, (name, version), caller, limit, template, request_id)
-
-
-@dataclass(slots=True)
-class SocketCall:
-    admission: Admission
-    requests: RequestStream | None
-    task: asyncio.Task[None]
-    begun: bool = False
-    failure: Exception | None = None
-
-
-class Conversation:
-    """The requests and responses of one socket."""
-
-    def __init__(
-        self,
-        door: WebSocketDoor,
-        meters: Meters,
-        socket: Socket,
-        model: tuple[str, str | None],
-        caller: Caller,
-        limit: float | None,
-        template: str,
-        request_id: bytes | None,
-    ) -> None:
-        self._dataplane = door.dataplane
-        self._limits = door.json_limits
-        self._meters = meters
-        self._socket = socket
-        self._model, self._version = model
-        self._caller = caller
-        self._limit = limit
-        """Seconds that each request may take; None for no limit."""
-        self._template = template
-        self._request_id = request_id
-        self._opened = perf_counter()
-        self._loop = asyncio.get_running_loop()
-        self._running: dict[str, SocketCall] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._lost = self._parsing = False
-        self._unread: deque[tuple[bytes, bool]] = deque()
-        """Messages that came behind a large one, from the piece that was read with its end."""
-        meters.sockets.open += 1
-        meters.rest.in_progress += 1
-
-    @property
-    def busy(self) -> bool:
-        """Whether a call runs."""
-        return bool(self._tasks)
-
-    def lost(self) -> None:
-        """Cancel all calls, because the client has left."""
-        self._lost = True
-        self._meters.sockets.open -= 1
-        self._meters.rest.in_progress -= 1
-        self._meters.rest.ended("GET", self._template, "101", perf_counter() - self._opened)
-        for running in list(self._running.values()):
-            Scope(running.task).end(ClientLeft())
-
-    def received(self, message: bytes, text: bool) -> None:
-        """Handle a message; an error in it is sent as a message and does not end the conversation."""
-        self._meters.sockets.received += 1
-        self._unread.append((message, text))
-        if not self._parsing:
-            self._read()
-
-    def _read(self) -> None:
-        """Handle the messages that have come, up to a large one, which a thread parses first."""
-        while self._unread and not self._parsing:
-            message, text = self._unread.popleft()
-            if len(message) > PARSE_IN_THREAD:
-                self._parsing = True
-                self._socket.reading.hold(PARSING)  # so that few more come
-                task = self._loop.create_task(self._receive_large(message, text))
-                self._tasks.add(task)
-                task.add_done_callback(self._parsed)
-                continue
-            frame = None
-            try:
-                frame = SocketMessage(message, text, self._limits)
-                self._take(frame)
-            except Exception as error:
-                self._refuse(error, message, text, frame)
-
-    async def _receive_large(self, message: bytes, text: bool) -> None:
-        frame = None
-        try:
-            frame = await asyncio.to_thread(SocketMessage, message, text, self._limits)
-            if not self._lost:
-                self._take(frame)
-        except Exception as error:
-            self._refuse(error, message, text, frame)
-
-    def _parsed(self, task: asyncio.Task[None]) -> None:
-        self._parsing = False
-        self._tasks.discard(task)
-        self._socket.reading.release(PARSING)
-        if not self._lost:
-            self._read()
-        if not self._tasks:
-            self._socket.rest()
-
-    def _refuse(self, error: Exception, message: bytes, text: bool, frame: SocketMessage | None) -> None:
-        if text and isinstance(error, InvalidRequest) and not _is_utf8(message):
-            self._socket.fail(1007, "A text message must be UTF-8.")
-        else:
-            failure = wrap(error)
-            self._dataplane.refused(self._caller, "infer", self._model, failure)
-            self._tell(dump_error(None if frame is None else frame.id, failure))
-
-    def _take(self, frame: SocketMessage) -> None:
-        running = None if frame.id is None else self._running.get(frame.id)
-        if frame.cancel:
-            if running is not None:
-                Scope(running.task).end(Cancelled())
-        elif frame.part in ("next", "last"):
-            # A call may end while its client still sends parts; its response has told the client.
-            if running is not None:
-                self._feed(running, frame)
-        elif running is not None:
-            # An error with this id would end the running request.
-            self._tell(
-                dump_error(None, AlreadyExists(f'A request with the id "{frame.id}" is running here.'))
-            )
-        elif len(self._running) >= AT_ONCE:
-            raise Overloaded(f"{AT_ONCE} requests are running on this connection already.")
-        else:
-            self._start(frame)
-
-    def _start(self, frame: SocketMessage) -> None:
-        caller = self._caller
-        if self._limit is not None:
-            caller = caller.until(self._loop.time() + self._limit)
-        admission = self._dataplane.admit(self._model, self._version, caller, Action.STREAM)
-        admission.size = frame.size
-        request, messages = read_message(admission, frame)
-        requests = None if frame.part is None else RequestStream(self._socket.reading)
-        streams = requests is not None or admission.pipeline.execution.capabilities.streams
-        operation = Operation.STREAM if streams else Operation.INFER
-        admission.identify(request)  # its id marks the responses
-        assert request.id is not None
-        id = request.id
-        task = self._loop.create_task(self._run(operation, request, messages, id))
-        self._running[id] = SocketCall(admission, requests, task)
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._done, id))
-
-    def _feed(self, running: SocketCall, frame: SocketMessage) -> None:
-        if running.requests is None:
-            text = f'The request with the id "{frame.id}" was a whole one: it has no "{frame.part}" part.'
-            self._tell(dump_error(None, InvalidRequest(text)))
-            return
-        try:
-            if not frame.bare or frame.part == "next":
-                request, _ = frame.request(nested=running.admission.pipeline.takes_any)
-                running.admission.identify(request)
-                running.admission.received(frame.size)
-                running.requests.add(request, frame.size)
-        except (InvalidRequest, LimitExceeded) as error:
-            running.failure = error  # for a call that is not open yet
-            running.admission.end(error)
-        if frame.part == "last":
-            running.requests.end()
-
-    async def _run(
-        self, operation: Operation, request: InferenceRequest, messages: Messages, request_id: str
-    ) -> None:
-        running = self._running[request_id]
-        running.begun = True
-        admission, requests, failure = running.admission, running.requests, running.failure
-        del running  # it has the task, whose end has this frame: a cycle
-        if self._request_id is not None:
-            enter(self._request_id)
-        try:
-            if failure is not None:
-                raise failure
-            async with await admission.open(operation, request, requests) as reply:
-                last = await self._send_all(reply, messages)
-            if last is None:
-                last = messages.end(self._model, self._version, request_id)
-        except Exception as error:
-            last = dump_error(request_id, wrap(error))
-        self._forget(request_id)
-        await self._send(last)
-
-    async def _send_all(self, reply: Reply, messages: Messages) -> EncodedMessage | None:
-        """Send every response; a single one is returned instead, because it is also the last message."""
-        if reply.single:
-            assert reply.first is not None
-            return messages.dump(reply.first, final=True)
-        turned = perf_counter()  # the clock of uvloop stands still while a callback runs
-        async for response in reply:
-            await self._send(messages.dump(response, final=False))
-            del response  # freed now, while the core has it in its caches
-            if perf_counter() - turned > TURN_AFTER:
-                # A generator that never awaits would block the loop.
-                await asyncio.sleep(0)
-                turned = perf_counter()
-        return None
-
-    def _send(self, message: EncodedMessage) -> Coroutine[Any, Any, None]:
-        self._meters.sockets.sent += 1
-        return self._socket.send(*message)
-
-    def _tell(self, message: EncodedMessage) -> None:
-        self._meters.sockets.sent += 1
-        self._socket.put(*message)
-
-    def _forget(self, request_id: str) -> None:
-        """Free the id before the client can read its last response."""
-        running = self._running.pop(request_id, None)
-        if running is not None and running.requests is not None:
-            running.requests.close()
-
-    def _done(self, request_id: str, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        running = self._running.get(request_id)
-        if running is not None and running.task is task:
-            self._forget(request_id)
-            if not running.begun:
-                running.admission.left_unopened()
-            if not self._lost:
-                self._tell(dump_error(request_id, Cancelled()))
-        if not self._tasks:
-            self._socket.rest()
+        return Conversation(
+            self._dataplane,
+            self._json,
+            self._meters,
+            socket,
+            (name, version),
+            caller,
+            limit,
+            template,
+            request_id,
+        )
 
 
 def chosen(offered: Sequence[str]) -> str | None:
@@ -347,9 +89,32 @@ def chosen(offered: Sequence[str]) -> str | None:
     return SUBPROTOCOL if SUBPROTOCOL in offered else None
 
 
-def _is_utf8(message: bytes) -> bool:
-    try:
-        message.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+class Inflating(ServerPerMessageDeflateFactory):
+    """permessage-deflate (RFC 7692) for messages from clients.
+
+    Accepts compressed messages without context takeover, so that an idle connection keeps no window.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(server_no_context_takeover=True, client_no_context_takeover=True)
+
+    def process_request_params(
+        self, params: Sequence[Any], accepted_extensions: Sequence[Extension]
+    ) -> tuple[list[Any], Any]:
+        agreed, deflate = super().process_request_params(params, accepted_extensions)
+        return agreed, Inflate(deflate)
+
+
+class Inflate(Extension):
+    """Reads compressed messages and compresses none: tokens gain little, and large tensors block the event loop."""
+
+    name = ServerPerMessageDeflateFactory.name
+
+    def __init__(self, deflate: PerMessageDeflate) -> None:
+        self._deflate = deflate
+
+    def encode(self, frame: Frame) -> Frame:
+        return frame
+
+    def decode(self, frame: Frame, *, max_size: int | None = None) -> Frame:
+        return self._deflate.decode(frame, max_size=max_size)

@@ -82,7 +82,7 @@ class Rpc:
     def time_remaining(self) -> None:
         return None
 
-    def set_trailing_metadata(self, metadata: object) -> None: ...
+    def add_trailing_metadata(self, metadata: object) -> None: ...
 
 
 TERMS = {"a": 2, "b": 3}

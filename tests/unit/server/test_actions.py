@@ -24,8 +24,8 @@ from inferstream.server.grpc.services import ACTIONS as OF_RPCS
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.rest.dialects.base import ReadRoute, Route
 from inferstream.server.rest.dialects.documentation.files import page_files
-from inferstream.server.rest.paths import ACTIONS
 from inferstream.server.rest.resources import build_resources
+from inferstream.server.rest.routes import ACTIONS
 from inferstream.server.rest.routing import build_routes
 from inferstream.server.rest.server import metrics_service
 from inferstream.server.rest.websocket import WebSocketDoor
@@ -128,7 +128,7 @@ class Context:
 
     async def write(self, message: bytes) -> None: ...
     async def send_initial_metadata(self, metadata: Any) -> None: ...
-    def set_trailing_metadata(self, metadata: Any) -> None: ...
+    def add_trailing_metadata(self, metadata: Any) -> None: ...
 
 
 async def test_each_rpc_asks(closed: Any) -> None:

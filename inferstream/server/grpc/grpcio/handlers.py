@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Never, Protocol
 
 import grpc
 from grpc.aio import EOF, InternalError  # type: ignore[attr-defined]  # EOF is missing from the stubs
 
 from ....concurrency.scope import PATIENCE, ClientLeft
-from ..rpc import Rpc, RpcFailed, Rpcs
+from ..rpc import RpcFailed, Rpcs, ServedRpc
 from ..statuses import StatusCode
 
 if TYPE_CHECKING:
@@ -43,10 +44,12 @@ class LibraryContext(Protocol):
 class GrpcioContext:
     """The context of an RPC over the library's. The library raises InternalError once the client has left."""
 
-    __slots__ = ("_context",)
+    __slots__ = ("_context", "_initial", "_trailing")
 
     def __init__(self, context: LibraryContext) -> None:
         self._context = context
+        self._initial: Metadata = ()
+        self._trailing: Metadata = ()
 
     @property
     def deadline(self) -> float | None:
@@ -72,19 +75,30 @@ class GrpcioContext:
         return None if message is EOF else message
 
     async def write(self, message: bytes, /) -> None:
+        await self.open()
         try:
             await self._context.write(message)
         except InternalError as error:
             raise ClientLeft from error
 
+    def add_initial_metadata(self, metadata: Metadata, /) -> None:
+        self._initial += metadata
+
     async def send_initial_metadata(self, metadata: Metadata, /) -> None:
+        added, self._initial = self._initial, ()
         try:
-            await self._context.send_initial_metadata(metadata)
+            await self._context.send_initial_metadata(added + metadata)
         except InternalError as error:
             raise ClientLeft from error
 
-    def set_trailing_metadata(self, metadata: Metadata, /) -> None:
-        self._context.set_trailing_metadata(metadata)
+    async def open(self) -> None:
+        """Send the initial metadata that were added and have not left."""
+        if self._initial:
+            await self.send_initial_metadata(())
+
+    def add_trailing_metadata(self, metadata: Metadata, /) -> None:
+        self._trailing += metadata
+        self._context.set_trailing_metadata(self._trailing)
 
 
 class RpcHandlers(GenericHandler):
@@ -92,7 +106,7 @@ class RpcHandlers(GenericHandler):
 
     def __init__(self, rpcs: Rpcs) -> None:
         self._rpcs = rpcs
-        self._handlers: dict[str, tuple[Rpc, Handler]] = {}
+        self._handlers: dict[str, tuple[ServedRpc, Handler]] = {}
 
     def service(  # type: ignore[override]  # handlers of bytes
         self, handler_call_details: grpc.HandlerCallDetails
@@ -107,14 +121,19 @@ class RpcHandlers(GenericHandler):
         return known[1]
 
 
-def _handler_of(rpc: Rpc) -> Handler:
+def _handler_of(rpc: ServedRpc) -> Handler:
     serve, streams = rpc.serve, rpc.client_streams or rpc.server_streams
 
     async def served(message: bytes, context: LibraryContext) -> bytes | None:
+        own = GrpcioContext(context)
         try:
             with Reminder():
-                return await serve(None if streams else message, GrpcioContext(context))
+                response = await serve(None if streams else message, own)
+            await own.open()
+            return response
         except RpcFailed as failed:
+            with suppress(ClientLeft):
+                await own.open()
             return await context.abort(CODES[failed.code], failed.message, failed.trailing)
         except ClientLeft:
             raise asyncio.CancelledError from None  # the library sends nothing after it

@@ -1,19 +1,19 @@
-"""What unary and streaming calls share: the context of the RPC, the deadline, the end, and messages on the wire."""
+"""A call: the context of the RPC, the deadline, the end, and messages on the wire; and a call with one of each."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
-from ....concurrency.scope import ClientLeft, Scope
+from ....concurrency.scope import FAILURES, ClientLeft, Scope
 from ....errors import DeadlineExceeded, InferstreamError, PayloadTooLarge
 from ...connections import address, identities
 from ...http2.stream import Stream
 from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
 from ..metadata import Metadata
-from ..rpc import Rpc, RpcFailed
+from ..rpc import RpcFailed, ServedRpc
 from ..statuses import StatusCode, grpc_status
-from .head import CallHead, Pairs, ended, failed_at_once
+from .head import ENDED, OPENED, CallHead, Pairs, ended, failed_at_once, opened
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -31,13 +31,14 @@ class CallLimits(Protocol):
     compression: bytes | None
 
 
-class Call:
+class GrpcCall:
     """The part of a call that unary and streaming RPCs share; it is the context of the RPC."""
 
     __slots__ = (
         "_buffer",
         "_encoding",
         "_head",
+        "_initial",
         "_left",
         "_limits",
         "_opened",
@@ -50,13 +51,14 @@ class Call:
         "deadline",
     )
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: CallLimits) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
         self._stream = stream
         self._head = head
         self._rpc = rpc
         self._limits = limits
         self._buffer: MessageBuffer | None = None
         self._encoding: bytes | None = None
+        self._initial: Pairs = ()
         self._trailing: Pairs = ()
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -108,8 +110,11 @@ class Call:
     async def send_initial_metadata(self, metadata: Pairs, /) -> None:
         raise NotImplementedError
 
-    def set_trailing_metadata(self, metadata: Pairs, /) -> None:
-        self._trailing = metadata
+    def add_initial_metadata(self, metadata: Pairs, /) -> None:
+        self._initial += metadata
+
+    def add_trailing_metadata(self, metadata: Pairs, /) -> None:
+        self._trailing += metadata
 
     # The end
 
@@ -130,6 +135,9 @@ class Call:
             return
         self._over = True
         self._stop_timer()
+        if self._initial and not self._opened:
+            self._opened = True
+            self._stream.open(opened(self._initial, self._encoding))
         trailing = self._trailing + trailing
         block = ended(code, message, trailing) if self._opened else failed_at_once(code, message, trailing)
         self._finish(block)
@@ -191,3 +199,79 @@ class Call:
         if message is not None and buffer.compressed:
             return decompressed(message, self._head.encoding, self._limits.max_receive)
         return message
+
+
+class UnaryCall(GrpcCall):
+    """One request and one response."""
+
+    __slots__ = ("_message",)
+
+    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
+        super().__init__(stream, head, rpc, limits)
+        self._message: bytes | memoryview | None = None
+
+    def received(self, data: bytes | memoryview, end: bool) -> None:
+        size = len(data)
+        self._stream.consumed(size)
+        if self._over:
+            return
+        if self._buffer is None and end and size >= _PREFIX:
+            # A message in one frame, as nearly all are.
+            flags, length = PREFIX.unpack_from(data)
+            if not flags and length == size - _PREFIX <= self._limits.max_receive:
+                self._start(data[_PREFIX:])
+                return
+        self._collect(data, end)
+
+    def _collect(self, data: bytes | memoryview, end: bool) -> None:
+        if self._buffer is None:
+            self._buffer = MessageBuffer(self._limits.max_receive)
+        buffer = self._buffer
+        buffer.feed(data)
+        try:
+            while (message := self._next()) is not None:
+                if self._message is not None:
+                    self.fail(StatusCode.UNIMPLEMENTED, "The RPC takes one message, and more were sent.")
+                    return
+                self._message = message
+        except InferstreamError as error:
+            self._fail_by(error)
+            return
+        if not end:
+            return
+        if not buffer.between_messages:
+            self.fail(StatusCode.INTERNAL, "The last message is incomplete.")
+        elif self._message is None:
+            self.fail(StatusCode.UNIMPLEMENTED, "The RPC takes one message, and none was sent.")
+        else:
+            message, self._message, self._buffer = self._message, None, None
+            self._start(message)
+
+    def _start(self, message: bytes | memoryview) -> None:
+        self._stream.expecting_since = None
+        self._task = self._stream.connection.loop.create_task(self._serve(message))
+
+    async def _serve(self, message: bytes | memoryview) -> None:
+        try:
+            response = await self._rpc.serve(message, self)  # type: ignore[arg-type]  # any of the three
+            assert response is not None
+            if not self._over:
+                self._respond(response)
+        except FAILURES as error:
+            self._fail_with(error)
+
+    def _respond(self, response: bytes) -> None:
+        prefix, body = self._framed(response)
+        self._over = True
+        if self._timer is not None:
+            self._stop_timer()
+        stream = self._stream
+        trailers = ended(StatusCode.OK, "", self._trailing) if self._trailing else ENDED
+        plain = self._encoding is None and not self._initial
+        stream.respond(OPENED if plain else opened(self._initial, self._encoding), prefix, body, trailers)
+
+    async def send_initial_metadata(self, metadata: Pairs, /) -> None:
+        """It leaves with the response, which is one write."""
+        if self._left:
+            raise ClientLeft
+        self._initial += metadata

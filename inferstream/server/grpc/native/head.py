@@ -97,7 +97,7 @@ def failed_at_once(code: StatusCode, message: str, metadata: Pairs) -> bytes:
 
 
 def _status(code: StatusCode, message: str, metadata: Pairs) -> list[tuple[bytes, bytes]]:
-    found = [(b"grpc-status", b"%d" % code)]
+    fields = [(b"grpc-status", b"%d" % code)]
     if message:
-        found.append((b"grpc-message", percent_encoded(message)))
-    return found + header_pairs(metadata)
+        fields.append((b"grpc-message", percent_encoded(message)))
+    return fields + header_pairs(metadata)

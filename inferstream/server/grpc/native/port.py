@@ -7,7 +7,7 @@ from functools import partial
 
 from ....settings import Settings
 from ...http2.frames import LAST_STREAM
-from ...http2.limits import Limits
+from ...http2.limits import Http2Limits
 from ...http2.port import Http2Port
 from ...http2.request import Request
 from ...http2.stream import Accept, Receiver, Stream
@@ -16,9 +16,9 @@ from ...tls import certificates
 from ..options import SOURCE, GrpcOptions, channel_arguments, options_of
 from ..rpc import Rpcs
 from ..statuses import StatusCode
+from .call import UnaryCall
 from .head import CallHead, failed_at_once, is_grpc
 from .streaming import StreamingCall
-from .unary import UnaryCall
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -83,10 +83,10 @@ class NativePort:
     def __init__(self, rpcs: Rpcs, settings: Settings, beside: Accept | None = None) -> None:
         options = options_of(channel_arguments(settings))
         custom = settings.custom_grpc_server_settings or {}
-        found = certificates(custom, settings.model_repository_root, SOURCE)
+        named = certificates(custom, settings.model_repository_root, SOURCE)
         if beside is not None:
-            found = None  # a port has one certificate, that of REST
-        self._certificates = found
+            named = None  # a port has one certificate, that of REST
+        self._certificates = named
         self._front_ends = settings.frontends > 1
         self._reused = options.reuse_port and not self._front_ends
         self._sock: socket.socket | None = None
@@ -97,7 +97,7 @@ class NativePort:
             calls.too_large,
             limits_of(options, settings),
             max_connections=settings.max_connections,
-            context=None if found is None else found.context,
+            context=None if named is None else named.context,
         )
         self.guest = self._port.guest
 
@@ -142,14 +142,14 @@ def accept(calls: Calls, beside: Accept, stream: Stream, request: Request, end: 
     return beside(stream, request, end)
 
 
-def limits_of(options: GrpcOptions, settings: Settings) -> Limits:
+def limits_of(options: GrpcOptions, settings: Settings) -> Http2Limits:
     """The limits of each connection."""
     chosen: dict[str, int] = {}
     if options.max_frame is not None:
         chosen["max_frame"] = options.max_frame
     if options.stream_window is not None:
         chosen["stream_window"] = options.stream_window
-    return Limits(
+    return Http2Limits(
         max_streams=options.max_streams or LAST_STREAM,
         max_header_list=options.max_metadata,
         preface_timeout=settings.header_timeout,

@@ -8,20 +8,15 @@ from time import perf_counter
 from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
+from ...outgoing import TOGETHER_BYTES, WAITED_SECONDS
 from ..messages import PREFIX, MessageBuffer, decompressed
-from ..rpc import Rpc
+from ..rpc import ServedRpc
 from ..statuses import StatusCode
-from .call import Call, CallLimits
-from .head import OPENED, CallHead, Pairs, ended, opened
+from .call import CallLimits, GrpcCall
+from .head import CallHead, Pairs, ended, opened
 
 WITHOUT_WAIT = 16
 """Messages after which a stream that never waits lets other calls run."""
-
-SLOW = 0.0001
-"""A message that took longer than this, in seconds, leaves at once: it has been waited for."""
-
-TOGETHER = 32 * 1024
-"""Bytes of messages that leave together, and one message more."""
 
 MOST_WAITING = 64
 """Messages of a stream that are cut out before the RPC reads them. The others wait as the bytes that arrived."""
@@ -30,7 +25,7 @@ _PREFIX = PREFIX.size
 _pack_prefix = PREFIX.pack
 
 
-class StreamingCall(Call):
+class StreamingCall(GrpcCall):
     """Messages in both directions, or many in one.
 
     Messages that the RPC writes without waiting leave together, because the system call is most of what a small
@@ -49,7 +44,7 @@ class StreamingCall(Call):
         "_without_wait",
     )
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: Rpc, limits: CallLimits) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
         super().__init__(stream, head, rpc, limits)
         self._buffer = MessageBuffer(limits.max_receive)
         self._messages: deque[tuple[bytes, bool]] = deque()
@@ -77,7 +72,7 @@ class StreamingCall(Call):
                 self._over = True
                 self._stop_timer()
                 if not self._opened:
-                    self._stream.open(opened((), self._encoding))
+                    self._stream.open(opened(self._initial, self._encoding))
                 self._finish(ended(StatusCode.OK, "", self._trailing))
         except FAILURES as error:
             self._fail_with(error)
@@ -153,7 +148,7 @@ class StreamingCall(Call):
         if not self._opened:
             self._opened = True
             stream = self._stream
-            stream.open(opened(metadata, self._encoding))
+            stream.open(opened(self._initial + metadata, self._encoding))
             stream.connection.later(stream.head)
 
     def write(self, message: bytes, /) -> Awaitable[None]:
@@ -163,21 +158,21 @@ class StreamingCall(Call):
         stream, unsent = self._stream, self._unsent
         if not self._opened:
             self._opened = True
-            stream.open(OPENED if self._encoding is None else opened((), self._encoding))
+            stream.open(opened(self._initial, self._encoding))
         self._without_wait += 1
         now = perf_counter()
         took, self._last = now - self._last, now
         turns = self._without_wait >= WITHOUT_WAIT
         if turns:
             self._without_wait = 0
-        elif took <= SLOW and self._unsent_size + len(body) <= TOGETHER:
+        elif took <= WAITED_SECONDS and self._unsent_size + len(body) <= TOGETHER_BYTES:
             if not unsent:
                 stream.connection.later(self._send)
             unsent += prefix, body
             self._unsent_size += len(body)
             return stream.connection.no_wait
         if unsent:
-            if len(body) <= TOGETHER:
+            if len(body) <= TOGETHER_BYTES:
                 unsent += prefix, body
                 prefix, body = b"", self._take()
             else:

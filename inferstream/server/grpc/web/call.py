@@ -11,6 +11,7 @@ from ....concurrency.scope import ClientLeft
 from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...compression import DEFLATE, GZIP, inflate
 from ...connections import ScopeClient
+from ...outgoing import TURN_SECONDS, StallGuard
 from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, check_encoding, decompressed, prefixed
 from ..metadata import Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
 from ..statuses import StatusCode
@@ -21,16 +22,11 @@ Receive = Callable[[], Awaitable[Mapping[str, object]]]
 Send = Callable[[dict[str, object]], Awaitable[None]]
 Pairs = tuple[tuple[str, str | bytes], ...]
 
-logger = logging.getLogger("inferstream.grpc")
-
 TRAILERS = 0x80
 """The flag of the frame that holds the trailers."""
 
-TURN_AFTER = 0.001
-"""Seconds a stream may run without letting others run."""
 
-
-class Limits(NamedTuple):
+class WebLimits(NamedTuple):
     """What a call may take."""
 
     receive: int
@@ -41,12 +37,15 @@ class Limits(NamedTuple):
     """Seconds in which the client may read nothing."""
 
 
-class WebCall:
+class WebCall(StallGuard):
     """The context that the RPC gets. The whole body is received before the RPC starts."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits, media: bytes) -> None:
+    logger = logging.getLogger("inferstream.grpc")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: WebLimits, media: bytes) -> None:
         task = asyncio.current_task()
         assert task is not None
+        super().__init__(limits.stall, limits.stall)
         self.headers = cast("list[Header]", scope["headers"])
         self.path = cast(str, scope["path"])
         self.deadline: float | None = None
@@ -62,13 +61,11 @@ class WebCall:
         self._encoding = self._find(b"grpc-encoding", IDENTITY)
         self._metadata: Metadata = ()
         self._buffer = MessageBuffer(limits.receive)
+        self._initial: Pairs = ()
         self._trailing: Pairs = ()
         self._response = b""
         self._started = self._received = False
-        self._loop = task.get_loop()
         self._turned = perf_counter()
-        self._sending_since: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
 
     @property
     def left(self) -> bool:
@@ -98,9 +95,9 @@ class WebCall:
         self._check_size(message)
         if not self._started:
             await self._start(())
-        self._sending_since = self._loop.time()
+        self._waiting_since = self._loop.time()
         await self._send_body(prefixed(message))
-        self._sending_since = None
+        self._waiting_since = None
         await self._turn()
 
     async def send_initial_metadata(self, metadata: Pairs, /) -> None:
@@ -108,8 +105,11 @@ class WebCall:
             raise ClientLeft
         await self._start(metadata)
 
-    def set_trailing_metadata(self, metadata: Pairs, /) -> None:
-        self._trailing = metadata
+    def add_initial_metadata(self, metadata: Pairs, /) -> None:
+        self._initial += metadata
+
+    def add_trailing_metadata(self, metadata: Pairs, /) -> None:
+        self._trailing += metadata
 
     # What the door uses
 
@@ -184,8 +184,7 @@ class WebCall:
     def close(self) -> None:
         """End what runs beside the call."""
         self._client.close()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._leave_alone()
 
     def _message(self) -> bytes | None:
         buffer = self._buffer
@@ -206,10 +205,11 @@ class WebCall:
     async def _start(self, metadata: Pairs, length: int | None = None) -> None:
         self._started = True
         media = b"application/grpc-web-text+proto" if self._text_out else b"application/grpc-web+proto"
-        headers = [(b"content-type", media), (b"grpc-accept-encoding", ACCEPTED), *header_pairs(metadata)]
+        headers = [(b"content-type", media), (b"grpc-accept-encoding", ACCEPTED)]
+        headers += header_pairs((*self._initial, *metadata))
         if length is None:
             headers += [(b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
-            self._look()
+            self._guard()
         else:
             headers.append((b"content-length", b"%d" % length))
         if not (self._received or self._multiplexed):
@@ -224,19 +224,11 @@ class WebCall:
 
     async def _turn(self) -> None:
         """Let others run, if this stream has not for a while: neither a read nor a write may wait."""
-        if (
-            perf_counter() - self._turned > TURN_AFTER
-        ):  # the clock of uvloop stands still while a callback runs
+        if perf_counter() - self._turned > TURN_SECONDS:  # uvloop's clock stands still while a callback runs
             await asyncio.sleep(0)
             self._turned = perf_counter()
 
-    def _look(self) -> None:
-        """Drop a client that reads nothing, and look again later."""
-        stall, since = self._limits.stall, self._sending_since
-        if since is None or self._loop.time() - since < stall:
-            self._timer = self._loop.call_later(stall / 4, self._look)
-            return
-        logger.warning("a stream's client has read nothing for %g s; dropping it", stall)
+    def drop(self) -> None:
         self._client.drop()
 
 

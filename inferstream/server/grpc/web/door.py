@@ -14,7 +14,7 @@ from ...status import Profile
 from ..metadata import Header
 from ..rpc import RpcFailed, Rpcs
 from ..statuses import StatusCode, grpc_status
-from .call import Limits, Pairs, Receive, Scope, Send, WebCall
+from .call import Pairs, Receive, Scope, Send, WebCall, WebLimits
 
 MEDIA_TYPES = frozenset(
     (
@@ -43,7 +43,7 @@ class GrpcWeb:
     allowed_headers = ALLOWED_HEADERS
     exposed_headers = EXPOSED_HEADERS
 
-    def __init__(self, rpcs: Rpcs, limits: Limits, profile: Profile, check_origin: CheckOrigin) -> None:
+    def __init__(self, rpcs: Rpcs, limits: WebLimits, profile: Profile, check_origin: CheckOrigin) -> None:
         self._rpcs = rpcs
         self._limits = limits
         self._profile = profile
@@ -104,16 +104,16 @@ def build_web(rpcs: Rpcs, settings: Settings, check_origin: CheckOrigin) -> Grpc
     if not settings.grpc_web:
         return None
     largest = settings.grpc_max_message_length
-    limits = Limits(largest or settings.max_body_bytes, largest, settings.stream_stall_timeout)
+    limits = WebLimits(largest or settings.max_body_bytes, largest, settings.stream_stall_timeout)
     return GrpcWeb(rpcs, limits, settings.status_profile, check_origin)
 
 
 def _media_type(scope: Scope) -> bytes:
-    found = b""
+    media = b""
     for name, value in cast("list[Header]", scope["headers"]):
         if name == b"content-type":
-            found = value
-    return found.partition(b";")[0].strip().lower()
+            media = value
+    return media.partition(b";")[0].strip().lower()
 
 
 async def _refuse(send: Send, status: int, message: str, *headers: Header) -> None:

@@ -108,13 +108,13 @@ class Decoder:
 
     def _skip(self, block: bytes, position: int) -> int:
         """The position after a run of references, checked."""
-        found = _REFERENCES.match(block, position)
-        assert found is not None
-        if run := found.group():
+        match = _REFERENCES.match(block, position)
+        assert match is not None
+        if run := match.group():
             highest = max(run) & 0x7F
             if highest >= len(self._fields):
                 raise _no_entry(highest, self._fields)
-        return found.end()
+        return match.end()
 
     def _literal(self, block: bytes, position: int, first: int) -> tuple[Header, int]:
         """A header whose value is in the block, and the position after it."""

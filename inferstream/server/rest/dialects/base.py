@@ -111,6 +111,9 @@ class ParsedRequest(ABC):
     compressible = False
     """Whether a whole response may be compressed."""
 
+    several = False
+    """Whether `open` opens several calls."""
+
     def open(self) -> Awaitable[Reply]:
         """Open the reply to the request."""
         return self.admission.open(self.operation, self.request)

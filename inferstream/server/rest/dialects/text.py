@@ -79,6 +79,7 @@ class TextRequest(ParsedRequest):
     __slots__ = ("_each", "_format", "_requests", "_several", "_streamed", "generation")
 
     compressible = True
+    several = True
 
     def __init__(
         self,

@@ -32,8 +32,8 @@ class V2(InferenceDialect):
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> "V2Request":
         assert admission is not None
-        length = exchange.head.header_length(len(body))
-        if length is not None:
+        head = exchange.head
+        if head.json_length is not None and (length := head.header_length(len(body))) is not None:
             return with_binary(admission, route.operation, body, length)
         document, body = json_requests.load_request(body)
         form = admission.pipeline.form

@@ -20,6 +20,7 @@ class WholeRequest(ParsedRequest):
     __slots__ = ("operation", "requests")
 
     compressible = True
+    several = True
 
     def __init__(self, admission: Admission, requests: Sequence[InferenceRequest]) -> None:
         self.admission = admission

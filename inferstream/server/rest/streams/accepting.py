@@ -5,15 +5,14 @@ import logging
 from typing import Any
 
 from ...http1.cycle import scope_of
-from ...http1.heads import Refused
-from ...http1.responses import Openings
+from ...http1.exchange import Openings
+from ...http1.heads import RequestRefused
 from ...http1.service import Service
 from ...http2.request import Request
 from ...http2.stream import Receiver, Stream
 from ..messages import JSON
 from .cycle import StreamCycle
-from .exchange import StreamExchange
-from .request import Head
+from .request import Http2Head, StreamExchange
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -32,7 +31,7 @@ class StreamRequests:
         stream.connection.ends_quietly = True
         head = request.derived
         if head is None:
-            head = request.derived = Head(request, self._service)
+            head = request.derived = Http2Head(request, self._service)
         if head.route is not None and (request.content_length or 0) <= stream.connection.limits.stream_window:
             exchange = StreamExchange(stream, head, self._openings, self._scheme, self._infer)
             if end:
@@ -40,8 +39,8 @@ class StreamRequests:
             return exchange
         cycle = StreamCycle(stream, head, self._openings, self._scheme)
         try:
-            scope = scope_of(cycle.client, head)
-        except Refused as refused:
+            scope = scope_of(cycle.connection, head)
+        except RequestRefused as refused:
             cycle.finish(refused.status, [JSON], b'{"error":"%b"}' % refused.message.encode())
             return None
         self._start(stream, cycle.run(self._service.app, scope))
@@ -53,14 +52,14 @@ class StreamRequests:
     async def _serve(self, exchange: StreamExchange) -> None:
         task = exchange.task
         assert task is not None
-        exchange.client.hold(task)
+        exchange.connection.hold(task)
         try:
             await self._service.infer(exchange)
         except Exception:  # no task awaits this one; without the reset its client would wait
             logger.exception("a REST call failed")
             exchange.abort()
         finally:
-            exchange.client.release(task)
+            exchange.connection.release(task)
 
     def _start(self, stream: Stream, serving: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = stream.connection.loop.create_task(serving)

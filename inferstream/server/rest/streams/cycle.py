@@ -4,10 +4,10 @@ import asyncio
 import logging
 
 from ...http1.cycle import FAILED, UNREAD, App, Message
+from ...http1.exchange import Openings, checked
 from ...http1.guard import LINGER_BYTES
-from ...http1.responses import Openings, checked
 from ...http2.stream import Stream
-from .request import Head, StreamRequest
+from .request import Http2Head, Http2Request
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -15,12 +15,12 @@ _OF_HTTP1 = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b"upg
 """Headers that HTTP/2 forbids (RFC 9113 section 8.2.2)."""
 
 
-class StreamCycle(StreamRequest):
+class StreamCycle(Http2Request):
     """One request and its response, as messages. The body is received while the application runs."""
 
     __slots__ = ("_arrived", "_dropped", "_headless", "_last", "_more", "_opening", "_pieces", "_size")
 
-    def __init__(self, stream: Stream, head: Head, openings: Openings, scheme: str) -> None:
+    def __init__(self, stream: Stream, head: Http2Head, openings: Openings, scheme: str) -> None:
         super().__init__(stream, head, openings, scheme)
         self._headless = head.method == b"HEAD"
         self._pieces: list[bytes] = []
@@ -64,22 +64,22 @@ class StreamCycle(StreamRequest):
         """Serve the request, with status 500 if the application fails."""
         try:
             await app(scope, self.receive, self.send)
-            if self.complete or self.client.lost:
+            if self.complete or self.connection.lost:
                 return
             logger.error("the ASGI application returned without a whole response")
         except Exception:
             logger.exception("the ASGI application failed")
         finally:
-            if not (self.complete or self.client.lost) and self.stream.responded:
-                self.client.abort()
-        if not (self.complete or self.client.lost):
+            if not (self.complete or self.connection.lost) and self.stream.responded:
+                self.connection.abort()
+        if not (self.complete or self.connection.lost):
             self.finish(500, [*FAILED[:1]], b"Internal Server Error")
 
     async def receive(self) -> Message:
-        if not (self.client.lost or self.complete):
+        if not (self.connection.lost or self.complete):
             await self._arrived.wait()
             self._arrived.clear()
-        if self.client.lost or self.complete:
+        if self.connection.lost or self.complete:
             return {"type": "http.disconnect"}
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
@@ -89,7 +89,7 @@ class StreamCycle(StreamRequest):
         return {"type": "http.request", "body": body, "more_body": self._more}
 
     async def send(self, message: Message) -> None:
-        if self.client.lost:
+        if self.connection.lost:
             return
         begins = self._opening is None and not self.stream.responded
         wanted = "http.response.start" if begins else "http.response.body"

@@ -1,15 +1,17 @@
-"""A request over a stream of HTTP/2, and its response."""
+"""A request over a stream of HTTP/2 and its response: what all have in common, and an inference without ASGI."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ...http1.responses import CLOSE, Openings
+from ...connections import OwnConnection
+from ...http1.exchange import CLOSE, Collected, Openings
 from ...http1.service import Service
 from ...http2.errors import ErrorCode
 from ...http2.hpack import encode
 from ...http2.request import Request
 from ...http2.stream import Stream
 from ..messages import JSON, RawHeaders
-from .client import StreamClient
 
 LATE = b'{"error":"The request was not received in time."}'
 
@@ -17,7 +19,7 @@ CONTINUE = encode(((b":status", b"100"),))
 """The interim response that lets a client send its body (RFC 9110 section 15.2.1)."""
 
 
-class Head:
+class Http2Head:
     """The head of a request, as HTTP/1 has it. Requests whose header blocks are the same share it."""
 
     __slots__ = ("expects", "headers", "meaning", "method", "route", "target", "version")
@@ -49,15 +51,34 @@ def headers_of(request: Request) -> RawHeaders:
     return headers
 
 
-class StreamRequest:
+class StreamClient(OwnConnection):
+    """The connection that the server of one request sees: it is lost with the stream, and ends nothing else."""
+
+    __slots__ = ("_stream", "peername", "transport")
+
+    def __init__(self, stream: Stream, scheme: str) -> None:
+        self._stream = stream
+        self._task = None
+        connection = stream.connection
+        self.loop = connection.loop
+        self.transport, self.peername = connection.transport, connection.peername
+        self.lost = False
+        self.scheme = scheme
+
+    def abort(self) -> None:
+        self._stream.reset(ErrorCode.CANCEL)
+        self.leave()
+
+
+class Http2Request:
     """The receiver of a request's body, and the sender of its response."""
 
-    __slots__ = ("_openings", "added", "client", "complete", "headers", "stream")
+    __slots__ = ("_openings", "added", "complete", "connection", "headers", "stream")
 
-    def __init__(self, stream: Stream, head: Head, openings: Openings, scheme: str) -> None:
+    def __init__(self, stream: Stream, head: Http2Head, openings: Openings, scheme: str) -> None:
         self.stream = stream
         self.headers = head.headers
-        self.client = StreamClient(stream, scheme)
+        self.connection = StreamClient(stream, scheme)
         self.complete = False
         """Whether the response is whole."""
         self.added: tuple[bytes, bytes] | None = None
@@ -70,7 +91,7 @@ class StreamRequest:
 
     def lost(self) -> None:
         """The client has left."""
-        self.client.leave()
+        self.connection.leave()
 
     def overdue(self) -> None:
         """The client takes too long to send the body."""
@@ -78,7 +99,7 @@ class StreamRequest:
             self.stream.reset(ErrorCode.CANCEL)
         else:
             self.finish(408, [JSON], LATE)
-        self.client.leave()
+        self.connection.leave()
 
     def block(self, status: int, headers: RawHeaders) -> bytes:
         """The header block of a response."""
@@ -92,3 +113,52 @@ class StreamRequest:
         self.complete = True
         block = self.block(status, [*headers, (b"content-length", b"%d" % len(body))])
         return self.stream.respond(block, b"", body, b"")
+
+
+class StreamExchange(Http2Request, Collected[StreamClient]):
+    """One inference and its response, served once its body is whole."""
+
+    __slots__ = ("_pieces", "_serve", "head", "route", "task")
+
+    def __init__(
+        self,
+        stream: Stream,
+        head: Http2Head,
+        openings: Openings,
+        scheme: str,
+        serve: "Callable[[StreamExchange], None]",
+    ) -> None:
+        """`serve` begins to serve the request when it is whole."""
+        super().__init__(stream, head, openings, scheme)
+        self.route = head.route
+        self.head = head.meaning
+        self.task: asyncio.Task[Any] | None = None
+        self._serve = serve
+        self._pieces: list[bytes] = []
+
+    def received(self, data: bytes | memoryview, end: bool) -> None:
+        self._pieces.append(bytes(data))
+        if end:
+            self.stream.expecting_since = None
+            self.stream.consumed(sum(map(len, self._pieces)))
+            self._serve(self)
+
+    def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
+        return None if self.finish(status, headers, body) else self.stream.sent()
+
+    def respond_nothing(self) -> Awaitable[None] | None:
+        self.complete = True
+        self.stream.finish(self.block(204, []))
+        return None
+
+    def open(self, headers: RawHeaders) -> None:
+        self.stream.open(self.block(200, headers))
+
+    def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
+        stream = self.stream
+        self.complete = last
+        sent = stream.finish(b"", chunk) if last else stream.send(b"", chunk)
+        return None if sent else stream.sent()
+
+    def abort(self) -> None:
+        self.connection.abort()

@@ -10,7 +10,7 @@ from inferstream import App, Application
 from inferstream.concurrency.scope import ClientLeft
 from inferstream.errors import Overloaded
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
-from inferstream.server.grpc.rpc import Rpc, RpcFailed, streaming, unary
+from inferstream.server.grpc.rpc import RpcFailed, ServedRpc, streaming, unary
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.grpc.typed import Received
 from inferstream.telemetry.rpcs import RpcMeters
@@ -39,7 +39,7 @@ class Context:
 
     async def send_initial_metadata(self, metadata: Any) -> None: ...
 
-    def set_trailing_metadata(self, metadata: Any) -> None: ...
+    def add_trailing_metadata(self, metadata: Any) -> None: ...
 
 
 def app() -> App:
@@ -122,7 +122,7 @@ async def test_the_services_of_an_application_are_made_once() -> None:
     assert len(application.grpc_services()) == len(application.grpc_services()) == 1
 
 
-def failing(error: BaseException) -> tuple[Rpc, RpcMeters]:
+def failing(error: BaseException) -> tuple[ServedRpc, RpcMeters]:
     meters = RpcMeters("UNARY", "s", "m")
 
     async def fail(data: bytes, context: Any) -> bytes:

@@ -31,7 +31,7 @@ class Context:
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return (("x-mark", "here"),)
 
-    def set_trailing_metadata(self, metadata: Any) -> None:
+    def add_trailing_metadata(self, metadata: Any) -> None:
         self.trailing = metadata
 
 

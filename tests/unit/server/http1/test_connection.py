@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from inferstream.concurrency.event_loop import new_event_loop
-from inferstream.server.http1.guard import Limits, Watch
+from inferstream.server.http1.exchange import Openings
+from inferstream.server.http1.guard import PortLimits, Watch
 from inferstream.server.http1.port import Http1Port
-from inferstream.server.http1.responses import Openings
 from inferstream.server.http1.service import Service
 
 HOST = b" HTTP/1.1\r\nHost: localhost\r\n"
 LAST = b"GET /echo" + HOST + b"Connection: close\r\n\r\n"
 ENDS = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-LIMITS = Limits(100, 10, 10, 30, 10)
+LIMITS = PortLimits(100, 10, 10, 30, 10)
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -145,7 +145,7 @@ class Reader:
 
 
 def test_a_client_that_reads_slowly_is_not_dropped_before_it_stops() -> None:
-    reader, watch = Reader(), Watch(Limits(100, 10, 10, 30, 2))
+    reader, watch = Reader(), Watch(PortLimits(100, 10, 10, 30, 2))
     for now in range(20):
         reader.unsent -= 1000
         watch.look(reader, float(now))  # type: ignore[arg-type]
@@ -153,3 +153,39 @@ def test_a_client_that_reads_slowly_is_not_dropped_before_it_stops() -> None:
     for now in range(20, 24):
         watch.look(reader, float(now))  # type: ignore[arg-type]
     assert reader.aborted
+
+
+@pytest.mark.parametrize(("fixed", "asked"), [(True, 1), (False, 3)])
+def test_a_target_is_looked_up_again_unless_it_is_fixed(loop: Any, fixed: bool, asked: int) -> None:
+    targets: list[bytes] = []
+    read: list[object] = []
+
+    def route(target: bytes) -> str:
+        targets.append(target)
+        return "infer"
+
+    async def infer(exchange: Any) -> None:
+        exchange.respond(200, [], exchange.body(10))
+
+    async def ask() -> bytes:
+        service = Service(
+            app, direct_bytes=10, route=route, is_fixed=lambda route: fixed, read=read.append, infer=infer
+        )
+        served = Http1Port(service, LIMITS, Openings([], False), backlog=100)
+        with socket.socket() as sock:
+            sock.bind(("127.0.0.1", 0))
+            await served.start(sock)
+            reader, writer = await asyncio.open_connection(*sock.getsockname())
+            received = b""
+            for body in b"abc":
+                writer.write(b"POST /infer" + HOST + b"Content-Length: 1\r\n\r\n%c" % body)
+                received += await reader.readuntil(b"\r\n\r\n") + await reader.readexactly(1)
+            writer.close()
+            await served.stop()
+            return received
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        received = runner.run(ask())
+    assert received == b"".join(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n%c" % body for body in b"abc")
+    assert targets == [b"/infer"] * asked
+    assert len(read) == 1  # the headers of a client that repeats them

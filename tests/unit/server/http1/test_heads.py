@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferstream.server.http1.heads import MAX_HEADERS, Refused, check_beginning, parse_head
+from inferstream.server.http1.heads import MAX_HEADERS, RequestRefused, check_beginning, parse_head
 
 
 def head(*lines: str, first: str = "POST /a?b HTTP/1.1") -> bytes:
@@ -47,7 +47,7 @@ def test_an_upgrade_needs_both_headers() -> None:
     "lines", [["X: y"] * MAX_HEADERS, ["Transfer-Encoding: gzip, chunked"], ["Host: other"]]
 )
 def test_some_heads_are_refused(lines: list[str]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         parse_head(head(*lines))
 
 
@@ -60,5 +60,5 @@ def test_the_beginning_of_a_head_waits_for_its_end(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", [b"\x16\x03", b"get /", b"GET / HTTP/1.1\n", b"{", b" GET /", b"X" * 40])
 def test_what_can_become_no_head_is_refused_at_once(data: bytes) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         check_beginning(data)

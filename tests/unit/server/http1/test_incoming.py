@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream.server.http1.heads import Refused
-from inferstream.server.http1.incoming import Incoming
+from inferstream.server.http1.heads import RequestRefused
+from inferstream.server.http1.incoming import IncomingBytes
 
 BODIES = st.lists(st.tuples(st.booleans(), st.binary(max_size=300), st.booleans()), min_size=1, max_size=4)
 
@@ -21,7 +21,7 @@ def sent(chunked: bool, body: bytes, trailers: bool) -> bytes:
 
 def read(pieces: list[bytes]) -> list[bytes]:
     """The bodies of all requests in these pieces."""
-    incoming, bodies = Incoming(), []
+    incoming, bodies = IncomingBytes(), []
     for piece in pieces:
         if incoming.in_body and incoming.part(piece):
             bodies[-1] += piece
@@ -63,12 +63,12 @@ def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
     for before in (b"", b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"):
         try:
             read([before + data])
-        except (Refused, AssertionError):
+        except (RequestRefused, AssertionError):
             pass
 
 
 def test_a_head_that_comes_again_is_not_parsed_again() -> None:
-    incoming = Incoming()
+    incoming = IncomingBytes()
     request = sent(False, b"abc", False)
     incoming.unread += request
     found = incoming.head()

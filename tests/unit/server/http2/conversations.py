@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterator
 
 from inferstream.server.http2 import frames
-from inferstream.server.http2.connection import Connection
+from inferstream.server.http2.connection import Http2Connection
 from inferstream.server.http2.hpack import encode
-from inferstream.server.http2.limits import Limits
+from inferstream.server.http2.limits import Http2Limits
 from inferstream.server.http2.request import Request
 from inferstream.server.http2.stream import Stream
 
@@ -117,14 +117,14 @@ class Echo:
 class Served:
     """A connection, and every request that it has given to the application."""
 
-    def __init__(self, limits: Limits | None = None, *, silent: bool = False) -> None:
+    def __init__(self, limits: Http2Limits | None = None, *, silent: bool = False) -> None:
         """The application never responds if it is `silent`."""
         self.silent = silent
         self.echoes: dict[int, Echo] = {}
         self.transport = FakeTransport()
         self.ends = 0
-        self.connection = Connection(
-            self._accept, self._too_large, limits or Limits(), lambda connection: True, self._lost
+        self.connection = Http2Connection(
+            self._accept, self._too_large, limits or Http2Limits(), lambda connection: True, self._lost
         )
         self.connection.connection_made(self.transport)
 
@@ -141,7 +141,7 @@ class Served:
     def _too_large(self, stream: Stream) -> None:
         stream.finish(TOO_LARGE)
 
-    def _lost(self, connection: Connection) -> None:
+    def _lost(self, connection: Http2Connection) -> None:
         self.ends += 1
 
     def feed(self, data: bytes) -> bytes:

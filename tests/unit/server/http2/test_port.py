@@ -1,7 +1,7 @@
 """The time limits of a port's connections."""
 
 from inferstream.server.http2.errors import ErrorCode
-from inferstream.server.http2.limits import Limits
+from inferstream.server.http2.limits import Http2Limits
 from inferstream.server.http2.port import CLOSING, look
 
 from .conversations import Served
@@ -9,7 +9,7 @@ from .conversations import Served
 
 async def test_a_connection_that_closes_has_time_while_its_client_reads() -> None:
     served = Served()
-    connection, limits = served.connection, Limits()
+    connection, limits = served.connection, Http2Limits()
     connection.end(ErrorCode.NO_ERROR, "")
     aborted: list[float] = []
     unsent = [300, 200, 100, 100]

@@ -2,16 +2,16 @@
 
 from inferstream.server.http2 import frames
 from inferstream.server.http2.hpack import encode
-from inferstream.server.http2.limits import Limits
+from inferstream.server.http2.limits import Http2Limits
 from inferstream.server.http2.reader import WORTH_A_VIEW
 
 from .conversations import Served, read_frames
 
 BLOCK = encode([(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/late"), (b":authority", b"a")])
-LIMITS = Limits(stream_window=100_000, connection_window=400_000, max_held=800_000)
+LIMITS = Http2Limits(stream_window=100_000, connection_window=400_000, max_held=800_000)
 
 
-def opened(limits: Limits = LIMITS) -> Served:
+def opened(limits: Http2Limits = LIMITS) -> Served:
     served = Served(limits)
     served.feed(frames.PREFACE + frames.frame(frames.SETTINGS, 0, 0, b""))
     return served
@@ -70,7 +70,7 @@ class Kinds:
 
 
 async def test_a_view_keeps_little_more_than_it_shows() -> None:
-    served = opened(Limits())
+    served = opened(Http2Limits())
     served.feed(frames.headers(1, BLOCK, False) + frames.headers(3, BLOCK, False))
     kept = [Kinds(), Kinds()]
     for stream, receiver in zip((1, 3), kept, strict=True):

@@ -8,7 +8,7 @@ import pytest
 from inferstream.server.http2 import frames, sending, settings
 from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.hpack import encode
-from inferstream.server.http2.limits import Limits
+from inferstream.server.http2.limits import Http2Limits
 from inferstream.server.http2.stream import Stream
 
 from .conversations import HEAD, TRAILERS, Served, read_frames
@@ -20,7 +20,7 @@ def request(path: bytes) -> bytes:
     return encode([(b":method", b"POST"), (b":scheme", b"http"), (b":path", path), (b":authority", b"a")])
 
 
-def opened(limits: Limits | None = None, **values: int) -> Served:
+def opened(limits: Http2Limits | None = None, **values: int) -> Served:
     served = Served(limits)
     chosen = {getattr(settings, name): value for name, value in values.items()}
     served.feed(frames.PREFACE + settings.settings_frame(chosen))
@@ -46,7 +46,7 @@ def kinds(written: bytes) -> list[tuple[int, int]]:
 
 
 async def test_refusals_of_a_client_that_does_not_read_count_as_requests() -> None:
-    served = opened(Limits(max_streams=100))
+    served = opened(Http2Limits(max_streams=100))
     served.connection.pause_writing()
     for stream in range(1, 2001, 2):
         served.feed(frames.headers(stream, request(b"/refuse"), True))

@@ -8,8 +8,9 @@ import pytest
 
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.reply import StreamReply
+from inferstream.server.outgoing import TOGETHER_BYTES, TURN_SECONDS
 from inferstream.server.rest.dialects.v2 import V2Request
-from inferstream.server.rest.events import BATCH_BYTES, TURN_AFTER, EventStream
+from inferstream.server.rest.events import EventStream
 from inferstream.types import InferenceRequest, InferenceResponse
 
 Model = Callable[[], AsyncIterator[InferenceResponse]]
@@ -113,7 +114,7 @@ async def test_much_leaves_in_pieces() -> None:
             yield response(name)
 
     client = Client()
-    await streamed(model, client, write=lambda response: b"x" * BATCH_BYTES)
+    await streamed(model, client, write=lambda response: b"x" * TOGETHER_BYTES)
     assert len(client.pieces) >= 3
 
 
@@ -130,7 +131,7 @@ async def test_others_run_while_a_stream_that_never_waits_goes_on(waits: bool) -
 
     async def model():
         for i in range(20):
-            end = time.perf_counter() + 2 * TURN_AFTER
+            end = time.perf_counter() + 2 * TURN_SECONDS
             while time.perf_counter() < end:
                 pass
             if waits:

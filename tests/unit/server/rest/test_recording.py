@@ -7,7 +7,8 @@ import tracemalloc
 import pytest
 
 from inferstream.errors import Gone, InvalidRequest
-from inferstream.server.rest.recording import OVERHEAD, TOGETHER, Recording
+from inferstream.server.outgoing import TOGETHER_BYTES
+from inferstream.server.rest.recording import OVERHEAD, Recording
 
 
 def filled(count: int, items: int = 100, room: int = 10**6, size: int = 1) -> Recording:
@@ -25,11 +26,11 @@ def test_what_follows_an_event() -> None:
 
 
 def test_events_leave_together_up_to_a_size() -> None:
-    recording = filled(3, size=TOGETHER - 1)
+    recording = filled(3, size=TOGETHER_BYTES - 1)
     assert recording.after(0)[1] == 1
-    large = filled(2, size=3 * TOGETHER)
+    large = filled(2, size=3 * TOGETHER_BYTES)
     assert large.after(0)[1] == 1
-    assert filled(100, size=TOGETHER // 10).after(0)[1] == 10
+    assert filled(100, size=TOGETHER_BYTES // 10).after(0)[1] == 10
 
 
 def test_what_does_not_leave_is_not_copied() -> None:
@@ -38,11 +39,11 @@ def test_what_does_not_leave_is_not_copied() -> None:
         recording.add(event)
     tracemalloc.start()
     try:
-        assert recording.after(0)[1] == TOGETHER // 1000
+        assert recording.after(0)[1] == TOGETHER_BYTES // 1000
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 4 * TOGETHER
+    assert peak < 4 * TOGETHER_BYTES
 
 
 async def test_the_memory_of_a_recording_is_what_its_objects_take() -> None:

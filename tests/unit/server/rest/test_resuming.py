@@ -14,7 +14,7 @@ from inferstream.errors import Gone
 from inferstream.processes.frames import Query
 from inferstream.server.rest import resuming
 from inferstream.server.rest.held import HeldStream, Owner
-from inferstream.server.rest.resuming import Place, RemoteReader, Resuming
+from inferstream.server.rest.resuming import EventPlace, RemoteReader, Resuming
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import DoorMeters
 
@@ -37,7 +37,7 @@ def held(settings: Settings) -> tuple[HeldStream, RemoteReader]:
 
 
 def reader_of(id: str, peers: Peers) -> RemoteReader:
-    return RemoteReader(peers, Place(id, 0, 0), OWNER, Tasks())
+    return RemoteReader(peers, EventPlace(id, 0, 0), OWNER, Tasks())
 
 
 async def test_a_stream_that_is_read_does_not_expire() -> None:

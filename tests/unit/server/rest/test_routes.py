@@ -10,9 +10,8 @@ from inferstream.errors import InvalidSettings
 from inferstream.handlers import CustomHandler
 from inferstream.server.rest.dialects.base import HttpDialect, ReadClaim, ReadRoute, Route
 from inferstream.server.rest.dialects.v2 import V2
-from inferstream.server.rest.paths import METHODS
 from inferstream.server.rest.resources import build_resources
-from inferstream.server.rest.routes import LONGEST_TARGET, Routes
+from inferstream.server.rest.routes import LONGEST_TARGET, METHODS, Routes
 from inferstream.server.rest.routing import build_routes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters

@@ -2,7 +2,7 @@
 
 from inferstream.server.http1.service import Service
 from inferstream.server.http2.request import Request
-from inferstream.server.rest.streams.request import Head, headers_of
+from inferstream.server.rest.streams.request import Http2Head, headers_of
 
 PSEUDO = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/infer"), (b":authority", b"a.test:80")]
 
@@ -14,8 +14,8 @@ async def nothing(*_: object) -> None:
 SERVICE = Service(nothing, direct_bytes=10, route=lambda target: target, read=len)
 
 
-def head(*fields: tuple[bytes, bytes], method: bytes = b"POST") -> Head:
-    return Head(Request([(b":method", method), *PSEUDO[1:], *fields]), SERVICE)
+def head(*fields: tuple[bytes, bytes], method: bytes = b"POST") -> Http2Head:
+    return Http2Head(Request([(b":method", method), *PSEUDO[1:], *fields]), SERVICE)
 
 
 def test_the_authority_is_the_one_host() -> None:

@@ -1,0 +1,57 @@
+"""The RPCs that control models and requests."""
+
+from ...dataplane.dataplane import DataPlane
+from ...errors import InvalidRequest
+from ...protos import dataplane_pb2 as pb
+from ...protos.converters import RepositoryIndexResponseItemConverter
+from ...protos.requests_pb2 import CancelRequest, CancelResponse
+from .context import RpcContext, caller_of
+
+
+class RepositoryService:
+    """Each method is the RPC of its name."""
+
+    def __init__(self, dataplane: DataPlane) -> None:
+        self._dataplane = dataplane
+
+    async def RepositoryIndex(
+        self, request: pb.RepositoryIndexRequest, context: RpcContext
+    ) -> pb.RepositoryIndexResponse:
+        items = await self._dataplane.index(caller_of(context), request.ready)
+        return pb.RepositoryIndexResponse(
+            models=[RepositoryIndexResponseItemConverter.from_types(item) for item in items]
+        )
+
+    async def RepositoryModelLoad(
+        self, request: pb.RepositoryModelLoadRequest, context: RpcContext
+    ) -> pb.RepositoryModelLoadResponse:
+        name = model_named(request) or ""
+        if request.parameters:
+            raise InvalidRequest("a load takes a name only: what a model is, its folder says")
+        await self._dataplane.load(name, caller_of(context))
+        return pb.RepositoryModelLoadResponse(model_name=name, isLoaded=True)
+
+    async def RepositoryModelUnload(
+        self, request: pb.RepositoryModelUnloadRequest, context: RpcContext
+    ) -> pb.RepositoryModelUnloadResponse:
+        name = model_named(request) or ""
+        await self._dataplane.unload(name, caller_of(context))
+        return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
+
+
+class RequestsService:
+    """Each method is the RPC of its name."""
+
+    def __init__(self, dataplane: DataPlane) -> None:
+        self._dataplane = dataplane
+
+    async def Cancel(self, request: CancelRequest, context: RpcContext) -> CancelResponse:
+        if not request.id:
+            raise InvalidRequest('"id" is missing')
+        return CancelResponse(cancelled=await self._dataplane.cancel(request.id, caller_of(context)))
+
+
+def model_named(request: object) -> str | None:
+    """The model that a request names, if it names one; KServe's clients send the repository's (protocol §2.5)."""
+    names = (getattr(request, field, "") for field in ("name", "model_name", "repository_name"))
+    return next(filter(None, names), None)

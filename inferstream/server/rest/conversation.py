@@ -1,0 +1,335 @@
+"""The requests and responses of one WebSocket: each request is one call, and its id marks the responses."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, Protocol
+
+from ...concurrency.channel import SizedChannel
+from ...concurrency.scope import ClientLeft, Scope
+from ...dataplane.access import Action
+from ...dataplane.admission import Admission
+from ...dataplane.call import Operation
+from ...dataplane.caller import Caller
+from ...dataplane.dataplane import DataPlane
+from ...dataplane.reply import Reply
+from ...errors import AlreadyExists, Cancelled, InvalidRequest, Overloaded
+from ...keys.errors import LimitExceeded
+from ...protos.json_limits import JsonLimits
+from ...protos.websocket import (
+    EncodedMessage,
+    FlatMessages,
+    Messages,
+    SocketMessage,
+    V2Messages,
+    dump_error,
+)
+from ...telemetry.metrics import Meters
+from ...types import InferenceRequest
+from ...types.inference import Origin
+from ..outgoing import Holdable, give
+from ..request_ids import enter
+from .dialects.triton import is_flat, read_flat
+from .messages import PARSE_IN_THREAD, wrap
+
+PARSING = object()
+"""The reason for which a socket is not read while a large message is parsed in a thread."""
+
+AT_ONCE = 64
+"""Requests of one socket that may run at once. The next is refused, not queued, so that a cancel is always read."""
+
+WAITING = 16
+WAITING_BYTES = 256 * 1024
+"""Requests and bytes in the queue; reading from the client stops when one of them is reached."""
+
+
+class Socket(Origin, Protocol):
+    """A WebSocket, over a transport of ours or over ASGI."""
+
+    @property
+    def reading(self) -> Holdable: ...
+
+    def send(self, message: bytes, text: bool) -> Awaitable[None] | None:
+        """Send a message; do nothing after the client has left. None if it is sent.
+
+        Else an awaitable that sends it when the client reads.
+        """
+
+    def put(self, message: bytes, text: bool) -> None:
+        """Send a small message without a wait."""
+
+    def fail(self, code: int, reason: str) -> None:
+        """Close at once with a reason, and ignore further messages."""
+
+    def rest(self) -> None:
+        """Take note that no call runs."""
+
+
+class RequestStream(SizedChannel[InferenceRequest]):
+    """Requests in order of arrival. A model that reads them slowly pauses the connection."""
+
+    def __init__(self, reading: Holdable) -> None:
+        super().__init__(WAITING, WAITING_BYTES)
+        self._reading = reading
+
+    def add(self, request: InferenceRequest, size: int) -> None:
+        """Append a request of `size` bytes; one after the end is dropped."""
+        self.put(request, size)
+        if not self.has_room():
+            self._reading.hold(self)
+
+    def _go_on(self) -> None:
+        self._reading.release(self)
+
+
+@dataclass(slots=True)
+class SocketCall:
+    admission: Admission
+    requests: RequestStream | None
+    task: asyncio.Task[None]
+    begun: bool = False
+    failure: Exception | None = None
+
+
+class Conversation:
+    """The requests and responses of one socket."""
+
+    def __init__(
+        self,
+        dataplane: DataPlane,
+        limits: JsonLimits,
+        meters: Meters,
+        socket: Socket,
+        model: tuple[str, str | None],
+        caller: Caller,
+        limit: float | None,
+        template: str,
+        request_id: bytes | None,
+    ) -> None:
+        self._dataplane = dataplane
+        self._limits = limits
+        self._meters = meters
+        self._socket = socket
+        self._model, self._version = model
+        self._caller = caller
+        self._limit = limit
+        """Seconds that each request may take; None for no limit."""
+        self._template = template
+        self._request_id = request_id
+        self._opened = perf_counter()
+        self._loop = asyncio.get_running_loop()
+        self._running: dict[str, SocketCall] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._lost = self._parsing = False
+        self._unread: deque[tuple[bytes, bool]] = deque()
+        """Messages that came behind a large one, from the piece that was read with its end."""
+        meters.sockets.open += 1
+        meters.rest.in_progress += 1
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call runs."""
+        return bool(self._tasks)
+
+    def lost(self) -> None:
+        """Cancel all calls, because the client has left."""
+        self._lost = True
+        self._meters.sockets.open -= 1
+        self._meters.rest.in_progress -= 1
+        self._meters.rest.ended("GET", self._template, "101", perf_counter() - self._opened)
+        for running in list(self._running.values()):
+            Scope(running.task).end(ClientLeft())
+
+    def received(self, message: bytes, text: bool) -> None:
+        """Handle a message; an error in it is sent as a message and does not end the conversation."""
+        self._meters.sockets.received += 1
+        self._unread.append((message, text))
+        if not self._parsing:
+            self._read()
+
+    def _read(self) -> None:
+        """Handle the messages that have come, up to a large one, which a thread parses first."""
+        while self._unread and not self._parsing:
+            message, text = self._unread.popleft()
+            if len(message) > PARSE_IN_THREAD:
+                self._parsing = True
+                self._socket.reading.hold(PARSING)  # so that few more come
+                task = self._loop.create_task(self._receive_large(message, text))
+                self._tasks.add(task)
+                task.add_done_callback(self._parsed)
+                continue
+            frame = None
+            try:
+                frame = SocketMessage(message, text, self._limits)
+                self._take(frame)
+            except Exception as error:
+                self._refuse(error, message, text, frame)
+
+    async def _receive_large(self, message: bytes, text: bool) -> None:
+        frame = None
+        try:
+            frame = await asyncio.to_thread(SocketMessage, message, text, self._limits)
+            if not self._lost:
+                self._take(frame)
+        except Exception as error:
+            self._refuse(error, message, text, frame)
+
+    def _parsed(self, task: asyncio.Task[None]) -> None:
+        self._parsing = False
+        self._tasks.discard(task)
+        self._socket.reading.release(PARSING)
+        if not self._lost:
+            self._read()
+        if not self._tasks:
+            self._socket.rest()
+
+    def _refuse(self, error: Exception, message: bytes, text: bool, frame: SocketMessage | None) -> None:
+        if text and isinstance(error, InvalidRequest) and not _is_utf8(message):
+            self._socket.fail(1007, "A text message must be UTF-8.")
+        else:
+            failure = wrap(error)
+            self._dataplane.refused(self._caller, "infer", self._model, failure)
+            self._tell(dump_error(None if frame is None else frame.id, failure))
+
+    def _take(self, frame: SocketMessage) -> None:
+        running = None if frame.id is None else self._running.get(frame.id)
+        if frame.cancel:
+            if running is not None:
+                Scope(running.task).end(Cancelled())
+        elif frame.part in ("next", "last"):
+            # A call may end while its client still sends parts; its response has told the client.
+            if running is not None:
+                self._feed(running, frame)
+        elif running is not None:
+            # An error with this id would end the running request.
+            self._tell(
+                dump_error(None, AlreadyExists(f'A request with the id "{frame.id}" is running here.'))
+            )
+        elif len(self._running) >= AT_ONCE:
+            raise Overloaded(f"{AT_ONCE} requests are running on this connection already.")
+        else:
+            self._start(frame)
+
+    def _start(self, frame: SocketMessage) -> None:
+        caller = self._caller
+        if self._limit is not None:
+            caller = caller.until(self._loop.time() + self._limit)
+        admission = self._dataplane.admit(self._model, self._version, caller, Action.STREAM)
+        admission.size = frame.size
+        request, messages = read_message(admission, frame)
+        requests = None if frame.part is None else RequestStream(self._socket.reading)
+        streams = requests is not None or admission.pipeline.execution.capabilities.streams
+        operation = Operation.STREAM if streams else Operation.INFER
+        admission.identify(request)  # its id marks the responses
+        assert request.id is not None
+        id = request.id
+        task = self._loop.create_task(self._run(operation, request, messages, id))
+        self._running[id] = SocketCall(admission, requests, task)
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._done, id))
+
+    def _feed(self, running: SocketCall, frame: SocketMessage) -> None:
+        if running.requests is None:
+            text = f'The request with the id "{frame.id}" was a whole one: it has no "{frame.part}" part.'
+            self._tell(dump_error(None, InvalidRequest(text)))
+            return
+        try:
+            if not frame.bare or frame.part == "next":
+                request, _ = frame.request(nested=running.admission.pipeline.takes_any)
+                running.admission.identify(request)
+                running.admission.received(frame.size)
+                running.requests.add(request, frame.size)
+        except (InvalidRequest, LimitExceeded) as error:
+            running.failure = error  # for a call that is not open yet
+            running.admission.end(error)
+        if frame.part == "last":
+            running.requests.end()
+
+    async def _run(
+        self, operation: Operation, request: InferenceRequest, messages: Messages, request_id: str
+    ) -> None:
+        running = self._running[request_id]
+        running.begun = True
+        admission, requests, failure = running.admission, running.requests, running.failure
+        del running  # it has the task, whose end has this frame: a cycle
+        if self._request_id is not None:
+            enter(self._request_id)
+        try:
+            if failure is not None:
+                raise failure
+            async with await admission.open(operation, request, requests) as reply:
+                last = await self._send_all(reply, messages)
+            if last is None:
+                last = messages.end(self._model, self._version, request_id)
+        except Exception as error:
+            last = dump_error(request_id, wrap(error))
+        self._forget(request_id)
+        if (waiting := self._send(last)) is not None:
+            await waiting
+
+    async def _send_all(self, reply: Reply, messages: Messages) -> EncodedMessage | None:
+        """Send every response; a single one is returned instead, because it is also the last message."""
+        if reply.single:
+            assert reply.first is not None
+            return messages.dump(reply.first, final=True)
+        await give(reply, lambda response: self._send(messages.dump(response, final=False)))
+        return None
+
+    def _send(self, message: EncodedMessage) -> Awaitable[None] | None:
+        self._meters.sockets.sent += 1
+        return self._socket.send(*message)
+
+    def _tell(self, message: EncodedMessage) -> None:
+        self._meters.sockets.sent += 1
+        self._socket.put(*message)
+
+    def _forget(self, request_id: str) -> None:
+        """Free the id before the client can read its last response."""
+        running = self._running.pop(request_id, None)
+        if running is not None and running.requests is not None:
+            running.requests.close()
+
+    def _done(self, request_id: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        running = self._running.get(request_id)
+        if running is not None and running.task is task:
+            self._forget(request_id)
+            if not running.begun:
+                running.admission.left_unopened()
+            if not self._lost:
+                self._tell(dump_error(request_id, Cancelled()))
+        if not self._tasks:
+            self._socket.rest()
+
+
+def read_message(admission: Admission, frame: SocketMessage) -> tuple[InferenceRequest, Messages]:
+    """The request in a message, and what writes its responses. Raises InvalidRequest."""
+    if frame.flat and is_flat(admission, frame.document):
+        request, values = read_flat(admission, _without_model(admission, frame.document), frame.text)
+        return request, FlatMessages(request.id is not None, values)
+    request, binary = frame.request(nested=admission.pipeline.takes_any)
+    return request, V2Messages(binary)
+
+
+def _without_model(admission: Admission, document: dict[str, Any]) -> dict[str, Any]:
+    """Flat JSON without `model`, which names the model of the connection unless the model has such an input."""
+    signature = admission.signature
+    inputs = signature.inputs or signature.described
+    if "model" not in document or any(tensor.name == "model" for tensor in inputs):
+        return document
+    if document["model"] != admission.model:
+        raise InvalidRequest(
+            f'"model" names another model than this connection, which is "{admission.model}"'
+        )
+    return {name: value for name, value in document.items() if name != "model"}
+
+
+def _is_utf8(message: bytes) -> bool:
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,86 @@
+"""Layers of ASGI: ids of requests, logs and records of responses, and an application that is built late."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from time import perf_counter, time
+from typing import Any
+
+from ...context import request_id_var
+from ...telemetry.access import AccessLines, AccessRecord
+from ..request_ids import HEADER, RequestIds
+from .messages import Receive, Scope, Send
+
+logger = logging.getLogger("inferstream.rest")
+
+
+class IdentifiedApp:
+    """Gives each response of an application the X-Request-Id of its request. Other requests pass as they are."""
+
+    def __init__(self, app: Any, ids: RequestIds) -> None:
+        self._app = app
+        self._ids = ids
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        request_id = self._ids.among(scope["headers"])
+        if request_id is None:  # without a coroutine of this layer's own
+            passed: Awaitable[None] = self._app(scope, receive, send)
+            return passed
+        return self._serve(request_id, scope, receive, send)
+
+    async def _serve(self, request_id: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        async def identified(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = [pair for pair in message["headers"] if pair[0].lower() != HEADER]
+                message = {**message, "headers": [*headers, (HEADER, request_id)]}
+            await send(message)
+
+        token = request_id_var.set(request_id.decode())
+        try:
+            await self._app(scope, receive, identified)
+        finally:
+            request_id_var.reset(token)
+
+
+class LazyApp:
+    """Builds an application at the first request. After an error of `build` the next request tries again."""
+
+    def __init__(self, build: Callable[[], Any]) -> None:
+        self._build = build
+        self._building: asyncio.Task[Any] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        building = self._building
+        if building is None or (building.done() and building.exception() is not None):
+            building = self._building = asyncio.create_task(asyncio.to_thread(self._build))
+        app = await asyncio.shield(building)  # other requests may wait for it when this client leaves
+        await app(scope, receive, send)
+
+
+def logged_send(scope: Scope, send: Send) -> Send:
+    """`send`, with a line in the log for the answer."""
+
+    async def logged(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            logger.debug("%s %s %d", scope["method"], scope["path"], message["status"])
+        await send(message)
+
+    return logged
+
+
+def recorded_send(scope: Scope, send: Send, lines: AccessLines) -> Send:
+    """`send`, with a record in the access log if the request failed. One that succeeds is no call of a model."""
+    began = perf_counter()
+
+    async def recorded(message: Any) -> None:
+        if message["type"] == "http.response.start" and message["status"] >= 400:
+            what = f"{scope['method']} {scope['path']}"
+            seconds, status = perf_counter() - began, str(message["status"])
+            lines.put(
+                AccessRecord(
+                    time(), "http", what, "", "", status, seconds, 0, "", "", "", "", request_id_var.get()
+                )
+            )
+        await send(message)
+
+    return recorded

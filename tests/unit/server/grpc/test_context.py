@@ -1,0 +1,61 @@
+"""The caller of an RPC, and a model's headers as trailing metadata."""
+
+from typing import Any
+
+import pytest
+
+from inferstream.errors import InvalidRequest
+from inferstream.server.grpc.context import LARGEST_METADATA, TrailingHeaders, caller_of
+from inferstream.types import Parameters
+
+
+class Context:
+    deadline = 7.5
+    peer = "ipv4:127.0.0.1:1"
+    identities = ()
+
+    def __init__(self, *metadata: tuple[str, str | bytes]) -> None:
+        self._metadata = metadata
+        self.trailing: Any = ()
+
+    def invocation_metadata(self) -> Any:
+        return self._metadata
+
+    def add_trailing_metadata(self, metadata: Any) -> None:
+        self.trailing += metadata
+
+
+def test_a_caller_has_a_deadline_and_a_priority() -> None:
+    caller: Any = caller_of(Context(("x-request-priority", "2"), ("x-a", "b")))  # type: ignore[arg-type]
+    assert (caller.deadline, caller.priority, caller.headers["x-a"]) == (7.5, 2, "b")
+    assert caller.peer == Context.peer
+    with pytest.raises(InvalidRequest):
+        caller_of(Context(("x-request-priority", "high")))  # type: ignore[arg-type]
+
+
+def sent(headers: dict[str, str]) -> Any:
+    context: Any = Context()
+    TrailingHeaders(None).send(context, "m", "1", Parameters(headers=headers))
+    return context.trailing
+
+
+def test_a_models_headers_are_trailing_metadata() -> None:
+    assert sent({"X-Cost": "3"}) == (("x-cost", "3"),)
+    context: Any = Context()
+    TrailingHeaders(None).send(context, "m", "1", None)
+    assert context.trailing == ()
+
+
+def test_what_would_cost_the_client_its_response_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    large = "x" * (LARGEST_METADATA // 2)
+    headers = {
+        "grpc-status": "1",
+        "a-bin": "x",
+        "a b": "c",
+        "x-a": "ä",
+        "x-1": large,
+        "x-2": large,
+        "x-3": "d",
+    }
+    assert [name for name, _ in sent(headers)] == ["x-1", "x-3"]
+    assert len(caplog.messages) == 5

@@ -1,0 +1,52 @@
+"""RPCs whose responses have the id of their request."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from inferstream.context import request_id_var
+from inferstream.server.grpc.identified import IdentifiedRpcs
+from inferstream.server.request_ids import RequestIds
+
+
+class Context:
+    def __init__(self, *metadata: tuple[str, str | bytes]) -> None:
+        self._metadata = metadata
+        self.initial: Any = ()
+
+    def invocation_metadata(self) -> Any:
+        return self._metadata
+
+    def add_initial_metadata(self, metadata: Any) -> None:
+        self.initial += metadata
+
+
+async def served(context: Context, every: bool = False) -> str:
+    """The id that the RPC knows."""
+
+    async def serve(incoming: bytes | None, context: Any) -> bytes:
+        return request_id_var.get().encode()
+
+    around = IdentifiedRpcs(RequestIds(every)).around(serve)
+    response = await asyncio.create_task(_call(around, context))
+    return response.decode()
+
+
+async def _call(around: Any, context: Context) -> bytes:
+    response: bytes = await around(b"", context)
+    return response
+
+
+async def test_an_id_is_in_the_task_and_in_the_initial_metadata() -> None:
+    context = Context(("x-request-id", "a"), ("x-request-id", "b"))
+    assert await served(context) == "b"
+    assert context.initial == (("x-request-id", "b"),)
+
+
+@pytest.mark.parametrize("every", [False, True])
+async def test_a_call_without_an_id_gets_one_where_every_call_has_one(every: bool) -> None:
+    context = Context()
+    request_id = await served(context, every)
+    assert bool(request_id) is every
+    assert context.initial == ((("x-request-id", request_id),) if every else ())

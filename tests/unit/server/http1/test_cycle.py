@@ -1,0 +1,34 @@
+"""The scope of a request for an ASGI application."""
+
+import pytest
+
+from inferstream.server.connections import SCOPE_KEY, OwnConnection
+from inferstream.server.http1.cycle import scope_of
+from inferstream.server.http1.heads import RequestRefused, parse_head
+
+
+class Connection(OwnConnection):
+    scheme = "http"
+    client = ("127.0.0.1", 7)
+    server = ("127.0.0.1", 80)
+
+
+def test_a_scope_has_the_path_as_it_is_meant_and_as_it_was_sent() -> None:
+    connection = Connection()
+    scope = scope_of(connection, parse_head(b"GET /a%20b?c=%64 HTTP/1.1\r\nHost: x\r\n\r\n"))
+    assert (scope["path"], scope["raw_path"], scope["query_string"]) == ("/a b", b"/a%20b", b"c=%64")
+    assert (scope["client"], scope["server"], scope["scheme"]) == (
+        Connection.client,
+        Connection.server,
+        "http",
+    )
+    assert scope["headers"] == [(b"host", b"x")]
+    assert scope[SCOPE_KEY] is connection
+
+
+def test_a_target_that_is_no_url_is_refused() -> None:
+    head = parse_head(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    head.target = b"http://"
+    with pytest.raises(RequestRefused) as refused:
+        scope_of(Connection(), head)
+    assert refused.value.status == 400

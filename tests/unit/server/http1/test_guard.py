@@ -1,0 +1,89 @@
+"""Places of a port, and the time limits of its connections."""
+
+from typing import Any
+
+import pytest
+
+from inferstream.server.http1.guard import RESERVED, Places, PortLimits, Watch
+
+LIMITS = PortLimits(2, 10, 20, 30, 5)
+
+
+class Connection:
+    """A connection in a state, which notes how it ends."""
+
+    received = 0
+
+    def __init__(self, **state: bool) -> None:
+        self.blocked = self.closing = self.fresh = self.receiving = self.serving = self.streaming = False
+        self.__dict__.update(state)
+        self.ends: list[object] = []
+        self.transport: Any = self
+        self.unsent = 100
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def abort(self) -> None:
+        self.ends.append("abort")
+
+    def time_out(self) -> None:
+        self.ends.append("time out")
+
+    def refuse(self, status: int, message: str) -> None:
+        self.ends.append(status)
+
+    def shutdown(self) -> None: ...
+
+
+def test_the_oldest_of_too_many_connections_is_refused() -> None:
+    places = Places(2)
+    held = [Connection() for _ in range(2)]
+    assert all(places.enter(each) for each in held)
+    beyond = [Connection() for _ in range(RESERVED + 1)]
+    assert not any(places.enter(each) for each in beyond)
+    assert beyond[0].ends == [503]
+    assert not any(each.ends for each in (*held, *beyond[1:]))
+
+
+async def test_a_port_is_empty_when_its_last_connection_has_left() -> None:
+    places, connection = Places(2), Connection()
+    places.enter(connection)
+    places.become(connection, other := Connection())
+    places.leave(other)
+    await places.empty()
+
+
+@pytest.mark.parametrize(
+    ("state", "limit", "end"),
+    [
+        ({"fresh": True}, 10, "time out"),
+        ({"receiving": True}, 20, "time out"),
+        ({}, 30, "time out"),
+        ({"closing": True}, 5, "abort"),
+        ({"serving": True, "blocked": True}, 5, "abort"),
+    ],
+)
+def test_each_state_has_its_time(state: dict[str, bool], limit: float, end: str) -> None:
+    watch, connection = Watch(LIMITS), Connection(**state)
+    watch.look(connection, 100.0)
+    watch.look(connection, 100.0 + limit)
+    assert connection.ends == []
+    watch.look(connection, 100.1 + limit)
+    assert connection.ends == [end]
+
+
+@pytest.mark.parametrize("state", [{"serving": True}, {"serving": True, "blocked": True, "streaming": True}])
+def test_who_serves_may_take_all_day(state: dict[str, bool]) -> None:
+    watch, connection = Watch(LIMITS), Connection(**state)
+    watch.look(connection, 0.0)
+    watch.look(connection, 1e6)
+    assert connection.ends == []
+
+
+def test_a_connection_that_waits_for_something_else_has_its_time_again() -> None:
+    watch, connection = Watch(LIMITS), Connection(fresh=True)
+    watch.look(connection, 0.0)
+    watch.since = None
+    watch.look(connection, 11.0)
+    assert connection.ends == []

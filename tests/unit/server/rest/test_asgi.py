@@ -1,0 +1,66 @@
+"""The application under any ASGI server: its lifespan, and the prefix that it is mounted at."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from inferstream import App, Application
+
+
+def app() -> App:
+    made = App()
+
+    @made.model
+    def size(text: str) -> int:
+        return len(text)
+
+    return made
+
+
+async def get(application: Application, **scope: Any) -> tuple[int, Any]:
+    """Status and document of a GET."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    whole = {"type": "http", "method": "GET", "headers": [], "query_string": b"", "root_path": "", **scope}
+    await application.asgi(whole, receive, send)
+    return sent[0]["status"], orjson.loads(sent[1]["body"])
+
+
+@pytest.mark.parametrize("path", ["/models/v2/models/size", "/v2/models/size"])
+async def test_a_prefix_may_be_in_the_path_or_not(path: str) -> None:
+    async with Application(app()) as application:
+        status, document = await get(application, path=path, root_path="/models")
+        assert (status, document["name"]) == (200, "size")
+
+
+async def test_before_the_start_every_request_is_refused() -> None:
+    status, document = await get(Application(app()), path="/v2/health/live")
+    assert status == 503
+    assert "error" in document
+
+
+async def test_a_lifespan_starts_and_stops_the_models() -> None:
+    application = Application(app())
+    received = iter(["lifespan.startup", "lifespan.shutdown"])
+    sent: list[str] = []
+
+    async def receive() -> Any:
+        return {"type": next(received)}
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    await application.asgi({"type": "lifespan"}, receive, send)
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+async def test_another_kind_of_scope_is_an_error() -> None:
+    with pytest.raises(ValueError, match="'ftp'"):
+        await Application(app()).asgi({"type": "ftp"}, None, None)  # type: ignore[arg-type]

@@ -1,0 +1,38 @@
+"""Whole bodies in gzip and deflate, and small data that would become large."""
+
+import zlib
+
+import pytest
+
+from inferstream.errors import InvalidRequest, PayloadTooLarge
+from inferstream.server.compression import DEFLATE, GZIP, deflate, inflate
+
+DATA = b"tokens " * 100
+
+
+@pytest.mark.parametrize("encoding", [GZIP, DEFLATE])
+def test_what_is_deflated_is_inflated(encoding: bytes) -> None:
+    assert inflate(deflate(DATA, encoding), encoding, len(DATA), "body") == DATA
+
+
+def test_deflate_may_have_no_header() -> None:
+    raw = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    assert inflate(raw.compress(DATA) + raw.flush(), DEFLATE, len(DATA), "body") == DATA
+
+
+def test_data_above_the_limit_is_refused() -> None:
+    with pytest.raises(PayloadTooLarge, match="The message is larger than the 699 bytes allowed"):
+        inflate(deflate(DATA, GZIP), GZIP, len(DATA) - 1, "message")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"no gzip", "The body is not valid gzip: "),
+        (deflate(DATA, GZIP)[:-9], "The body is truncated gzip."),
+        (deflate(DATA, GZIP) + b"more", "4 bytes follow the gzip body."),
+    ],
+)
+def test_data_that_is_not_whole_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        inflate(data, GZIP, 10_000, "body")

@@ -1,0 +1,34 @@
+"""Headers that a model has set for its response, and those that HTTP can carry."""
+
+from inferstream.server.headers import ResponseHeaders, model_headers
+from inferstream.server.rest.messages import sendable
+from inferstream.types import Headers, InferenceResponse, Parameters
+
+
+def test_a_model_sets_headers_with_names_in_lower_case() -> None:
+    assert [*model_headers(Parameters(headers={"X-Cost": 3}))] == [("x-cost", "3")]
+
+
+def test_headers_of_the_request_are_not_echoed() -> None:
+    assert not [*model_headers(Parameters(headers=Headers([(b"cookie", b"secret")])))]
+    assert not [*model_headers(None)]
+
+
+def own(response: InferenceResponse) -> list[tuple[bytes, bytes]]:
+    headers = ResponseHeaders(None, str.encode, sendable)
+    return headers.of("m", response.id, response.parameters)
+
+
+def response(**headers: str) -> InferenceResponse:
+    return InferenceResponse(model_name="m", outputs=[], parameters=Parameters(headers=headers))
+
+
+def test_a_model_may_set_headers_but_none_that_describe_the_message() -> None:
+    assert own(response(**{"X-Cost": "3", "Content-Length": "7", "Connection": "close"})) == [
+        (b"x-cost", b"3")
+    ]
+
+
+def test_a_header_that_would_break_the_response_is_left_out() -> None:
+    assert own(response(**{"x-a": "b\r\nc: d", "a b": "c", "x-b": "ok"})) == [(b"x-b", b"ok")]
+    assert own(InferenceResponse(model_name="m", outputs=[])) == []

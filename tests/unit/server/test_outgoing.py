@@ -1,0 +1,130 @@
+"""What all writers of responses share: turns, bytes that are owed, and clients that read nothing."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Hashable
+from time import perf_counter
+
+import pytest
+
+from inferstream.server.outgoing import OWED_BYTES, TURN_SECONDS, Owed, StallGuard, give
+
+
+class Numbers:
+    """A reply of the numbers from 0, each of which takes `seconds` of the loop."""
+
+    def __init__(self, many: int, seconds: float = 0.0) -> None:
+        self._many = many
+        self._seconds = seconds
+        self.closed = False
+
+    async def __aiter__(self) -> AsyncIterator[int]:
+        for number in range(self._many):
+            end = perf_counter() + self._seconds
+            while perf_counter() < end:
+                pass
+            if self.closed:
+                return
+            yield number
+
+    async def aclose(self, error: BaseException | None) -> None:
+        self.closed = True
+
+
+async def test_what_taking_a_response_returns_comes_before_the_next_one() -> None:
+    log: list[object] = []
+
+    async def rest(number: int) -> None:
+        await asyncio.sleep(0)
+        log.append(f"rest of {number}")
+
+    def take(number: int) -> asyncio.Future[None] | None:
+        log.append(number)
+        return asyncio.ensure_future(rest(number)) if number == 1 else None
+
+    await give(Numbers(3), take)
+    assert log == [0, 1, "rest of 1", 2]
+
+
+async def test_a_client_that_has_enough_closes_the_reply() -> None:
+    reply = Numbers(10)
+    taken: list[int] = []
+
+    def take(number: int) -> object:
+        taken.append(number)
+        return reply.aclose(None) if number == 2 else None
+
+    await give(reply, take)  # type: ignore[arg-type]
+    assert taken == [0, 1, 2]
+
+
+async def test_a_stream_that_never_waits_lets_others_run() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(others())
+    await give(Numbers(4, 2 * TURN_SECONDS), lambda _: None)
+    running.cancel()
+    assert turns >= 3
+
+
+class Reading:
+    def __init__(self) -> None:
+        self.held = False
+
+    def hold(self, reason: Hashable) -> None:
+        self.held = True
+
+    def release(self, reason: Hashable) -> None:
+        self.held = False
+
+
+def test_reading_stops_while_a_client_is_owed_too_much() -> None:
+    reading = Reading()
+    owed = Owed(reading)
+    owed.add(OWED_BYTES)
+    assert not reading.held
+    owed.add(2)
+    assert reading.held
+    owed.add(-1)
+    assert reading.held
+    owed.add(-1)
+    assert not reading.held
+    owed.add(1)
+    owed.clear()
+    assert not reading.held
+
+
+class Guarded(StallGuard):
+    logger = logging.getLogger("inferstream.test")
+
+    def __init__(self, looks: int) -> None:
+        super().__init__(0.02, 0.001)
+        self.looks = looks
+        self.dropped = asyncio.Event()
+        self._guard()
+
+    def stop_reading(self) -> None:
+        self._waiting_since = self._loop.time()
+
+    def drop(self) -> None:
+        self.dropped.set()
+
+    def idle(self, now: float) -> bool:
+        self.looks -= 1
+        if not self.looks:
+            self.stop_reading()
+        return True
+
+
+async def test_a_client_that_reads_nothing_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    guarded = Guarded(3)
+    async with asyncio.timeout(5):
+        await guarded.dropped.wait()
+    assert guarded.looks == 0
+    assert "a stream's client has read nothing for 0.02 s; dropping it" in caplog.text
