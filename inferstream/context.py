@@ -1,4 +1,4 @@
-"""What model code can ask about its current request."""
+"""The current request, as model code can ask about it."""
 
 import time
 from collections.abc import Callable, Mapping

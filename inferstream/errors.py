@@ -1,29 +1,33 @@
-"""All errors of the package. Each class has one code; `server/status.py` maps codes to HTTP, gRPC and SSE."""
+"""All errors of the package. Each class has one code, for which `statuses.py` has a status on each transport.
+
+InferstreamError
+    AlreadyExists, DeadlineExceeded, Draining, NotStarted, Overloaded, PayloadTooLarge, PermissionDenied, Unsupported
+    UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
+    ModelError
+        ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
+        Refused
+            LimitExceeded (keys/errors.py), Unauthenticated (keys/errors.py)
+    InvalidRequest
+        InvalidModelURI
+        CodecError
+            CodecNotFound, InputsNotFound, OutputNotFound
+    NotFound
+        Gone, ModelNotFound
+    WorkerLost
+        NeverStarted (dataplane/workers), Suspected (dataplane/workers)
+    InferenceFailed
+        InvalidOutput
+    CallFailed
+        CallTimedOut, ConnectionFailed
+    InvalidSettings
+        MissingExtra
+"""
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from typing import Any
 
-
-class Code(Enum):
-    """Kinds of failure. Each transport maps a code to its own status."""
-
-    INVALID = "invalid"
-    TOO_LARGE = "too_large"
-    UNSUPPORTED_ENCODING = "unsupported_encoding"
-    NOT_FOUND = "not_found"
-    ALREADY_EXISTS = "already_exists"
-    UNAUTHENTICATED = "unauthenticated"
-    PERMISSION_DENIED = "permission_denied"
-    NOT_READY = "not_ready"
-    OVERLOADED = "overloaded"
-    LIMIT_EXCEEDED = "limit_exceeded"
-    DEADLINE_EXCEEDED = "deadline_exceeded"
-    WORKER_LOST = "worker_lost"
-    DRAINING = "draining"
-    CANCELLED = "cancelled"
-    UNSUPPORTED = "unsupported"
-    INTERNAL = "internal"
+from .statuses import Code as Code
+from .statuses import code_of_http
 
 
 class InferstreamError(Exception):
@@ -40,20 +44,6 @@ class InferstreamError(Exception):
         super().__init__(self.message)
 
 
-_CODES = {
-    401: Code.UNAUTHENTICATED,
-    403: Code.PERMISSION_DENIED,
-    404: Code.NOT_FOUND,
-    409: Code.ALREADY_EXISTS,
-    413: Code.TOO_LARGE,
-    415: Code.UNSUPPORTED_ENCODING,
-    429: Code.OVERLOADED,
-    501: Code.UNSUPPORTED,
-    503: Code.NOT_READY,
-    504: Code.DEADLINE_EXCEEDED,
-}
-
-
 class ModelError(InferstreamError):
     """Model code raises it. A client gets the message and the HTTP status, or the gRPC status for that."""
 
@@ -63,7 +53,7 @@ class ModelError(InferstreamError):
     def __init__(self, msg: str, status_code: int = 400) -> None:
         super().__init__(msg)
         self.status_code = status_code
-        self.code = _CODES.get(status_code, Code.INVALID if status_code < 500 else Code.INTERNAL)
+        self.code = code_of_http(status_code)
 
 
 class Refused(ModelError):

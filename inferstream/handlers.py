@@ -54,10 +54,10 @@ def custom_handler(rest_path: str, rest_method: str = "POST") -> Callable[[Decor
 
 def get_custom_handlers(model: object) -> list[tuple[CustomHandler, Callable[..., Any]]]:
     """The custom routes of a model or its class, and their methods."""
-    found = []
+    handlers = []
     kind = model if isinstance(model, type) else type(model)
     for name in dir(kind):
         mark = getattr(getattr(kind, name, None), _MARK, None)
         if mark is not None:
-            found.append((mark, getattr(model, name)))
-    return found
+            handlers.append((mark, getattr(model, name)))
+    return handlers

@@ -39,8 +39,8 @@ class MLModel:
     """One model. Override `load` to read artefacts, and `predict`, `predict_stream` or both.
 
     **Thread.** Each method may be `def` or `async def`; `predict_stream` is a generator of either kind.
-    Code that blocks runs in a thread, including an `async def` that never awaits. Code that awaits runs
-    on the server's event loop. Several calls of blocking methods may run at once, in several threads.
+    A `def` runs in a thread, several calls at once. The constructor, `load` and every `async def` of a model that has
+    any run in an event loop of the model's own, or in the server's with the setting `"loop": "server"`.
 
     **Cancellation.** When a client leaves or its deadline passes, async code is cancelled at its `await`,
     and a blocking generator is closed at its next `yield`. `finally` runs in both cases. A blocking `predict`
@@ -292,12 +292,12 @@ def annotated_signature(model: type[MLModel]) -> Signature:
         for name in ("predict", "predict_stream", "admit")
         if getattr(model, name, None) is not getattr(MLModel, name, None)
     }
-    found = [decorated_signature(method) or Signature() for method in methods.values()] or [Signature()]
-    first = found[0]
+    signatures = [decorated_signature(method) or Signature() for method in methods.values()] or [Signature()]
+    first = signatures[0]
     docs = [*(method.__doc__ for method in methods.values()), model.__doc__]
     return Signature(
-        first.inputs if all(each.inputs == first.inputs for each in found) else None,
-        first.outputs if all(each.outputs == first.outputs for each in found) else None,
+        first.inputs if all(each.inputs == first.inputs for each in signatures) else None,
+        first.outputs if all(each.outputs == first.outputs for each in signatures) else None,
         inputs_annotated=True,
         outputs_annotated=True,
         streams=bool(methods.keys() - {"predict"}),

@@ -1,4 +1,4 @@
-"""How many processors this process may use at once."""
+"""The number of processors that this process may use at once."""
 
 import math
 import os

@@ -23,7 +23,7 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class Rpc:
+class FunctionRpc:
     """The typed RPC of a function: `/{service}/{method}`.
 
     `numbers` are the field numbers of the request by argument. `classic` is the form of BlazeRPC's messages: `float` is
@@ -57,7 +57,7 @@ class Signature:
     """The author's docstring."""
     function: bool = False
     """Whether it is that of a function, which takes exactly these inputs and checks them itself."""
-    rpc: Rpc | None = None
+    rpc: FunctionRpc | None = None
     """The typed RPC of a function of an app."""
     described: Tensors = ()
     """The inputs of a `Description`, where nothing declares inputs. They help to read JSON; nothing enforces them."""

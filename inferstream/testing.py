@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from .codecs import NumpyCodec, StringCodec
 from .codecs.undeclared import encode
+from .concurrency.background_loop import BackgroundLoop, background
 from .dataplane.call import Operation
 from .dataplane.caller import Caller
 from .dataplane.reply import Reply
@@ -67,9 +69,12 @@ class InProcess:
 
 
 class InProcessSync:
-    """The same for tests that are no coroutines. The event loop runs while a call waits for its response."""
+    """The same for tests that are no coroutines. The event loop runs while a call waits for its response.
 
-    def __init__(self, runner: asyncio.Runner, client: InProcess) -> None:
+    Where an event loop runs already, as in a notebook, the models' loop is in a thread.
+    """
+
+    def __init__(self, runner: asyncio.Runner | BackgroundLoop, client: InProcess) -> None:
         self.application = client.application
         self._runner = runner
         self._client = client
@@ -104,7 +109,8 @@ class run:  # noqa: N801  # a verb in its use, and a context manager of two kind
             self._application = Application(served.model_copy(update={"strict": True}), **settings)
         else:
             self._application = Application(served, **{"strict": True, **settings})
-        self._runner: asyncio.Runner | None = None
+        self._left = ExitStack()
+        self._runner: asyncio.Runner | BackgroundLoop = background
 
     async def __aenter__(self) -> InProcess:
         await self._application.start()
@@ -114,17 +120,24 @@ class run:  # noqa: N801  # a verb in its use, and a context manager of two kind
         await self._application.stop()
 
     def __enter__(self) -> InProcessSync:
-        self._runner = asyncio.Runner()
-        try:
-            return InProcessSync(self._runner, self._runner.run(self.__aenter__()))
-        except BaseException:  # KeyboardInterrupt too
-            self._runner.close()
-            raise
+        with ExitStack() as failed:
+            if not _loop_runs():
+                self._runner = failed.enter_context(asyncio.Runner())
+            client = InProcessSync(self._runner, self._runner.run(self.__aenter__()))
+            self._left = failed.pop_all()
+        return client
 
     def __exit__(self, *exit: *Exit) -> None:
-        assert self._runner is not None
-        with self._runner:
+        with self._left:
             self._runner.run(self._application.stop())
+
+
+def _loop_runs() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _one_of(request: InferenceRequest | None, inputs: dict[str, Any]) -> InferenceRequest:

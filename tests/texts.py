@@ -47,6 +47,11 @@ MODELS: dict[str, dict] = {
         "inputs": [_text("messages"), _optional("images", shape=(-1,)), _optional("audio", shape=(-1,))],
         "outputs": [_text("text")],
     },
+    "calling": {
+        "implementation": "Saying",
+        "inputs": [_text("messages"), _optional("tools")],
+        "outputs": [_text("text")],
+    },
     "sampling": {
         "implementation": "Saying",
         "inputs": [_text("prompt"), *SAMPLING],

@@ -40,7 +40,7 @@ class Flags(NamedTuple):
         """The settings of a server of this folder. `classic` is for an app of BlazeRPC. Raises InvalidSettings."""
         settings = load_settings(folder, self._settings(classic))
         defaults = {"grpc_port": BLAZERPC_PORT} if classic else {}
-        if port := next((found for name in PLATFORM_PORTS if (found := os.environ.get(name))), None):
+        if port := next((value for name in PLATFORM_PORTS if (value := os.environ.get(name))), None):
             if not port.isdecimal():
                 raise InvalidSettings(f"environment: {' or '.join(PLATFORM_PORTS)}: {port!r} is no port")
             defaults["http_port"] = int(port)

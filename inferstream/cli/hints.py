@@ -1,4 +1,4 @@
-"""Commands to paste, one for each face: calls of models that the server has, with requests that these take."""
+"""Commands to paste, one for each kind of call of the models that the server has, with requests that these take."""
 
 import json
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ def hints(registry: "Serving", url: str) -> Iterator[str]:
         if not served.ready or served is not registry.default(name):
             continue
         capabilities = served.execution.capabilities
-        face = "stream" if capabilities.streams and not capabilities.gathers else "predict"
-        if face in shown or (call := _call(name, served, face == "stream")) is None:
+        kind = "stream" if capabilities.streams and not capabilities.gathers else "predict"
+        if kind in shown or (call := _call(name, served, kind == "stream")) is None:
             continue
-        shown[face] = f"curl {'-N ' if face == 'stream' else ''}{url}{call}"
-    yield from (shown[face] for face in ("predict", "stream") if face in shown)
+        shown[kind] = f"curl {'-N ' if kind == 'stream' else ''}{url}{call}"
+    yield from (shown[kind] for kind in ("predict", "stream") if kind in shown)
     if registry.text_models:
         chat = {
             "model": registry.text_models[0],

@@ -1,13 +1,10 @@
 """`Client`: the same client for code without asyncio. The calls run on one event loop in a thread."""
 
 import asyncio
-import atexit
-import os
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from ..concurrency.event_loop import new_event_loop
+from ..concurrency.background_loop import background
 from ..types import MetadataModelResponse
 from .asked import AskedCall, Exit, Scalar
 from .client import AsyncClient
@@ -21,55 +18,6 @@ T = TypeVar("T")
 
 END: Final = object()
 """What stands for the end of an iterator between threads."""
-
-
-class _BackgroundLoop:
-    """An event loop in a thread, which all clients of the process share. It starts with the first call."""
-
-    def __init__(self) -> None:
-        self._starting = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine. An interruption of this thread cancels the coroutine."""
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop or self._start())
-        try:
-            return future.result()
-        except BaseException:  # KeyboardInterrupt above all
-            future.cancel()
-            raise
-
-    def end(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine, and wait for it unless the garbage collector calls from the loop's own thread."""
-        if self._thread is threading.current_thread():
-            asyncio.run_coroutine_threadsafe(coroutine, self._loop or self._start())
-        else:
-            self.run(coroutine)
-
-    def forget(self) -> None:
-        """Start anew with the next call."""
-        self._starting = threading.Lock()
-        self._loop = self._thread = None
-
-    def _start(self) -> asyncio.AbstractEventLoop:
-        with self._starting:
-            if self._loop is None:
-                loop = new_event_loop()
-                thread = threading.Thread(target=loop.run_forever, name="inferstream-clients", daemon=True)
-                thread.start()
-                atexit.register(_stop, loop, thread)
-                self._loop, self._thread = loop, thread
-            return self._loop
-
-
-def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(1)
-
-
-_background = _BackgroundLoop()
-os.register_at_fork(after_in_child=_background.forget)  # a child has no thread but its own
 
 
 class Client:
@@ -100,7 +48,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections."""
-        _background.run(self._client.aclose())
+        background.run(self._client.aclose())
 
     def predict(
         self,
@@ -116,7 +64,7 @@ class Client:
     ) -> Any:
         """The result of a model, as of `AsyncClient.predict`."""
         known = _from_threads(given(arguments, named))
-        return _background.run(
+        return background.run(
             self._client.predict(
                 model, known, version=version, timeout=timeout, headers=headers, parameters=parameters
             )
@@ -144,19 +92,19 @@ class Client:
 
     def models(self, *, timeout: float | None = None) -> list[str]:
         """The names of the models that are ready."""
-        return _background.run(self._client.models(timeout=timeout))
+        return background.run(self._client.models(timeout=timeout))
 
     def metadata(
         self, model: str, *, version: str | None = None, timeout: float | None = None
     ) -> MetadataModelResponse:
         """What the server says of a model."""
-        return _background.run(self._client.metadata(model, version=version, timeout=timeout))
+        return background.run(self._client.metadata(model, version=version, timeout=timeout))
 
     def ready(
         self, model: str | None = None, *, version: str | None = None, timeout: float | None = None
     ) -> bool:
         """Whether a model is ready, or the server without a model. Raises CallFailed without a connection."""
-        return _background.run(self._client.ready(model, version=version, timeout=timeout))
+        return background.run(self._client.ready(model, version=version, timeout=timeout))
 
     def predict_asked(self, ask: Callable[[AsyncClient], AskedCall]) -> Any:
         """The result of a call, for a stub."""
@@ -164,7 +112,7 @@ class Client:
         async def predict() -> Any:
             return await self._client.predict_asked(_threaded(ask(self._client)))
 
-        return _background.run(predict())
+        return background.run(predict())
 
     def stream_asked(self, ask: Callable[[AsyncClient], AskedCall]) -> Generator[Any, None, None]:
         """Each item of the stream of a call, for a stub."""
@@ -174,24 +122,24 @@ class Client:
 def _items(begin: Callable[[], AsyncGenerator[Any, None]]) -> Generator[Any, None, None]:
     """The items of a stream, which begins with the first."""
     stream: list[AsyncGenerator[Any, None]] = []
-    turn = asyncio.Lock()
+    reading = asyncio.Lock()
 
     async def following() -> Any:
-        async with turn:
+        async with reading:
             if not stream:
                 stream.append(begin())
             return await anext(stream[0], END)
 
     async def close() -> None:
-        async with turn:  # an interrupted `following` may still be ending
+        async with reading:  # an interrupted `following` may still be ending
             if stream:
                 await stream[0].aclose()
 
     try:
-        while (item := _background.run(following())) is not END:
+        while (item := background.run(following())) is not END:
             yield item
     finally:
-        _background.end(close())
+        background.end(close())
 
 
 def _threaded(asked: AskedCall) -> AskedCall:

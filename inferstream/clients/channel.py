@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import grpc
 
 from ..errors import ConnectionFailed
-from .transport import Target
+from .transport import Target, any_certificate
 
 OPTIONS = [
     ("grpc.max_receive_message_length", -1),
@@ -59,9 +59,7 @@ async def _certificate_of(address: str, timeout: float) -> tuple[bytes, str]:
 
 
 def _context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    context = any_certificate()
     context.set_alpn_protocols(["h2"])
     return context
 

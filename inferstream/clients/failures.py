@@ -6,43 +6,10 @@ from email.utils import parsedate_to_datetime
 import orjson
 
 from ..errors import CallFailed, CallTimedOut
+from ..statuses import HTTP_OF_CODE
 
 RETRYABLE = frozenset((429, 502, 503, 504))
 """HTTP statuses of calls that the server, or a proxy before it, has not started. A retry cannot change others."""
-
-IN_BAND = {
-    "invalid": 400,
-    "too_large": 413,
-    "not_found": 404,
-    "permission_denied": 403,
-    "not_ready": 503,
-    "overloaded": 429,
-    "limit_exceeded": 429,
-    "unauthenticated": 401,
-    "deadline_exceeded": 504,
-    "worker_lost": 503,
-    "draining": 503,
-    "cancelled": 499,
-    "unsupported": 501,
-}
-"""HTTP statuses of the codes of errors after the beginning of a stream; 500 for others."""
-
-STATUSES = {
-    "CANCELLED": 499,
-    "INVALID_ARGUMENT": 400,
-    "FAILED_PRECONDITION": 400,
-    "OUT_OF_RANGE": 400,
-    "DEADLINE_EXCEEDED": 504,
-    "NOT_FOUND": 404,
-    "ALREADY_EXISTS": 409,
-    "ABORTED": 409,
-    "PERMISSION_DENIED": 403,
-    "UNAUTHENTICATED": 401,
-    "RESOURCE_EXHAUSTED": 429,
-    "UNIMPLEMENTED": 501,
-    "UNAVAILABLE": 503,
-}
-"""The HTTP status that belongs to each status of gRPC; 500 for others."""
 
 
 def refused(
@@ -70,7 +37,7 @@ def in_band(body: bytes) -> CallFailed:
         code = orjson.loads(body).get("code")
     except (orjson.JSONDecodeError, AttributeError):
         code = None
-    return refused(message_in(body), IN_BAND.get(code, 500))
+    return refused(message_in(body), HTTP_OF_CODE.get(code, 500))
 
 
 def no_response(error: Exception) -> CallFailed:

@@ -2,9 +2,10 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
-from typing import TypeVar, cast
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ..concurrency.scope import is_own_cancel
 from ..errors import CallFailed, ConnectionFailed, InvalidRequest, MissingExtra
@@ -23,13 +24,14 @@ from ..protos.dataplane_pb2 import (
 from ..protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from ..protos.dialects import HEADER
 from ..protos.grpc import FIELDS, request_to, response_from
+from ..statuses import HTTP_OF_GRPC
 from ..types import (
     InferenceRequest,
     InferenceResponse,
     MetadataModelResponse,
     RepositoryIndexResponse,
 )
-from .failures import STATUSES, no_response, refused, seconds_of
+from .failures import no_response, refused, seconds_of
 from .feeding import feeding
 from .transport import ModelName, OutgoingCall, Target
 
@@ -51,6 +53,16 @@ Sent = TypeVar("Sent")
 Received = TypeVar("Received")
 
 
+class ModelRpcs(NamedTuple):
+    """The two RPCs of one model: their requests and responses as messages."""
+
+    unary: "grpc.aio.UnaryUnaryMultiCallable[Any, Any]"
+    stream: "grpc.aio.StreamStreamMultiCallable[Any, Any]"
+    write: Callable[[InferenceRequest], Any]
+    read: Callable[[Any], InferenceResponse]
+    stream_metadata: tuple[tuple[str, str], ...] = ()
+
+
 class GrpcTransport:
     """One channel to a server, opened by the first call."""
 
@@ -59,52 +71,52 @@ class GrpcTransport:
         self._channel: grpc.aio.Channel | None = None
         self._stub: GRPCInferenceServiceStub | None = None
 
-    async def infer(self, call: OutgoingCall) -> InferenceResponse:
+    async def rpcs(self, call: OutgoingCall) -> ModelRpcs:
+        """How the model of a call is asked. Raises CallFailed."""
         stub = self._stub or await self._open()
-        message = _message(call, call.request)
+        write = partial(_message, call)
+        return ModelRpcs(stub.ModelInfer, stub.ModelStreamInfer, write, _response_in, ((HEADER, "mlserver"),))
+
+    async def infer(self, call: OutgoingCall) -> InferenceResponse:
+        rpcs = await self.rpcs(call)
+        message = rpcs.write(call.request)
         with failures():
-            response = await stub.ModelInfer(
-                message, metadata=metadata_of(call), timeout=bounded(call.timeout)
-            )
-        return _response_in(response)
+            response = await rpcs.unary(message, metadata=_metadata(call), timeout=_bounded(call.timeout))
+        return rpcs.read(response)
 
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
-        stub = self._stub or await self._open()
-        metadata = ((HEADER, "mlserver"), *metadata_of(call))
-        rpc = stub.ModelStreamInfer(metadata=metadata, timeout=bounded(call.timeout))
-        async with aclosing(exchanged(rpc, _messages(call))) as responses:
+        rpcs = await self.rpcs(call)
+        metadata = (*rpcs.stream_metadata, *_metadata(call))
+        rpc = rpcs.stream(None, metadata=metadata, timeout=_bounded(call.timeout))
+        async with aclosing(_exchanged(rpc, _messages(call, rpcs.write))) as responses:
             async for response in responses:
-                yield _response_in(response)
+                yield rpcs.read(response)
 
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
-        stub = self._stub or await self._open()
         message = ModelMetadataRequest(name=model.name, version=model.version or "")
-        with failures():
-            response = await stub.ModelMetadata(message, timeout=bounded(timeout))
-        return ModelMetadataResponseConverter.to_types(response)
+        return ModelMetadataResponseConverter.to_types(await self._ask("ModelMetadata", message, timeout))
 
     async def index(self, timeout: float) -> RepositoryIndexResponse:
-        stub = self._stub or await self._open()
-        with failures():
-            response = await stub.RepositoryIndex(
-                RepositoryIndexRequest(ready=True), timeout=bounded(timeout)
-            )
-        return RepositoryIndexResponseConverter.to_types(response)
+        message = RepositoryIndexRequest(ready=True)
+        return RepositoryIndexResponseConverter.to_types(await self._ask("RepositoryIndex", message, timeout))
 
     async def ready(self, model: ModelName | None, timeout: float) -> bool:
-        stub = self._stub or await self._open()
         try:
-            with failures():
-                if model is None:
-                    response = await stub.ServerReady(ServerReadyRequest(), timeout=bounded(timeout))
-                else:
-                    message = ModelReadyRequest(name=model.name, version=model.version or "")
-                    response = await stub.ModelReady(message, timeout=bounded(timeout))
+            if model is None:
+                response = await self._ask("ServerReady", ServerReadyRequest(), timeout)
+            else:
+                message = ModelReadyRequest(name=model.name, version=model.version or "")
+                response = await self._ask("ModelReady", message, timeout)
         except CallFailed as error:
             if error.status is None:
                 raise
             return False
         return bool(response.ready)
+
+    async def _ask(self, rpc: str, message: Any, timeout: float) -> Any:
+        stub = self._stub or await self._open()
+        with failures():
+            return await getattr(stub, rpc)(message, timeout=_bounded(timeout))
 
     async def channel(self) -> grpc.aio.Channel:
         """The channel, for further RPCs. Raises CallFailed."""
@@ -128,7 +140,7 @@ class GrpcTransport:
             await self._channel.close(None)
 
 
-async def exchanged(
+async def _exchanged(
     rpc: "grpc.aio.StreamStreamCall[Sent, Received]", messages: AsyncIterator[Sent]
 ) -> AsyncGenerator[Received, None]:
     """The responses of a call, to which `messages` are sent meanwhile. Closing it cancels the call."""
@@ -172,11 +184,11 @@ async def _send(rpc: "grpc.aio.StreamStreamCall[Sent, Received]", messages: Asyn
         return  # the reader of responses gets the status
 
 
-async def _messages(call: OutgoingCall) -> AsyncIterator[ModelInferRequest]:
-    yield _message(call, call.request)
+async def _messages(call: OutgoingCall, write: Callable[[InferenceRequest], Sent]) -> AsyncIterator[Sent]:
+    yield write(call.request)
     if call.more is not None:
         async for request in call.more:
-            yield _message(call, request)
+            yield write(request)
 
 
 def _message(call: OutgoingCall, request: InferenceRequest) -> ModelInferRequest:
@@ -184,11 +196,11 @@ def _message(call: OutgoingCall, request: InferenceRequest) -> ModelInferRequest
     return request_to(request, call.model.name, call.model.version, raw)
 
 
-def metadata_of(call: OutgoingCall) -> list[tuple[str, str]]:
+def _metadata(call: OutgoingCall) -> list[tuple[str, str]]:
     return [(name.lower(), value) for name, value in call.headers.items()]
 
 
-def bounded(timeout: float) -> float | None:
+def _bounded(timeout: float) -> float | None:
     return None if timeout == math.inf else timeout
 
 
@@ -224,5 +236,5 @@ def _failure(error: grpc.aio.AioRpcError) -> CallFailed:
     seconds = seconds_of(trailing.get("retry-after"))
     if seconds is None and (pushback := seconds_of(trailing.get("grpc-retry-pushback-ms"))) is not None:
         seconds = pushback / 1000
-    status = STATUSES.get(code.name, 500)
+    status = HTTP_OF_GRPC.get(code.name, 500)
     return refused(message, status, code.name, code in RETRYABLE, seconds)

@@ -4,11 +4,12 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
+from typing import TypeVar
 from urllib.parse import quote
 
 import httpx
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ..concurrency.tasks import Tasks
 from ..errors import CallFailed, ConnectionFailed, InvalidRequest
@@ -25,6 +26,8 @@ LAST = "last-event-id"
 
 RELEASE = 2.0
 """Seconds that the release of a stream may take."""
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class RestTransport:
@@ -44,10 +47,7 @@ class RestTransport:
     async def infer(self, call: OutgoingCall) -> InferenceResponse:
         body, headers = _written(call)
         response = await self._ask("POST", f"{self._url(call.model)}/infer", call.timeout, body, headers)
-        try:
-            return load_response(response.content, response.headers.get(HEADER_LENGTH))
-        except InvalidRequest as error:
-            raise no_response(error) from None
+        return _response_in(response.content, response.headers.get(HEADER_LENGTH))
 
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         if call.more is not None:
@@ -85,18 +85,12 @@ class RestTransport:
 
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
         response = await self._ask("GET", self._url(model), timeout)
-        try:
-            return MetadataModelResponse.model_validate_json(response.content)
-        except ValidationError as error:
-            raise CallFailed(f"The server's answer is not a model's metadata: {error}") from None
+        return _validated(MetadataModelResponse, response.content, "a model's metadata")
 
     async def index(self, timeout: float) -> RepositoryIndexResponse:
         url = f"{self._target.base}/v2/repository/index"
         response = await self._ask("POST", url, timeout, orjson.dumps({"ready": True}))
-        try:
-            return RepositoryIndexResponse.model_validate_json(response.content)
-        except ValidationError as error:
-            raise CallFailed(f"The server's answer is not an index of models: {error}") from None
+        return _validated(RepositoryIndexResponse, response.content, "an index of models")
 
     async def ready(self, model: ModelName | None, timeout: float) -> bool:
         url = f"{self._target.base}/v2/health/ready" if model is None else f"{self._url(model)}/ready"
@@ -148,11 +142,18 @@ def _written(call: OutgoingCall) -> tuple[bytes, Mapping[str, str]]:
     return b"".join((body, *blobs)), headers
 
 
-def _response_in(data: bytes) -> InferenceResponse:
+def _response_in(data: bytes, header_length: str | None = None) -> InferenceResponse:
     try:
-        return load_response(data, None)
+        return load_response(data, header_length)
     except InvalidRequest as error:
         raise no_response(error) from None
+
+
+def _validated(kind: type[Model], content: bytes, what: str) -> Model:
+    try:
+        return kind.model_validate_json(content)
+    except ValidationError as error:
+        raise CallFailed(f"The server's answer is not {what}: {error}") from None
 
 
 @contextmanager

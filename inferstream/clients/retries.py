@@ -12,8 +12,10 @@ from ..errors import CallFailed
 logger = logging.getLogger("inferstream.clients")
 
 FIRST_PAUSE = 0.25
+"""Seconds before the second attempt at most."""
+
 LONGEST_PAUSE = 15.0
-"""Seconds. The pause between two attempts doubles from the first to the longest."""
+"""Seconds between two attempts at most: each pause is twice the one before."""
 
 T = TypeVar("T")
 

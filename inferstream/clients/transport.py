@@ -1,6 +1,7 @@
 """The interface of a client's transports: their target, and a call."""
 
 import math
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -48,6 +49,14 @@ class OutgoingCall:
     binary: bool = False
     tells_timeout: bool = True
     more: AsyncIterator[InferenceRequest] | None = None
+
+
+def any_certificate() -> ssl.SSLContext:
+    """What a client that does not verify takes a server's certificate by."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 class Transport(Protocol):

@@ -1,15 +1,11 @@
 """Calls the typed RPCs of an app, as every client that has its `.proto` file."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
-
 from ..errors import CallFailed
 from ..functions.app import App
 from ..protos.typed import method_of
 from ..protos.typed_client import TypedMessages
-from ..types import InferenceResponse
 from .client import AsyncClient
-from .grpc import GrpcTransport, bounded, exchanged, failures, metadata_of
+from .grpc import GrpcTransport, ModelRpcs
 from .transport import OutgoingCall, Target
 
 
@@ -24,35 +20,17 @@ class TypedTransport(GrpcTransport):
             if (method := method_of(function.name, function.signature())) is not None
         }
 
-    async def infer(self, call: OutgoingCall) -> InferenceResponse:
-        messages = self._of(call)
-        rpc = (await self.channel()).unary_unary(messages.method.path, bytes, bytes)
-        with failures():
-            data = await rpc(
-                messages.write(call.request), metadata=metadata_of(call), timeout=bounded(call.timeout)
-            )
-        return messages.read(data)
-
-    async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
-        messages = self._of(call)
-        begin = (await self.channel()).stream_stream(messages.method.path, bytes, bytes)
-        rpc = begin(None, metadata=metadata_of(call), timeout=bounded(call.timeout))
-        async with aclosing(exchanged(rpc, _written(messages, call))) as responses:
-            async for data in responses:
-                yield messages.read(data)
-
-    def _of(self, call: OutgoingCall) -> TypedMessages:
+    async def rpcs(self, call: OutgoingCall) -> ModelRpcs:
         messages = self._messages.get(call.model.name)
         if messages is None:
             raise CallFailed(f'The app has no typed RPC for the model "{call.model.name}"', status=404)
-        return messages
-
-
-async def _written(messages: TypedMessages, call: OutgoingCall) -> AsyncIterator[bytes]:
-    yield messages.write(call.request)
-    if call.more is not None:
-        async for request in call.more:
-            yield messages.write(request)
+        channel, path = await self.channel(), messages.method.path
+        return ModelRpcs(
+            channel.unary_unary(path, bytes, bytes),
+            channel.stream_stream(path, bytes, bytes),
+            messages.write,
+            messages.read,
+        )
 
 
 class TypedClient(AsyncClient):

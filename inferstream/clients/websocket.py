@@ -1,7 +1,6 @@
 """Streams in both directions over a WebSocket."""
 
 import math
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +15,7 @@ from ..protos.websocket import FINAL, LENGTH
 from ..types import InferenceRequest, InferenceResponse
 from .failures import in_band, no_response, of_http
 from .feeding import feeding
-from .transport import OutgoingCall, Target
+from .transport import OutgoingCall, Target, any_certificate
 
 ID = "1"
 """The id of the only request of a connection."""
@@ -53,7 +52,7 @@ async def _connected(target: Target, call: OutgoingCall) -> ClientConnection:
     headers = dict(call.headers)
     if call.timeout != math.inf:
         headers["x-request-timeout"] = f"{max(call.timeout, 0.001):.3f}"
-    options: dict[str, Any] = {} if not secure or target.verify else {"ssl": _any_certificate()}
+    options: dict[str, Any] = {} if not secure or target.verify else {"ssl": any_certificate()}
     try:
         return await connect(
             url,
@@ -117,10 +116,3 @@ def _read(message: str | bytes) -> InferenceResponse:
         return response_in(document, tail)
     except InvalidRequest as error:
         raise no_response(error) from None
-
-
-def _any_certificate() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context

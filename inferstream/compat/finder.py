@@ -54,7 +54,7 @@ class Finder(MetaPathFinder, Loader):
         late = {name: target for name, target in targets.items() if isinstance(target, Late)}
         for name, target in targets.items():
             if name not in late:
-                setattr(module, name, _found(module.__name__, name, target))
+                setattr(module, name, _value_of(module.__name__, name, target))
         module.__doc__ = f"A module of {_product(module.__name__)}, made of inferstream's."
         vars(module).update(
             __all__=[name for name in targets if name[0] != "_" or name == "__version__"],
@@ -91,7 +91,7 @@ def _file(module: str) -> Path:
     return Path(str(_table(module).__file__))
 
 
-def _found(module: str, name: str, target: Target) -> Any:
+def _value_of(module: str, name: str, target: Target) -> Any:
     """The object of a name. Raises ImportError if it needs a library that is not installed."""
     if isinstance(target, Instead):
         return type(name, (Replaced,), {"__module__": module, "instead": target.sentence})
@@ -128,7 +128,7 @@ def _on_first_use(module: ModuleType, late: dict[str, Late]) -> Callable[[str], 
 
     def find(name: str) -> Any:
         if name in late:
-            value = _found(module.__name__, name, late[name])
+            value = _value_of(module.__name__, name, late[name])
             setattr(module, name, value)
             return value
         if f"{module.__name__}.{name}" in MODULES:

@@ -5,11 +5,12 @@ from time import time
 from typing import TypeVar
 
 from ..context import request_id_var
-from ..errors import Abandoned, Code, InferstreamError, own_status
+from ..errors import Abandoned, InferstreamError, own_status
 from ..keys.audit import AuditLog, AuditRecord
 from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
 from ..keys.quotas import MeteredUse, Quotas
+from ..statuses import CONFLICT, TABLE, Code
 from ..text.usage import usage_of
 from ..types import InferenceResponse
 from .call import Call, Handler, Operation
@@ -19,24 +20,8 @@ from .reply import Reply, Watcher
 
 Result = TypeVar("Result")
 
-STATUSES = {
-    Code.INVALID: 400,
-    Code.TOO_LARGE: 413,
-    Code.UNSUPPORTED_ENCODING: 415,
-    Code.NOT_FOUND: 404,
-    Code.ALREADY_EXISTS: 409,
-    Code.UNAUTHENTICATED: 401,
-    Code.PERMISSION_DENIED: 403,
-    Code.NOT_READY: 503,
-    Code.OVERLOADED: 429,
-    Code.LIMIT_EXCEEDED: 429,
-    Code.DEADLINE_EXCEEDED: 504,
-    Code.WORKER_LOST: 503,
-    Code.DRAINING: 503,
-    Code.CANCELLED: 499,
-    Code.UNSUPPORTED: 501,
-}
-"""HTTP statuses of the ends of calls, in audit records; 500 for others."""
+STATUSES = {code: status.http for code, status in TABLE.items()} | {Code.ALREADY_EXISTS: CONFLICT}
+"""HTTP statuses of the ends of calls, in audit records."""
 
 NOBODY = Principal("", "", (), ())
 """The principal of a client that needs no key."""
@@ -111,7 +96,7 @@ class Metering:
 def _status(error: BaseException) -> int:
     if not isinstance(error, InferstreamError):
         return 500 if isinstance(error, Exception) else 499
-    return own_status(error) or STATUSES.get(error.code, 500)
+    return own_status(error) or STATUSES[error.code]
 
 
 def kind_of(error: BaseException | None) -> str:

@@ -13,9 +13,9 @@ from ..protos.typed import PREFIX, type_of
 from ..settings import ModelSettings
 from ..settings.sources import unknown_fields, validated
 from ..settings.versions import newest
-from ..signature import Rpc
-from .errors import ErrorMap
-from .function import BatchBounds, Function, ModelFunction, pascal, place_of
+from ..signature import FunctionRpc
+from .errors import ErrorMap, location_of
+from .function import BatchBounds, Function, ModelFunction, pascal
 from .hooks import Hook, Hooks, check_hook
 from .injection import State
 from .lock import Lock, Locked, TypeChanged, lock_path, merged, read_lock
@@ -143,7 +143,7 @@ class App:
         if not inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004  # its kind is meant, not whether it is there
         ):
-            raise InvalidSettings(f"{place_of(function)}: a middleware is an `async def`")
+            raise InvalidSettings(f"{location_of(function)}: a middleware is an `async def`")
         self.middlewares.append(function)
         return function
 
@@ -177,14 +177,14 @@ class App:
         name, _, version = key.partition("@")
         return self.functions[name, version or None]
 
-    def rpc_of(self, function: ModelFunction) -> Rpc | None:
+    def rpc_of(self, function: ModelFunction) -> FunctionRpc | None:
         """The typed RPC of a model; None for an older version of it. Raises InvalidSettings as `fields_of`."""
         if newest(version for name, version in self.functions if name == function.name) != function.version:
             return None
         fields = self.fields_of(function)
         numbers = {name: fields[name].number for name in function.arguments.names}
         method = f"{PREFIX}{pascal(function.name)}"
-        return Rpc(self.service, method, numbers, self.classic, function.streams)
+        return FunctionRpc(self.service, method, numbers, self.classic, function.streams)
 
     def fields_of(self, function: ModelFunction) -> Locked:
         """The fields of a model's typed request, removed ones too.
@@ -199,15 +199,15 @@ class App:
         try:
             return merged(self.lock.get(function.name, {}), types)
         except TypeChanged as error:
-            raise InvalidSettings(f'{function.place}: model "{function.name}": {error}') from None
+            raise InvalidSettings(f'{function.location}: model "{function.name}": {error}') from None
 
     @property
     def lock_file(self) -> Path | None:
         """The lock file beside the module of this app; None for an app that cannot be imported."""
-        path, source = self.found_at()
+        path, source = self.import_path()
         return None if path is None or source is None else lock_path(path, source)
 
-    def found_at(self) -> tuple[str | None, str | None]:
+    def import_path(self) -> tuple[str | None, str | None]:
         """The import path of this app and the file of its module; None where other processes cannot import it."""
         name = next((name for name, value in self._globals.items() if value is self), None)
         file = self._globals.get("__file__")
@@ -231,23 +231,23 @@ class App:
         key = function.name if function.version is None else f"{function.name}@{function.version}"
         implementation = model_class(function)
         values |= {"implementation": implementation, "name": function.name}
-        settings = validated(ModelSettings, values, function.place)
+        settings = validated(ModelSettings, values, function.location)
         settings._source = source
         settings.serve_class(implementation, None if path is None else f"{path}/{key}")
         return settings
 
     def _add(self, function: ModelFunction) -> None:
         if faults := unknown_fields(ModelSettings, function.settings):
-            raise InvalidSettings(f"{function.place}: {'; '.join(faults).replace(' and ignored', '')}")
+            raise InvalidSettings(f"{function.location}: {'; '.join(faults).replace(' and ignored', '')}")
         key = (function.name, function.version)
         if key in self.functions:
-            other = self.functions[key].place
-            raise InvalidSettings(f'{function.place}: a model "{function.name}" is there already: {other}')
+            other = self.functions[key].location
+            raise InvalidSettings(f'{function.location}: a model "{function.name}" is there already: {other}')
         method = pascal(function.name)
         for known in self:
             if known.name != function.name and pascal(known.name) == method:
                 raise InvalidSettings(
-                    f'{function.place}: models "{known.name}" and "{function.name}" '
+                    f'{function.location}: models "{known.name}" and "{function.name}" '
                     f"would share the RPC Predict{method}"
                 )
         self.functions[key] = function

@@ -89,6 +89,11 @@ class Arguments:
             isinstance(argument.value, Array) and argument.value.dimensions for argument in every
         )
         """Whether an argument is an array with named dimensions."""
+        self.given = self._with_injected if self.injection else self.read
+        """All arguments of a call. No dependency may be a coroutine. Raises as `read`."""
+
+    def _with_injected(self, request: InferenceRequest) -> dict[str, Any]:
+        return self.read(request) | self.injection.fill(request)
 
     @property
     def names(self) -> list[str]:

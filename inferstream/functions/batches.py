@@ -2,43 +2,42 @@
 
 import logging
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..codecs.values.arrays import Array
 from ..codecs.values.lists import ListOf
 from ..errors import InferstreamError, InvalidOutput, InvalidRequest, InvalidSettings, ModelError
 from ..rows import RowErrors
 from ..types import InferenceRequest
+from .arguments import Arguments
+from .errors import ErrorMap
+from .results import Results
 
 logger = logging.getLogger("inferstream.model")
 
-if TYPE_CHECKING:
-    from .arguments import Arguments
-    from .function import Function
-    from .results import Results
 
-
-def check_batch(place: str, arguments: "Arguments", results: "Results") -> None:
+def check_batch(location: str, arguments: "Arguments", results: "Results") -> None:
     """Raises InvalidSettings for a function that does not take and return lists."""
     if not arguments.arguments:
-        raise InvalidSettings(f"{place}: a function of batches takes a list")
+        raise InvalidSettings(f"{location}: a function of batches takes a list")
     for argument in arguments.arguments:
         if not isinstance(argument.value, ListOf | Array):
             raise InvalidSettings(
-                f'{place}: parameter "{argument.name}": a function of batches takes lists: write list[T]'
+                f'{location}: parameter "{argument.name}": a function of batches takes lists: write list[T]'
             )
     if not results.values or not all(isinstance(value, ListOf | Array) for value in results.values.values()):
-        raise InvalidSettings(f"{place}: return value: a function of batches returns lists: write list[T]")
+        raise InvalidSettings(f"{location}: return value: a function of batches returns lists: write list[T]")
 
 
 class BatchItems:
     """Checks that a function of lists returned as many items as it got, and splits off the items that failed."""
 
-    def __init__(self, function: "Function") -> None:
-        self._function = function
-        self._results = function.results
+    def __init__(self, name: str, arguments: Arguments, results: Results, errors: ErrorMap) -> None:
+        self._name = name
+        self._results = results
+        self._errors = errors
         self._lists = {
-            argument.name for argument in function.arguments.arguments if isinstance(argument.value, ListOf)
+            argument.name for argument in arguments.arguments if isinstance(argument.value, ListOf)
         }
 
     def __call__(self, model: Any, payload: InferenceRequest, returned: Any) -> Any:
@@ -89,13 +88,13 @@ class BatchItems:
 
     def _error(self, index: int, error: Exception) -> ModelError:
         """The error of one item, as its client sees it. The log has those that are not meant for clients."""
-        error = self._function.errors.translated(error)
+        error = self._errors.translated(error)
         if isinstance(error, ModelError):
             return error
         if isinstance(error, InferstreamError):
             return ModelError(error.message)
-        logger.error("model %s failed on item %d of a batch", self._function.name, index, exc_info=error)
-        failed = ModelError(f"Model {self._function.name} failed on this item: {type(error).__name__}.", 500)
+        logger.error("model %s failed on item %d of a batch", self._name, index, exc_info=error)
+        failed = ModelError(f"Model {self._name} failed on this item: {type(error).__name__}.", 500)
         failed.__cause__ = error
         return failed
 

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from .arguments import Arguments, Sizes
 from .batches import BatchItems
 from .errors import Method
 from .event import Event
+from .function import Function
 from .results import Results
-
-if TYPE_CHECKING:
-    from .function import Function
 
 Begun = tuple[dict[str, Any], Sizes]
 """The arguments of a call, and the sizes of their named dimensions."""
@@ -78,30 +76,31 @@ class LaterValues:
 class FunctionCalls:
     """Begins calls of one function, and checks what it returns or yields."""
 
-    def __init__(self, function: "Function") -> None:
+    def __init__(self, function: Function) -> None:
         self._awaits = function.awaits
-        self._arguments = function.arguments
-        self._rows = BatchItems(function) if function.batching.rows > 1 else None
+        self._arguments = arguments = function.arguments
+        self._rows = (
+            BatchItems(function.name, arguments, function.results, function.errors)
+            if function.batching.rows > 1
+            else None
+        )
         self._sizes = ReturnedSizes(function.results) or None
         self.check = self._rows if self._sizes is None else self._checked
         """The check of what the function returns; None if there is none beside its type."""
 
     async def arguments(self, model: Any, payload: InferenceRequest) -> dict[str, Any]:
         """The arguments of a call, where large ones are read, and blocking dependencies run, in a thread."""
-        read, injection = self._arguments.read, self._arguments.injection
-        large = self._arguments.takes_long(payload)
+        arguments = self._arguments
+        read = arguments.read if self._awaits else arguments.given
+        large = arguments.takes_long(payload)
         given: dict[str, Any] = (
             await model.waiting.run(read, {"request": payload}) if large else read(payload)
         )
-        if self._awaits:
-            return given | await injection.filled(payload, model.waiting.run)
-        return given | injection.fill(payload) if injection else given
+        return given | await arguments.injection.filled(payload, model.waiting.run) if self._awaits else given
 
     def begin(self, payloads: Any, payload: InferenceRequest) -> Begun:
         """Begin a stream whose first request is `payload`."""
-        injection = self._arguments.injection
-        given = self._arguments.read(payload)
-        return self._begun(payloads, payload, given | injection.fill(payload) if injection else given)
+        return self._begun(payloads, payload, self._arguments.given(payload))
 
     async def begin_awaiting(self, model: Any, payloads: Any, payload: InferenceRequest) -> Begun:
         """The same for a function whose arguments are awaited."""
@@ -129,35 +128,31 @@ class FunctionCalls:
             self._sizes.check(model.name, begun[1], item)
 
 
-def predict_method(function: "Function") -> Method:
+def predict_method(function: Function) -> Method:
     """The `predict` of a function with one response."""
     call, calls, arguments = function.function, FunctionCalls(function), function.arguments
-    read, fill = arguments.read, arguments.injection.fill
-
-    def filled(model: Any, payload: InferenceRequest) -> Any:
-        return call(**read(payload), **fill(payload))
+    given = arguments.given
 
     def called(model: Any, payload: InferenceRequest) -> Any:
-        return call(**read(payload))
+        return call(**given(payload))
 
     async def awaited(model: Any, payload: InferenceRequest) -> Any:
-        given = await calls.arguments(model, payload)
-        return await (call(**given) if function.is_async else model.waiting.run(call, given))
+        values = await calls.arguments(model, payload)
+        return await (call(**values) if function.is_async else model.waiting.run(call, values))
 
     def sized(model: Any, payload: InferenceRequest) -> Any:
-        return (awaited if arguments.takes_long(payload) else direct)(model, payload)
+        return (awaited if arguments.takes_long(payload) else called)(model, payload)
 
-    direct = filled if arguments.injection else called
-    predict = sized if function.is_async and arguments.may_take_long else direct
+    unawaited = sized if function.is_async and arguments.may_take_long else called
     method = function.errors.guarded(
-        awaited if function.awaits else predict,
+        awaited if function.awaits else unawaited,
         function.is_async or function.awaits,
         calls.check,
     )
     return functools.update_wrapper(method, call)
 
 
-def stream_method(function: "Function") -> Method:
+def stream_method(function: Function) -> Method:
     """The `predict_stream` of a function that yields, or that reads a stream."""
     call, calls, errors, arguments = (
         function.function,
@@ -166,16 +161,19 @@ def stream_method(function: "Function") -> Method:
         function.arguments,
     )
 
+    async def opened(model: Any, payloads: Any, first: InferenceRequest) -> tuple[Begun, Any]:
+        begun = await calls.begin_awaiting(model, payloads, first)
+        items = call(**begun[0])
+        return begun, await items if inspect.isawaitable(items) else items
+
+    async def large(model: Any, payloads: Any, first: InferenceRequest) -> Any:
+        return (await opened(model, payloads, first))[1]
+
     def start(model: Any, payloads: Any) -> Any:
         first = payloads.take()
         if not function.blocks and arguments.takes_long(first):
             return large(model, payloads, first)
         return call(**calls.begin(payloads, first)[0])
-
-    async def large(model: Any, payloads: Any, first: InferenceRequest) -> Any:
-        given, _ = await calls.begin_awaiting(model, payloads, first)
-        items = call(**given)
-        return await items if inspect.isawaitable(items) else items
 
     def blocking(model: Any, payloads: Any, begun: Begun | None = None) -> Iterator[Any]:
         items = None
@@ -195,10 +193,7 @@ def stream_method(function: "Function") -> Method:
     async def on_loop(model: Any, payloads: Any) -> AsyncIterator[Any]:
         items = None
         try:
-            begun = await calls.begin_awaiting(model, payloads, payloads.take())
-            items = call(**begun[0])
-            if inspect.isawaitable(items):
-                items = await items
+            begun, items = await opened(model, payloads, payloads.take())
             async for item in items if function.streams else _only(items):
                 calls.check_item(model, begun, item)
                 yield item

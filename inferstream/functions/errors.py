@@ -1,9 +1,11 @@
-"""The exceptions of an app's functions that clients are told about."""
+"""Errors of functions: those that clients are told about, and where a function is that cannot be a model."""
 
+import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
-from ..errors import InferstreamError, ModelError
+from ..errors import InferstreamError, InvalidSettings, ModelError
 
 Method = Callable[..., Any]
 
@@ -65,3 +67,18 @@ class ErrorMap:
                 self.fail(error)
 
         return awaited if is_async else called
+
+
+def location_of(function: Callable[..., Any]) -> str:
+    """File, line and name of a function, for error messages, which may reach clients: without a path."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    name = getattr(function, "__qualname__", repr(function))
+    if code is None:
+        return f"function {name}"
+    return f"{Path(code.co_filename).name}, line {code.co_firstlineno}, function {name}"
+
+
+def no_function(thing: Any) -> InvalidSettings:
+    """The error for what is marked as a function and is none."""
+    what = f"class {thing.__module__}.{thing.__qualname__}" if isinstance(thing, type) else repr(thing)
+    return InvalidSettings(f"{what} is no function")

@@ -4,19 +4,17 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..codecs.values.hints import ASYNC_STREAMS, item_of
 from ..errors import InvalidSettings
-from ..signature import Signature
+from ..signature import FunctionRpc, Signature
 from .arguments import Arguments, hints_of
 from .batches import check_batch
-from .errors import ErrorMap
+from .errors import ErrorMap, location_of, no_function
+from .hooks import Hooks
+from .injection import State
 from .results import Results
-
-if TYPE_CHECKING:
-    from .app import App
 
 
 @dataclass(frozen=True)
@@ -27,6 +25,17 @@ class BatchBounds:
     within_ms: float = 0.0
 
 
+class FunctionOwner(Protocol):
+    """The parts of an app that its functions use."""
+
+    state: State
+    errors: ErrorMap
+    hooks: Hooks
+
+    def rpc_of(self, function: "ModelFunction") -> FunctionRpc | None:
+        """The typed RPC of a model, if it has one."""
+
+
 @dataclass(eq=False)
 class ModelFunction:
     """A function as a model. `settings` are fields of `ModelSettings`."""
@@ -35,7 +44,7 @@ class ModelFunction:
     name: str
     version: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    app: "App | None" = None
+    app: FunctionOwner | None = None
     batching: BatchBounds = field(default_factory=BatchBounds)
 
     streams = True
@@ -54,13 +63,13 @@ class ModelFunction:
         """The arguments that clients give. Raises InvalidSettings for a step function without `admit`."""
         if self._arguments is None:
             name = getattr(self.function, "__name__", self.name)
-            raise InvalidSettings(f"{self.place}: mark the function that begins a stream by @{name}.admit")
+            raise InvalidSettings(f"{self.location}: mark the function that begins a stream by @{name}.admit")
         return self._arguments
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """File, line and name, for error messages."""
-        return place_of(self.function)
+        return location_of(self.function)
 
     def signature(self) -> Signature:
         """What clients know of it."""
@@ -98,7 +107,7 @@ class Function(ModelFunction):
         try:
             self._arguments = Arguments(self.function, self.state, self.batching.rows > 1)
         except TypeError as error:
-            raise InvalidSettings(f"{self.place}: {error}") from None
+            raise InvalidSettings(f"{self.location}: {error}") from None
         try:
             returned = hints_of(self.function).get("return", inspect.Signature.empty)
             if returned is inspect.Signature.empty:
@@ -108,9 +117,9 @@ class Function(ModelFunction):
         except TypeError as error:
             said = str(error)
             where = "" if said.startswith("return value: ") else "return value: "
-            raise InvalidSettings(f"{self.place}: {where}{said}") from None
+            raise InvalidSettings(f"{self.location}: {where}{said}") from None
         if inspect.isgeneratorfunction(bare) and typing.get_origin(returned) in ASYNC_STREAMS:
-            raise InvalidSettings(f"{self.place}: return value: a `def` that yields returns Iterator[T]")
+            raise InvalidSettings(f"{self.location}: return value: a `def` that yields returns Iterator[T]")
         self.streams = self.annotated_stream or self.yields
         self.blocks = not (self.is_async or typing.get_origin(returned) in ASYNC_STREAMS)
         """Whether its stream must be read in a thread."""
@@ -119,28 +128,28 @@ class Function(ModelFunction):
         """Whether its dependencies are awaited: coroutines, and those of a coroutine that may block."""
         self._check_streams()
         if self.batching.rows > 1:
-            check_batch(self.place, self.arguments, self.results)
+            check_batch(self.location, self.arguments, self.results)
 
     def _check_batching(self) -> None:
         """Raises InvalidSettings for limits of a batch that would have no effect."""
         rows, within_ms = self.batching.rows, self.batching.within_ms
         if rows < 0 or within_ms < 0:
-            raise InvalidSettings(f"{self.place}: batch and within_ms cannot be negative")
+            raise InvalidSettings(f"{self.location}: batch and within_ms cannot be negative")
         if within_ms and not rows:
-            raise InvalidSettings(f"{self.place}: within_ms needs batch, the most items of one call")
+            raise InvalidSettings(f"{self.location}: within_ms needs batch, the most items of one call")
 
     def _check_streams(self) -> None:
         """Raises InvalidSettings for a function that could not read or make its stream."""
         if self.streaming and not self.streams:
-            raise InvalidSettings(f"{self.place}: streaming=True needs a function that yields")
+            raise InvalidSettings(f"{self.location}: streaming=True needs a function that yields")
         if self.streaming is False and self.streams:
-            raise InvalidSettings(f"{self.place}: it yields, so it streams; remove streaming=False")
+            raise InvalidSettings(f"{self.location}: it yields, so it streams; remove streaming=False")
         read = self.arguments.stream
         if read is not None and self.arguments.stream_is_async is self.blocks:
             wanted = "a `def` reads Iterator[T]" if self.blocks else "an `async def` reads AsyncIterator[T]"
-            raise InvalidSettings(f'{self.place}: parameter "{read.name}": {wanted}')
+            raise InvalidSettings(f'{self.location}: parameter "{read.name}": {wanted}')
         if self.batching.rows > 1 and (self.streams or read is not None):
-            raise InvalidSettings(f"{self.place}: a function that streams cannot take a batch")
+            raise InvalidSettings(f"{self.location}: a function that streams cannot take a batch")
 
     def _advice(self) -> str:
         """What to write where the return value has no annotation."""
@@ -148,21 +157,6 @@ class Function(ModelFunction):
             return "write -> None for a function that returns nothing, else its type, such as -> str"
         stream = "AsyncIterator" if self.is_async else "Iterator"
         return f"the function yields: write -> {stream}[T], where T is the type of an item, such as str"
-
-
-def place_of(function: Callable[..., Any]) -> str:
-    """File, line and name of a function, for error messages, which may reach clients: without a path."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    name = getattr(function, "__qualname__", repr(function))
-    if code is None:
-        return f"function {name}"
-    return f"{Path(code.co_filename).name}, line {code.co_firstlineno}, function {name}"
-
-
-def no_function(thing: Any) -> InvalidSettings:
-    """The error for what is marked as a function and is none."""
-    what = f"class {thing.__module__}.{thing.__qualname__}" if isinstance(thing, type) else repr(thing)
-    return InvalidSettings(f"{what} is no function")
 
 
 def pascal(name: str) -> str:

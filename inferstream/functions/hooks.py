@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from ..errors import InvalidSettings
-from .function import no_function, place_of
+from .errors import location_of, no_function
 
 Hook = Callable[[], Any]
 
@@ -19,12 +19,12 @@ def check_hook(hook: Hook) -> None:
         raise no_function(hook)
     if inspect.isgeneratorfunction(hook) or inspect.isasyncgenfunction(hook):
         raise InvalidSettings(
-            f"{place_of(hook)}: a hook does not yield; what follows the yield is a hook of on_unload"
+            f"{location_of(hook)}: a hook does not yield; what follows the yield is a hook of on_unload"
         )
     try:
         inspect.signature(hook).bind()
     except TypeError as error:
-        raise InvalidSettings(f"{place_of(hook)}: a hook takes no arguments: {error}") from None
+        raise InvalidSettings(f"{location_of(hook)}: a hook takes no arguments: {error}") from None
     except ValueError:
         return  # some functions in C do not tell their parameters
 

@@ -1,4 +1,4 @@
-"""What a function returns: the outputs that metadata declare, and the response of each value."""
+"""Results of functions: the outputs that metadata declare, and the response of each value."""
 
 import typing
 from collections.abc import Mapping

@@ -27,7 +27,7 @@ class StepFunction(ModelFunction):
         try:
             self.results = Results(_item(hints_of(self.function).get("return")))
         except TypeError as error:
-            raise InvalidSettings(f"{self.place}: return value: {error}") from None
+            raise InvalidSettings(f"{self.location}: return value: {error}") from None
 
     def __call__(self, states: Sequence[Any]) -> Any:
         """Call the function itself, as a test of it does."""
@@ -41,7 +41,7 @@ class StepFunction(ModelFunction):
             if self._arguments.stream is not None:
                 raise TypeError("a step function cannot read a stream")
         except TypeError as error:
-            raise InvalidSettings(f"{self.place}: admit: {error}") from None
+            raise InvalidSettings(f"{self.location}: admit: {error}") from None
         return function
 
     def release(self, function: Release) -> Release:
@@ -53,12 +53,11 @@ class StepFunction(ModelFunction):
         """The methods of the class of models that run these functions. Raises InvalidSettings."""
         arguments, admit, release, step = self.arguments, self._admit, self._release, self.function
         assert admit is not None
-        injection = arguments.injection
-        if injection.coroutines:
-            raise InvalidSettings(f"{self.place}: admit: its dependencies must be `def`")
+        if arguments.injection.coroutines:
+            raise InvalidSettings(f"{self.location}: admit: its dependencies must be `def`")
 
         def begin(model: Any, request: InferenceRequest) -> Any:
-            return admit(**arguments.read(request), **injection.fill(request))
+            return admit(**arguments.given(request))
 
         methods = {
             "admit": self._mapped(begin, admit),

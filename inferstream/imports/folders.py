@@ -57,7 +57,7 @@ _looked = 0
 """The time of the stamps, in ns since the epoch."""
 
 
-class Found(NamedTuple):
+class ImportedModule(NamedTuple):
     """An imported module from a model's folder or a shared folder. A package may have several folders."""
 
     name: str
@@ -113,11 +113,11 @@ def import_from(folder: Path, name: str) -> ModuleType:
             if entry not in sys.path:
                 sys.path.append(entry)
             _drop_recent_bytecode(f"{entry}{os.sep}{name.replace('.', os.sep)}.py")  # also of one that fails
-            found = [*_found()]
-            for module in found:
+            modules = [*_imported()]
+            for module in modules:
                 if module.name not in known and module.file is not None:
                     _drop_recent_bytecode(module.file)
-            for module in _shared(found):
+            for module in _shared(modules):
                 _stamps.setdefault(module.name, _stamp(module.file, began))
             _looked = time.time_ns()
 
@@ -135,7 +135,9 @@ def _drop_recent_bytecode(file: str) -> None:
 
 def stamps_of(folder: Path) -> dict[str, FileStamp | None]:
     """The files of all modules imported from a folder, with their stamps."""
-    files = {module.file for module in _found() if str(folder) in module.folders and module.file is not None}
+    files = {
+        module.file for module in _imported() if str(folder) in module.folders and module.file is not None
+    }
     return {file: _stamp(file) for file in files}
 
 
@@ -150,21 +152,21 @@ def _stale(folder: str) -> list[str]:
     These are modules with a name in this folder, modules of another model's folder with a name in a shared
     folder, and all shared modules if shared code has changed.
     """
-    found = [*_found()]
+    modules = [*_imported()]
     own = _names_in(folder)
     common = frozenset[str]().union(*map(_names_in, _shared_folders))
-    renewed = _shared_code_changed(found)
+    renewed = _shared_code_changed(modules)
     return [
         module.name
-        for module in found
+        for module in modules
         if module.top in own
         or (renewed if not module.folders.isdisjoint(_shared_folders) else module.top in common)
     ]
 
 
-def _shared_code_changed(found: Iterable[Found]) -> bool:
+def _shared_code_changed(modules: Iterable[ImportedModule]) -> bool:
     """Whether a file of a shared module has changed since the module was imported."""
-    for module in _shared(found):
+    for module in _shared(modules):
         # A module without a stamp was imported inside a function, after the last check.
         stamp = _stamps.setdefault(module.name, _stamp(module.file, _looked))
         if stamp is None or stamp != _stamp(module.file):
@@ -172,10 +174,10 @@ def _shared_code_changed(found: Iterable[Found]) -> bool:
     return False
 
 
-def _shared(found: Iterable[Found]) -> Iterator[Found]:
+def _shared(modules: Iterable[ImportedModule]) -> Iterator[ImportedModule]:
     return (
         module
-        for module in found
+        for module in modules
         if module.file is not None and not module.folders.isdisjoint(_shared_folders)
     )
 
@@ -206,23 +208,23 @@ def _listed(folder: str, changed: int) -> frozenset[str]:
     return frozenset(entry.partition(".")[0] for entry in os.listdir(folder))
 
 
-def _found() -> Iterator[Found]:
+def _imported() -> Iterator[ImportedModule]:
     """The imported modules of model folders and shared folders."""
     folders = _model_folders.union(_shared_folders)
     for name in {*sys.modules} - _installed:
         top = name.partition(".")[0]
         if STANDS_IN in _attributes(top):
-            yield Found(name, top, None, set())
+            yield ImportedModule(name, top, None, set())
             continue
         attributes = _attributes(name)
         file, paths = attributes.get("__file__"), [*attributes.get("__path__", ())]
         if top in _server_names or (not paths if file is None else file.startswith(INSTALLED)):
             _installed.add(name)
             continue
-        places = paths if file is None else [_above(file)] if paths else [file]
-        homes = folders.intersection([_above(place, name.count(".") + 1) for place in places])
+        locations = paths if file is None else [_above(file)] if paths else [file]
+        homes = folders.intersection([_above(path, name.count(".") + 1) for path in locations])
         if homes:
-            yield Found(name, top, file, homes)
+            yield ImportedModule(name, top, file, homes)
 
 
 def _attributes(name: str) -> dict[str, Any]:
@@ -264,22 +266,22 @@ def _wrap_imports() -> None:
     different orders deadlock.
     """
     find: Any = _bootstrap._find_and_load  # type: ignore[attr-defined]
-    if not hasattr(find, "in_turn"):
-        _bootstrap._find_and_load = _in_turn(find)  # type: ignore[attr-defined]
+    if not hasattr(find, "one_at_a_time"):
+        _bootstrap._find_and_load = _one_at_a_time(find)  # type: ignore[attr-defined]
 
 
-def _in_turn(find: Callable[[str, Any], ModuleType]) -> Callable[[str, Any], ModuleType]:
+def _one_at_a_time(find: Callable[[str, Any], ModuleType]) -> Callable[[str, Any], ModuleType]:
     def find_and_load(name: str, import_: Any) -> ModuleType:
         if _alone.get() is None or _initialised(name):
             return find(name, import_)
-        if not _take_turn(name):
+        if not _take_lock(name):
             return find(name, import_)
         try:
             return find(name, import_)
         finally:
             importing.release()
 
-    find_and_load.in_turn = True  # type: ignore[attr-defined]
+    find_and_load.one_at_a_time = True  # type: ignore[attr-defined]
     return find_and_load
 
 
@@ -288,7 +290,7 @@ def _initialised(name: str) -> bool:
     return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
 
-def _take_turn(name: str) -> bool:
+def _take_lock(name: str) -> bool:
     """Take the lock. On the block's event loop, give up after LOOP_PATIENCE for the rest of the block."""
     if _event_loop() is not _alone.get():
         return importing.acquire()

@@ -24,11 +24,11 @@ RESERVED = {
 
 def resolve_class(path: str, source: str | None) -> type[Any]:
     """The class that `path` (module.Class) names, as `resolve` finds it. Raises InvalidSettings for no class."""
-    found = resolve(path, source)
-    if not isinstance(found, type):
+    named = resolve(path, source)
+    if not isinstance(named, type):
         module_name, _, class_name = path.rpartition(".")
         raise InvalidSettings(f'implementation "{path}": module {module_name} has no class {class_name}')
-    return found
+    return named
 
 
 def resolve(path: str, source: str | None) -> Any:
@@ -44,23 +44,23 @@ def resolve(path: str, source: str | None) -> Any:
     module_name, _, name = path.rpartition(".")
     try:
         module = _module(module_name, source)
-        found = getattr(module, name, None)
+        named = getattr(module, name, None)
         if STANDS_IN in vars(module):
-            found = _runtime(path) or found
+            named = _runtime(path) or named
     except ModuleNotFoundError as missing:
         if not f"{module_name}.".startswith(f"{missing.name}."):
             raise
-        found = _runtime(path)
-        if found is None:
+        named = _runtime(path)
+        if named is None:
             beside = "" if source is None else f"beside {Path(source).name}, and none is "
             raise InvalidSettings(
                 f'implementation "{path}": there is no module {missing.name} {beside}installed'
             ) from None
-    if found is None:
+    if named is None:
         raise InvalidSettings(
             f'implementation "{path}": module {module_name} has no class {name}{_classes_in(module)}'
         )
-    return found
+    return named
 
 
 def check_form(path: str) -> None:
@@ -98,10 +98,10 @@ def resolve_app(path: str, source: str | None) -> Any:
         if not f"{module_name}.".startswith(f"{missing.name}."):
             raise
         raise InvalidSettings(f'app "{path}": there is no module {module_name}') from None
-    found = getattr(module, name, None)
-    if found is None:
+    app = getattr(module, name, None)
+    if app is None:
         raise InvalidSettings(f'app "{path}": module {module_name} has no {name}')
-    return found
+    return app
 
 
 def shared_module(name: str, source: str | None) -> ModuleType:

@@ -35,6 +35,7 @@ class JsonRpc(InferenceDialect):
     """Single requests and batches: a method is the name of a model, `params` are its inputs."""
 
     name = "jsonrpc"
+    title = "JSON-RPC"
     yields = True
     inferences = {PATH: Operation.INFER, OBJECTS: Operation.INFER}
 

@@ -59,8 +59,8 @@ class Offsets:
 
     def take(self) -> int | None:
         """The offset at which a restart should read, or None if it has not changed since the last call."""
-        found, self._next = self._next, None
-        return found
+        following, self._next = self._next, None
+        return following
 
 
 class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
@@ -116,8 +116,10 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         while self._failure is None:
             while len(self._running) >= self._most:
                 await self._running.one_ended()
-            found = await self._consumer.getmany(timeout_ms=POLL, max_records=self._most - len(self._running))
-            for partition, records in found.items():
+            batches = await self._consumer.getmany(
+                timeout_ms=POLL, max_records=self._most - len(self._running)
+            )
+            for partition, records in batches.items():
                 offsets = self._offsets.setdefault(partition, Offsets())
                 for record in records:
                     offsets.begin(record.offset)
@@ -180,11 +182,11 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _commit(self) -> None:
         async with self._committing:
             taken = {partition: offsets.take() for partition, offsets in self._offsets.items()}
-            found = {partition: offset for partition, offset in taken.items() if offset is not None}
-            if not found:
+            positions = {partition: offset for partition, offset in taken.items() if offset is not None}
+            if not positions:
                 return
             try:
-                await self._consumer.commit(found)
+                await self._consumer.commit(positions)
             except (CommitFailedError, IllegalStateError) as error:
                 # The group has given the partition to another server, which reads from the last commit on.
                 logger.warning(

@@ -151,5 +151,5 @@ def _tokens(document: Document, before: "TokenAuthenticator | None") -> "TokenAu
 
 def _names(document: Document) -> dict[str, str]:
     """The keys of a document, with their principals."""
-    found = {entry.id: entry.principal for entry in document.keys}
-    return found | {f"subject:{entry.subject}": entry.principal for entry in document.subjects}
+    principals = {entry.id: entry.principal for entry in document.keys}
+    return principals | {f"subject:{entry.subject}": entry.principal for entry in document.subjects}

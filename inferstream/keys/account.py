@@ -1,4 +1,4 @@
-"""What one principal has used, and whether there is more."""
+"""The use of one principal, and whether there is more."""
 
 from typing import NamedTuple
 
@@ -149,16 +149,16 @@ class Account:
     def tokens(self, limits: KeyLimits, now: int, wall: float) -> Window | None:
         """The limit of tokens of which the least is left; None without one. As of the last call."""
         words = self.row.words
-        found = None
+        window = None
         if limits.tokens_per_minute is not None:
             left = limits.tokens_per_minute - words[_MINUTE] + self.left
-            found = Window(limits.tokens_per_minute, max(left, 0), self._until_empty(now))
+            window = Window(limits.tokens_per_minute, max(left, 0), self._until_empty(now))
         if limits.tokens_per_day is not None:
             left = max(limits.tokens_per_day - words[_TODAY] + self.left, 0)
-            if found is None or left < found.left:
+            if window is None or left < window.left:
                 tomorrow = int(((words[_DAY] + 1) * DAY - wall) * _SECOND)
-                found = Window(limits.tokens_per_day, left, tomorrow)
-        return found
+                window = Window(limits.tokens_per_day, left, tomorrow)
+        return window
 
     def _take(self, limits: KeyLimits, tokens: int, now: int, wall: float) -> tuple[int, int]:
         """Count `tokens`; without any, see that there is one."""

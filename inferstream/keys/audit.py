@@ -100,7 +100,7 @@ class AuditLog:
         if self._torn:
             text = b"\n" + text
         try:
-            self._follow_path()
+            self._open_replaced()
             written = os.write(self._descriptor, text)
         except OSError as error:
             self._lost(len(batch), error.strerror or str(error))
@@ -126,7 +126,7 @@ class AuditLog:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         return os.open(self._path, flags, 0o600)
 
-    def _follow_path(self) -> None:
+    def _open_replaced(self) -> None:
         """Open the path again if another file, or none, is there now."""
         with suppress(FileNotFoundError):
             if os.path.samestat(os.stat(self._path), os.fstat(self._descriptor)):

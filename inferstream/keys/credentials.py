@@ -1,4 +1,4 @@
-"""What a caller shows: a key in its headers, or the names in its certificate."""
+"""Credentials of a caller: a key in its headers, or the names in its certificate."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeVar

@@ -12,6 +12,7 @@ from .principal import NO_LIMITS, SCOPES, KeyLimits, Principal
 from .secret import ID, without_keys
 
 VERSION = 1
+"""The only version of the document that is read."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -152,13 +153,13 @@ def expiry(text: str) -> float:
 def _entries(values: Any, kind: type[Entry], field: str, source: str) -> list[Entry]:
     if not isinstance(values, list):
         raise InvalidSettings(f'{source}: field "{field}" must be a list')
-    found = []
+    entries = []
     for i, value in enumerate(values):
         try:
-            found.append(msgspec.convert(value, kind))
+            entries.append(msgspec.convert(value, kind))
         except (msgspec.ValidationError, ValueError) as error:
             raise InvalidSettings(f"{source}: {_which(value, field, i)}: {_line(str(error))}") from None
-    return found
+    return entries
 
 
 def _which(value: Any, field: str, i: int) -> str:
@@ -192,12 +193,12 @@ def check_name(field: str, text: str) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f'field "{twice}" is there twice in one object')
-    return found
+    return fields
 
 
 def _no_constant(text: str) -> Any:

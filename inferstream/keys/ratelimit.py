@@ -8,16 +8,16 @@ _MILLISECOND = 1_000_000
 
 def headers_of(requests: Window | None, tokens: Window | None) -> dict[str, str]:
     """`x-ratelimit-{limit,remaining,reset}-{requests,tokens}` for the limits that there are."""
-    found = {}
+    headers = {}
     if requests is not None:
-        found["x-ratelimit-limit-requests"] = str(requests.limit)
-        found["x-ratelimit-remaining-requests"] = str(requests.left)
-        found["x-ratelimit-reset-requests"] = duration(requests.reset)
+        headers["x-ratelimit-limit-requests"] = str(requests.limit)
+        headers["x-ratelimit-remaining-requests"] = str(requests.left)
+        headers["x-ratelimit-reset-requests"] = duration(requests.reset)
     if tokens is not None:
-        found["x-ratelimit-limit-tokens"] = str(tokens.limit)
-        found["x-ratelimit-remaining-tokens"] = str(tokens.left)
-        found["x-ratelimit-reset-tokens"] = duration(tokens.reset)
-    return found
+        headers["x-ratelimit-limit-tokens"] = str(tokens.limit)
+        headers["x-ratelimit-remaining-tokens"] = str(tokens.left)
+        headers["x-ratelimit-reset-tokens"] = duration(tokens.reset)
+    return headers
 
 
 def duration(nanoseconds: int) -> str:

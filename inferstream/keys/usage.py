@@ -16,6 +16,7 @@ from .file import replace
 logger = logging.getLogger("inferstream.keys")
 
 VERSION = 1
+"""The version of the file that is written, and the only one that is read."""
 
 DAYS = 62
 """Days that the file keeps."""

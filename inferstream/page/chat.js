@@ -1,7 +1,8 @@
 // A chat with a model of texts. The history is in this page alone.
 
-import { announce, h, icon, newId } from "./dom.js";
-import { Figures, GrowingText, eachFrame } from "./results.js";
+import { announce, copyButton, h, icon, newId } from "./dom.js";
+import * as markdown from "./markdown.js";
+import { Figures, GrowingText, Turns, eachFrame } from "./results.js";
 import { errorBox } from "./run.js";
 import { duration } from "./plots.js";
 
@@ -90,7 +91,7 @@ export class Chat {
   async _respond() {
     const leaving = (this._leaving = new AbortController());
     const figures = new Figures("tokens");
-    const growing = new GrowingText(`Response of ${this._model.name}`);
+    const growing = new GrowingText(`Response of ${this._model.name}`, markdown);
     growing.element.classList.add("bubble");
     growing.element.removeAttribute("tabindex");
     const note = h("p", { class: "note", "data-state": "running" }, "waiting for the first token");
@@ -102,7 +103,7 @@ export class Chat {
       if (follows) this._thread.scrollTop = this._thread.scrollHeight;
     });
     this._busy(true);
-    let said = "";
+    const turns = new Turns();
     try {
       const options = { ...this._options(), signal: leaving.signal };
       for await (const chunk of this._server.client.chat(this._model.name, this._history, options)) {
@@ -110,8 +111,8 @@ export class Chat {
         if (!text) continue;
         figures.note();
         growing.push(text);
-        said += text;
         paint();
+        await turns.rest();
       }
       note.dataset.state = "done";
     } catch (error) {
@@ -120,10 +121,12 @@ export class Chat {
     } finally {
       figures.end();
       paint.now();
+      const said = growing.whole;
       const stopped = leaving.signal.aborted ? "stopped" : "";
       note.textContent = [figures.first === null ? "" : lineOf(figures), stopped].filter(Boolean).join(" · ");
       const follows = this._thread.scrollTop + this._thread.clientHeight >= this._thread.scrollHeight - 48;
       if (figures.count > 1) message.append(h("details", { class: "gap-details" }, h("summary", {}, "Gaps"), figures.plot.element));
+      if (said) message.append(copyButton(() => said, "this response"));
       if (follows) this._thread.scrollTop = this._thread.scrollHeight;
       if (said) this._history.push({ role: "assistant", content: said });
       else this._history.pop(); // what got no response is no part of the conversation
@@ -139,8 +142,10 @@ export class Chat {
   }
 
   _busy(busy) {
+    const focused = document.activeElement === this._stop || document.activeElement === this._send;
     this._send.hidden = busy;
     this._stop.hidden = !busy;
+    if (focused) (busy ? this._stop : this._input).focus();
   }
 
   _clear() {

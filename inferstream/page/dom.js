@@ -92,3 +92,29 @@ export function tabs(label, entries, chosen, changed = () => {}) {
   choose(entries.some(([key]) => key === chosen) ? chosen : entries[0][0], true);
   return list;
 }
+
+/** A button that copies `text()`. */
+export function copyButton(text, title) {
+  const label = h("span", {}, "Copy");
+  const button = h("button", { type: "button", class: "small copy", "aria-label": `Copy: ${title}`, onclick: copy }, icon("copy"), label);
+  async function copy() {
+    try {
+      await navigator.clipboard.writeText(text());
+    } catch {
+      copySelected(text()); // pages without TLS have no clipboard
+    }
+    button.focus(); // the selection has taken the focus
+    label.textContent = "Copied";
+    announce("Copied");
+    setTimeout(() => (label.textContent = "Copy"), 1500);
+  }
+  return button;
+}
+
+function copySelected(text) {
+  const area = h("textarea", { class: "unseen", value: text, "aria-hidden": "true" });
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}

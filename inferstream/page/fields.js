@@ -294,7 +294,7 @@ function exampleArray({ shape, datatype }) {
   return sizes.reduce((product, size) => product * size, 1) > 4096 ? [] : build(sizes);
 }
 
-/** A small value that obeys a JSON schema in its types and required keys. */
+/** A small value that obeys a JSON schema: its types, its required keys, and those that have defaults. */
 export function exampleOf(schema, root, depth = 0) {
   if (depth > 6) return null; // a schema may contain itself
   const found = schema.$ref ? (root.$defs?.[schema.$ref.split("/").at(-1)] ?? {}) : schema;
@@ -306,8 +306,9 @@ export function exampleOf(schema, root, depth = 0) {
   if (options) return exampleOf(options[0], root, depth + 1);
   if (found.type === "array") return found.items && found !== root ? [exampleOf(found.items, root, depth + 1)] : [];
   if (found.type === "object" || found.properties) {
-    const needed = found.required ?? [];
-    return Object.fromEntries(needed.map((name) => [name, exampleOf(found.properties?.[name] ?? {}, root, depth + 1)]));
+    const properties = Object.entries(found.properties ?? {});
+    const shown = properties.filter(([name, each]) => found.required?.includes(name) || each.default !== undefined);
+    return Object.fromEntries(shown.map(([name, each]) => [name, exampleOf(each, root, depth + 1)]));
   }
   return { string: "text", integer: 1, number: 1, boolean: true, null: null }[found.type];
 }

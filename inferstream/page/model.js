@@ -129,7 +129,9 @@ export class ModelView extends HTMLElement {
       });
       list.classList.add("modes");
     }
+    const focused = this.contains(document.activeElement) ? document.activeElement.name : "";
     this.replaceChildren(this._head(listed, entry, described), ...(list ? [list] : []), ...panels, snippets.element);
+    if (focused) runner.field(focused)?.input.focus();
     snippets.draw();
   }
 

@@ -2,7 +2,6 @@
 
 import { announce, h, icon, newId } from "./dom.js";
 import { ModelView, stateOf } from "./model.js";
-import { ApiReference } from "./reference.js";
 import { ROOT, Server } from "./server.js";
 
 const THEMES = ["auto", "light", "dark"];
@@ -52,9 +51,9 @@ class ServerPage extends HTMLElement {
   }
 
   _reference(path) {
-    const view = new ApiReference();
+    const view = h("api-reference");
     this._main.append(view);
-    view.show(this._server, path);
+    import("./reference.js").then(() => view.show(this._server, path));
     return h("div", { class: "layout one" }, this._main);
   }
 
@@ -64,10 +63,12 @@ class ServerPage extends HTMLElement {
   }
 
   _drawAll() {
-    const { about, reachable, models } = this._server;
+    const { about, complete, reachable, ready, models } = this._server;
     this._name.textContent = about.name;
     const failed = models.filter((model) => stateOf(model) === "failed").length;
-    const word = !reachable ? "not reachable" : failed ? `${failed} failed` : models.some((model) => model.state === "LOADING") ? "loading" : "ready";
+    // Until the index has come, nothing is known of models that failed.
+    const calm = !complete ? "" : models.some((model) => model.state === "LOADING") ? "loading" : ready ? "ready" : "not ready";
+    const word = !reachable ? "not reachable" : failed ? `${failed} failed` : calm;
     this._health.dataset.state = reachable ? (failed ? "failed" : word) : "failed";
     this._health.textContent = word;
     this._health.title = about.version ? `${about.name} ${about.version}` : "";
@@ -96,7 +97,18 @@ class ServerPage extends HTMLElement {
       return h("li", {}, h("a", { href, onclick: open, "aria-current": here }, dot, h("span", { class: "name" }, model.name), " ", state));
     });
     const none = h("li", { class: "quiet" }, models.length ? "No model has this in its name." : "This server has no models.");
+    const focused = this._list.contains(document.activeElement) ? document.activeElement.href : null;
     this._list.replaceChildren(...(items.length ? items : [none]));
+    if (focused) [...this._list.querySelectorAll("a")].find(({ href }) => href === focused)?.focus({ preventScroll: true });
+  }
+
+  /** Scroll the list, and nothing else, to the model that is shown. */
+  _showChosen() {
+    const link = this._list.querySelector("[aria-current]");
+    if (link === null) return;
+    const box = this._sidebar.getBoundingClientRect();
+    const { top, bottom } = link.getBoundingClientRect();
+    if (top < box.top || bottom > box.bottom) this._sidebar.scrollTop += (top + bottom - box.top - box.bottom) / 2;
   }
 
   /** Show what the address names, else the first model that is ready. */
@@ -119,6 +131,7 @@ class ServerPage extends HTMLElement {
     this._view.leave();
     document.title = `${wanted.name} · ${this._server.about.name}`;
     this._drawList();
+    this._showChosen();
     this._view.show(this._server, wanted, (next, quiet) => this._go(next, quiet));
   }
 

@@ -25,6 +25,7 @@ export class GapPlot {
 
   push(milliseconds) {
     this.gaps.push(milliseconds);
+    if (this.gaps.length > 2 * MOST_BARS) this.gaps = this.gaps.slice(-MOST_BARS);
   }
 
   /** Draw what has come. Once for each frame is enough. */

@@ -1,13 +1,13 @@
 // The reference of the API: every operation of an OpenAPI document, with fields for its path and its body.
 
-import { h, icon, newId } from "./dom.js";
+import { copyButton, h, icon, newId } from "./dom.js";
 import { pretty } from "./fields.js";
-import { copyButton, quoted } from "./snippets.js";
+import { quoted } from "./snippets.js";
 import { ROOT } from "./server.js";
 
 const GROUPS = [
   ["Models", /^\/v2\/models\/[^/{]|^\/v2\/models\/\{/],
-  ["Texts", /^\/(v1|openai|generate|info$|$)|^\/\w+\/v1\//],
+  ["Texts", /^$/], // by the tags of their operations
   ["Repository", /^\/v2\/repository/],
   ["Server", /./],
 ];
@@ -30,8 +30,11 @@ export class ApiReference extends HTMLElement {
     document.title = `API · ${document_.info.title}`;
     const groups = new Map(GROUPS.map(([name]) => [name, []]));
     for (const [where, methods] of Object.entries(document_.paths)) {
-      const [name] = GROUPS.find(([, pattern]) => pattern.test(where));
-      for (const [method, operation] of Object.entries(methods)) groups.get(name).push([where, method, operation]);
+      for (const [method, operation] of Object.entries(methods)) {
+        const tag = operation.tags?.find((each) => groups.has(each));
+        const [name] = tag ? [tag] : GROUPS.find(([, pattern]) => pattern.test(where));
+        groups.get(name).push([where, method, operation]);
+      }
     }
     const sections = [...groups].filter(([, found]) => found.length).map(([name, found]) => this._group(name, found));
     this.replaceChildren(

@@ -1,6 +1,6 @@
 // Shows responses: a text as it grows, values of a stream, pictures, sounds, tables, charts and JSON.
 
-import { announce, h } from "./dom.js";
+import { announce, copyButton, h } from "./dom.js";
 import { bytesOf, mediaTypeOf, outputsOf, shapeOf } from "./calls.js";
 import { pretty, sizeOf } from "./fields.js";
 import { GapPlot, brief, chart, duration, picture } from "./plots.js";
@@ -8,6 +8,8 @@ import { GapPlot, brief, chart, duration, picture } from "./plots.js";
 const MOST_ROWS = 100;
 const MOST_ITEMS = 200;
 const MOST_VALUES = 500;
+const MOST_TAIL = 8000;
+const LONGEST_TURN = 40;
 
 /** Counts and times of one stream, with the plot of its gaps. */
 export class Figures {
@@ -74,12 +76,31 @@ export function eachFrame(paint) {
   return ask;
 }
 
-/** The text of a stream, painted once for each frame. Follows its end while the reader does. */
+/** Lets the browser paint when a loop has run for long: items that are there already come without a pause. */
+export class Turns {
+  _began = performance.now();
+
+  async rest() {
+    if (performance.now() - this._began < LONGEST_TURN) return;
+    await new Promise((resolve) => setTimeout(resolve));
+    this._began = performance.now();
+  }
+}
+
+/**
+ * The text of a stream, painted once for each frame. Follows its end while the reader does.
+ *
+ * What no later text changes is a block that is made once, so a frame costs what is new. `format` gives the end of
+ * such blocks and the elements of a text; without it a text is shown as it is.
+ */
 export class GrowingText {
-  constructor(label) {
-    this.text = document.createTextNode("");
-    this.element = h("div", { class: "stream-text", tabindex: 0, role: "region", "aria-label": label }, this.text);
+  constructor(label, format = null) {
+    this.whole = "";
+    this._format = format;
+    this._tail = format ? h("div") : document.createTextNode("");
+    this.element = h("div", { class: format ? "stream-text markdown" : "stream-text", tabindex: 0, role: "region", "aria-label": label }, this._tail);
     this._waiting = [];
+    this._rest = "";
   }
 
   push(text) {
@@ -90,9 +111,26 @@ export class GrowingText {
     if (this._waiting.length === 0) return;
     const box = this.element;
     const follows = box.scrollTop + box.clientHeight >= box.scrollHeight - 24;
-    this.text.appendData(this._waiting.join(""));
+    const text = this._waiting.join("");
     this._waiting = [];
+    this.whole += text;
+    this._rest += text;
+    for (let end = this._end(); end > 0; end = this._end()) {
+      const block = this._rest.slice(0, end);
+      this._rest = this._rest.slice(end);
+      this._tail.before(h("div", { class: "block" }, this._format ? this._format.rendered(block) : block));
+    }
+    if (this._format) this._tail.replaceChildren(...this._format.rendered(this._rest));
+    else this._tail.data = this._rest;
     if (follows) box.scrollTop = box.scrollHeight;
+  }
+
+  /** Where the next block ends; 0 if the rest may still change, and is short. */
+  _end() {
+    const end = this._format ? this._format.completeEnd(this._rest.slice(0, MOST_TAIL)) : 0;
+    if (end > 0 || this._rest.length <= MOST_TAIL) return end;
+    const at = (mark) => this._rest.lastIndexOf(mark, MOST_TAIL - 1) + 1;
+    return at("\n") || at(" ") || MOST_TAIL;
   }
 }
 
@@ -105,6 +143,9 @@ export class Results {
     this._numbers = [];
     this._body = h("div", { class: "outputs" });
     this._list = null;
+    this._last = [];
+    this._frame = null;
+    this._frames = null;
     this.figures = streamed ? new Figures(model.texts ? "tokens" : "items") : null;
     this.element = h("div", { class: "results" }, this._body, this.figures?.element);
     this._paint = eachFrame(() => this._draw());
@@ -115,13 +156,16 @@ export class Results {
   take({ data, event }) {
     this.items += 1;
     const outputs = outputsOf(data, this._model);
+    this._last = outputs;
     if (!this._streamed) {
       this._body.replaceChildren(...outputs.map((output) => block(output, outputs.length > 1)));
       return;
     }
     this.figures.note();
     const named = event !== undefined && event !== "message" ? event : "";
-    if (!named && outputs.length > 0 && outputs.every(({ kind }) => kind === "text") && this._list === null) {
+    if (outputs.some(isPicture)) {
+      this._frame = outputs;
+    } else if (!named && outputs.length > 0 && outputs.every(({ kind }) => kind === "text") && this._list === null) {
       for (const { name, value } of outputs) this._textOf(name, outputs.length > 1).push(value);
     } else {
       this._add(outputs, named);
@@ -137,6 +181,24 @@ export class Results {
       this._body.append(h("section", { class: "output" }, titled ? h("h4", {}, name) : null, text.element));
     }
     return text;
+  }
+
+  /** The newest frame of a stream of pictures, whole, in the place of the one before once it is decoded. */
+  async _showFrame() {
+    if (this._frame === null || this._decoding) return;
+    this._decoding = true;
+    const next = h("div", { class: "outputs frame" }, this._frame.map((output) => block(output, this._frame.length > 1)));
+    this._frame = null;
+    await Promise.allSettled([...next.querySelectorAll("img")].map((picture) => picture.decode()));
+    if (this._frames === null) {
+      this._body.append(next);
+    } else {
+      release(this._frames);
+      this._frames.replaceWith(next);
+    }
+    this._frames = next;
+    this._decoding = false;
+    if (this._frame !== null) this._paint();
   }
 
   /** An item of a stream of values, in a list. */
@@ -163,10 +225,21 @@ export class Results {
 
   _draw() {
     for (const text of this._texts.values()) text.paint();
+    this._showFrame();
     if (this._numbers.length > 1) this._chart.replaceChildren(chart(this._numbers.slice(-MOST_VALUES), "values"));
     this.figures?.draw();
-    const last = [...this._texts.values()].at(-1)?.text.data ?? "";
+    const last = [...this._texts.values()].at(-1)?.whole ?? "";
     if (this.items && last) announce(last.slice(-160));
+  }
+
+  /** What there is to copy: a text as it came, anything else as JSON. */
+  get text() {
+    const texts = [...this._texts.values()].map(({ whole }) => whole);
+    if (texts.length) return texts.join("\n");
+    const [only, ...others] = this._last;
+    if (only === undefined || this._last.some(({ kind }) => kind.startsWith("file"))) return "";
+    if (others.length === 0) return typeof only.value === "string" ? only.value : pretty(only.value);
+    return pretty(Object.fromEntries(this._last.map(({ name, value }) => [name, value])));
   }
 
   /** The run is over, in this way: "done" or "stopped". */
@@ -180,6 +253,15 @@ export class Results {
 }
 
 const isSmall = ({ kind, value }) => kind === "text" || (kind === "values" && !Array.isArray(value));
+
+function isPicture({ kind, value, type }) {
+  if (kind !== "file") return false;
+  try {
+    return (type ?? mediaTypeOf(bytesOf(value.slice(0, 24)))).startsWith("image/");
+  } catch {
+    return false; // it is no base64
+  }
+}
 
 /** Free the files that an element shows. A browser keeps each until then. */
 export function release(element) {

@@ -1,9 +1,10 @@
 // Runs a model from a form: its fields, Run and Stop, and what comes back.
 
-import { announce, h, icon } from "./dom.js";
+import { announce, copyButton, h, icon } from "./dom.js";
 import { bodyOf, responses } from "./calls.js";
+import { examplesOf } from "./examples.js";
 import { WrongValue, fieldOf, pretty } from "./fields.js";
-import { Results, release } from "./results.js";
+import { Results, Turns, release } from "./results.js";
 
 const NAMED = /\b(?:argument|input|parameter|key) "([^"]+)"/;
 
@@ -18,10 +19,14 @@ export class Runner {
     this._leaving = null;
     this._fields = model.inputs.map(fieldOf);
     this._editor = model.inputs.length === 0 && !model.strict ? editor() : null;
+    this._examples = examplesOf(model.description, model.inputs);
+    if (this._examples.length) this._fill(this._examples[0]);
     this._streamed = h("input", { type: "checkbox", id: "as-stream", checked: true, onchange: changed });
     this._run = h("button", { type: "submit", class: "primary" }, icon("play"), "Run");
     this._stop = h("button", { type: "button", class: "stop", hidden: true, onclick: () => this.stop() }, icon("stop"), "Stop");
     this._note = h("p", { class: "note" });
+    this._copy = copyButton(() => this._results.text, "this output");
+    this._copy.hidden = true;
     this._output = h("div", { class: "result-body" }, h("p", { class: "quiet empty" }, "Run the model to see what it returns."));
     this.element = h("div", { class: "runner" }, this._form(), this._result());
   }
@@ -37,15 +42,26 @@ export class Runner {
     return h(
       "form",
       { class: "card", novalidate: true, "aria-label": `Input of ${this._model.name}`, onsubmit: (event) => this._submit(event), oninput: this._changed, onchange: this._changed, onkeydown: (event) => this._key(event) },
-      h("h2", {}, "Input"),
+      h("div", { class: "card-head" }, h("h2", {}, "Input"), this._choice()),
       fields.length ? fields : h("p", { class: "quiet" }, "This model takes no arguments."),
       choice,
       h("div", { class: "actions" }, this._run, this._stop, h("span", { class: "keys" }, h("kbd", {}, "Ctrl"), " ", h("kbd", {}, "Enter"))),
     );
   }
 
+  /** A button for each example of the docstring. */
+  _choice() {
+    if (this._examples.length < 2) return null;
+    const buttons = this._examples.map((values, index) => h("button", { type: "button", class: "small", onclick: () => (this._fill(values), this._changed()) }, `Example ${index + 1}`));
+    return h("span", { class: "chips" }, buttons);
+  }
+
+  _fill(values) {
+    for (const [name, value] of Object.entries(values)) this.field(name).write(value);
+  }
+
   _result() {
-    return h("section", { class: "card result", "aria-label": "Output" }, h("div", { class: "card-head" }, h("h2", {}, "Output"), this._note), this._output);
+    return h("section", { class: "card result", "aria-label": "Output" }, h("div", { class: "card-head" }, h("h2", {}, "Output"), this._note, this._copy), this._output);
   }
 
   _key(event) {
@@ -95,6 +111,9 @@ export class Runner {
     const leaving = new AbortController();
     this._leaving = leaving;
     const results = new Results(this._model, call.streamed);
+    const turns = new Turns();
+    this._results = results;
+    this._copy.hidden = true;
     this._busy(true);
     release(this._output);
     this._output.replaceChildren(results.element);
@@ -103,6 +122,7 @@ export class Runner {
     try {
       for await (const response of responses(this._server, this._model, call, leaving.signal)) {
         results.take(response);
+        await turns.rest();
       }
       this._say(results.end("Done"), "done");
     } catch (error) {
@@ -112,6 +132,7 @@ export class Runner {
       if (!stopped) this._fail(error, results);
     } finally {
       this._leaving = null;
+      this._copy.hidden = results.text === "";
       this._busy(false);
     }
   }
@@ -143,13 +164,16 @@ export class Runner {
     const box = errorBox(error, this._server);
     if (results.items) this._output.append(box);
     else this._output.replaceChildren(box);
-    const name = NAMED.exec(error.message)?.[1];
-    const field = this._fields.find((each) => each.name === name);
+    const field = this.field(NAMED.exec(error.message)?.[1]);
     if (field) {
       field.fail(error.message);
       field.input.focus();
     }
     announce(`Failed: ${error.message}`);
+  }
+
+  field(name) {
+    return this._fields.find((each) => each.name === name);
   }
 
   /** What is in the form, for the form of the same model after a reload. */
@@ -170,6 +194,8 @@ export class Runner {
     if (output) {
       this._output.replaceChildren(...output._output.childNodes);
       this._say(output._note.textContent, output._note.dataset.state ?? "");
+      this._results = output._results;
+      this._copy.hidden = output._copy.hidden;
     }
   }
 

@@ -20,7 +20,10 @@ export class Server extends EventTarget {
   reachable = null;
   /** Whether the list of models is whole, with those that failed or load. */
   complete = false;
+  ready = true;
   key = null;
+  /** Whether nobody may ask for the list of models with their states, so that it is not asked for. */
+  closed = document.querySelector("server-page").hasAttribute("closed");
   about = { name: "inferstream", version: "" };
 
   /** Use a header with all calls. It is kept in the memory of this page alone. */
@@ -86,7 +89,8 @@ export class Server extends EventTarget {
   async refresh() {
     try {
       if (this.reachable !== true) await this._glance();
-      const found = grouped(await this.client.models());
+      const found = this.closed ? await this._loaded() : grouped(await this.client.models());
+      this.ready = !this.closed || (await this.client.ready());
       this.complete = true;
       this._note(true, found);
     } catch (error) {
@@ -99,9 +103,14 @@ export class Server extends EventTarget {
 
   /** What is known at once: the names of the models that are loaded. The index, which knows all, may take a second. */
   async _glance() {
-    const [about, { models }] = await Promise.all([this.json("/v2"), this.json("/v2/models")]);
+    const [about, models] = await Promise.all([this.json("/v2"), this._loaded()]);
     this.about = about;
-    if (!this.complete) this._note(true, grouped(models.map((name) => ({ name, state: "READY" }))));
+    if (!this.complete) this._note(true, models);
+  }
+
+  async _loaded() {
+    const { models } = await this.json("/v2/models");
+    return grouped(models.map((name) => ({ name, state: "READY" })));
   }
 
   /** Ask for a key, because of this error. */
@@ -110,9 +119,11 @@ export class Server extends EventTarget {
   }
 
   _note(reachable, models) {
-    const changed = reachable !== this.reachable || JSON.stringify(models) !== JSON.stringify(this.models);
     this.reachable = reachable;
     this.models = models;
+    const known = JSON.stringify([reachable, this.complete, this.ready, models]);
+    const changed = known !== this._known;
+    this._known = known;
     if (changed) this.dispatchEvent(new Event("models"));
   }
 }
@@ -136,7 +147,9 @@ function grouped(items) {
     const best = ["READY", "LOADING"].map((state) => model.versions.find((each) => each.state === state));
     ({ state: model.state, reason: model.reason } = best.find(Boolean) ?? model.versions[0]);
   }
-  return [...models.values()];
+  const order = new Intl.Collator(undefined, { numeric: true });
+  for (const model of models.values()) model.versions.sort((one, other) => order.compare(one.version, other.version));
+  return [...models.values()].sort((one, other) => order.compare(one.name, other.name));
 }
 
 export { InferstreamError };

@@ -1,6 +1,6 @@
 // The call of a form as code: curl, Python with three clients, and JavaScript.
 
-import { announce, h, icon, tabs } from "./dom.js";
+import { copyButton, h, tabs } from "./dom.js";
 import { isV2, tensorOf } from "./calls.js";
 import { pretty } from "./fields.js";
 import { ROOT, contentOf, isDocument, isSingle, pathOf } from "./server.js";
@@ -329,29 +329,4 @@ export class Snippets {
 function panelOf(title, text) {
   const shown = text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}\n… ${text.length - MOST_SHOWN} more characters; Copy has them all` : text;
   return h("div", { class: "panel" }, h("pre", { tabindex: 0, role: "region", "aria-label": `Code: ${title}` }, h("code", {}, shown)));
-}
-
-/** A button that copies `text()`. */
-export function copyButton(text, title) {
-  const label = h("span", {}, "Copy");
-  const button = h("button", { type: "button", class: "small copy", "aria-label": `Copy: ${title}`, onclick: copy }, icon("copy"), label);
-  async function copy() {
-    try {
-      await navigator.clipboard.writeText(text());
-    } catch {
-      copySelected(text()); // pages without TLS have no clipboard
-    }
-    label.textContent = "Copied";
-    announce("Copied");
-    setTimeout(() => (label.textContent = "Copy"), 1500);
-  }
-  return button;
-}
-
-function copySelected(text) {
-  const area = h("textarea", { class: "unseen", value: text, "aria-hidden": "true" });
-  document.body.append(area);
-  area.select();
-  document.execCommand("copy");
-  area.remove();
 }

@@ -1,8 +1,6 @@
 """Finds long lists of numbers in JSON, and parses the rest without them."""
 
-import gc
 import re
-import threading
 from collections.abc import Iterator
 from secrets import token_hex
 from typing import Any
@@ -12,6 +10,7 @@ import orjson
 from ..errors import InvalidRequest
 from ..types.json_numbers import Malformed, Numbers
 from .json_limits import outside_strings
+from .json_pieces import loads
 
 LARGE = 32 * 1024
 """Size of JSON in bytes from which it may hold long lists of numbers."""
@@ -31,9 +30,6 @@ FIELDS = ("id", "parameters", "inputs", "outputs", "part", "cancel")
 _LIST = re.compile(rb":[ \t\r\n]*+\[")
 _SECRET = f"numbers {token_hex(16)} "
 """The beginning of the strings that stand for lists. No client knows it."""
-
-_collector = threading.Lock()
-"""Held while the garbage collector waits. orjson keeps the interpreter lock, so nobody waits longer for this one."""
 
 _HOLDERS = (dict, list)
 _WHITESPACE = b" \t\r\n"
@@ -61,26 +57,14 @@ def _parse_large(text: bytes, tensors: bool) -> tuple[Any, bytes]:
     if len(rest) > MAX_PLAIN and outside_strings(rest, b",") > MAX_COMMAS:
         raise InvalidRequest(f"More than {MAX_COMMAS} values are in lists that are no data of a tensor.")
     try:
-        document = _loads(rest)
+        document = loads(rest)
     except orjson.JSONDecodeError:
         if len(text) > MAX_PLAIN:
             raise
-        return _loads(text), text  # its error has the right place
+        return loads(text), text  # its error has the right place
     if numbers:
         _restore(document, numbers, tensors)
     return document, rest
-
-
-def _loads(text: bytes) -> Any:
-    """The document in a text. The garbage collector waits: its runs take five times as long as the parser."""
-    with _collector:  # another thread that found it waiting would leave it so for good
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            return orjson.loads(text)
-        finally:
-            if collects:
-                gc.enable()
 
 
 def _restore(document: Any, numbers: dict[str, Numbers], tensors: bool) -> None:

@@ -25,6 +25,7 @@ from . import ids
 from .counts import expect_tensors
 from .duplicate_keys import has_keys, keys_of, refuse_duplicate_keys
 from .json_arrays import FIELDS, parse, parse_request, plain
+from .json_pieces import loads
 
 MAX_PARAMETERS = 256
 
@@ -61,7 +62,8 @@ def _with_nan(text: bytes, reason: str) -> Any:
                 f"NaN and Infinity may stand in long lists, or in JSON of {MAX_NAN} bytes at most."
             )
         try:
-            return json.loads(str(text, "utf-8"))  # of bytes it would take UTF-16 and halves of pairs too
+            # Of bytes it would take UTF-16 and halves of pairs too.
+            return loads(text, lambda piece: json.loads(str(piece, "utf-8")))
         except (ValueError, RecursionError):
             pass
     raise InvalidRequest(f"The body is not valid JSON: {reason}")

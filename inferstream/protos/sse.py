@@ -16,6 +16,8 @@ RESERVED = ("error", "end", "message")
 
 _NAME = re.compile(r"\w[\w.:/-]{0,63}", re.ASCII)
 
+CONTENT_TYPE = b"text/event-stream; charset=utf-8"
+
 HEARTBEAT = b": \n\n"
 """A comment. It keeps proxies from closing an idle stream; clients ignore it."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import os
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,76 +20,86 @@ PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 IMPORTLIB = f"{Path(importlib.__file__).parent}{os.sep}"
 
 
-class AppRepository(ModelRepository):
-    """The models of the app that `path` (`module:name`) names, imported from `folder`.
+class CodeRepository(ModelRepository):
+    """The models of a module in the file `source`. Each `list` imports changed code again.
 
-    Each `list` imports changed code again. Code that fails makes broken models of those that were there before.
-    Raises InvalidSettings, in one line, for an app that cannot be served.
+    Code that fails makes broken models of those that were there before. Raises InvalidSettings, in one line, for code
+    that cannot be served.
     """
 
-    def __init__(self, path: str, folder: Path) -> None:
-        self._path = path
-        self._source = str(folder / f"{path.partition(':')[0].rpartition('.')[2]}.py")
+    classic = False
+    """Whether it is an app of BlazeRPC."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
         self._broken: BrokenModels = []
-        self._found = self._imported()
+        self._models = self._imported()
 
+    @abstractmethod
     def _imported(self) -> Versions:
-        self.app = load_app(self._path, self._source)
-        return models_of(self.app, self._path, self._source)
-
-    @property
-    def classic(self) -> bool:
-        """Whether it is an app of BlazeRPC."""
-        return self.app.classic
+        """The settings of every model, after an import of the code if it has changed. Raises InvalidSettings."""
 
     def models(self) -> Versions:
-        """The settings of every model of the app as it was imported last."""
-        return self._found
+        """The settings of every model as the code was imported last."""
+        return self._models
 
     async def list(self) -> Versions:
         try:
-            self._found = await asyncio.to_thread(self._imported)
+            self._models = await asyncio.to_thread(self._imported)
         except InferstreamError as error:
             self._broken = [
                 BrokenModel(settings.name, error.message, settings.version, self._source)
-                for settings in self._found
+                for settings in self._models
             ]
             return []
         self._broken = []
-        return self._found
+        return self._models
 
     async def broken(self) -> BrokenModels:
         return self._broken
 
+    async def find(self, name: str) -> Versions:
+        try:
+            return await super().find(name)
+        except ModelNotFound:
+            if self._broken:  # the code that does not run may have it
+                raise InvalidSettings(f"Model {name} cannot be loaded: {self._broken[0].reason}") from None
+            raise
+
     def concerns(self, path: Path) -> bool:
-        """Code and settings. The folder of an app holds other files too, such as the server's own log."""
+        """Code and settings. The folder of code holds other files too, such as the server's own log."""
         return path.suffix in (".py", ".json")
 
-    async def find(self, name: str) -> Versions:
-        found = [settings for settings in await self.list() if settings.name == name]
-        if self._broken:
-            raise InvalidSettings(f"Model {name} cannot be loaded: {self._broken[0].reason}")
-        if not found:
-            raise ModelNotFound(name)
-        return found
+
+class AppRepository(CodeRepository):
+    """The models of the app that `path` (`module:name`) names, imported from `folder`."""
+
+    def __init__(self, path: str, folder: Path) -> None:
+        self._path = path
+        super().__init__(str(folder / f"{path.partition(':')[0].rpartition('.')[2]}.py"))
+
+    def _imported(self) -> Versions:
+        self.app = load_app(self._path, self._source)
+        self.classic = self.app.classic
+        return models_of(self.app, self._path, self._source)
 
 
 def load_app(path: str, source: str | None) -> App:
     """Import an app, and check it against its lock file. Raises InvalidSettings."""
     install()
-    found: Any = importing_code(f'app "{path}"', source, lambda: resolve_app(path, source))
-    if not isinstance(found, App):
-        name = type(found).__name__
+    app: Any = importing_code(f'app "{path}"', source, lambda: resolve_app(path, source))
+    if not isinstance(app, App):
+        name = type(app).__name__
         theirs = "; uninstall blazerpc, so that its names are inferstream's" if name == "BlazeApp" else ""
         raise InvalidSettings(f'app "{path}" is a {name}, not an App{theirs}')
-    if not found.functions:
+    if not app.functions:
         raise InvalidSettings(
             f'app "{path}" has no models; mark functions with @{path.partition(":")[2]}.model'
         )
-    found.lock = None
-    for function in found:
-        found.rpc_of(function)
-    return found
+    app.lock = None
+    for function in app:
+        app.rpc_of(function)
+    return app
 
 
 Imported = TypeVar("Imported")
@@ -126,33 +137,33 @@ async def app_of(settings: ModelSettings) -> App | None:
 
 def served_by(app: App) -> list[ModelSettings]:
     """The models of an app of this program. Worker processes import it if its module can be imported."""
-    path, source = app.found_at()
+    path, source = app.import_path()
     return models_of(app, path, source)
 
 
 def models_of(app: App, path: str | None, source: str | None) -> list[ModelSettings]:
     """The settings of an app's models. Raises InvalidSettings for a name that is not safe in URLs."""
     for function in app:
-        check_name(function.name, function.place)
+        check_name(function.name, function.location)
     return app.settings(path, source)
 
 
 def _reason(error: BaseException, folder: Path) -> str:
-    """The error of an import in one line, with the place in the user's code where it happened.
+    """The error of an import in one line, with the where in the user's code where it happened.
 
-    Clients get it from the repository index, so it names files by their place in `folder`.
+    Clients get it from the repository index, so it names files by their where in `folder`.
     """
     if isinstance(error, SyntaxError):
         return f"{_within(error.filename or '', folder)}, line {error.lineno}: SyntaxError: {error.msg}"
-    place = ""
+    where = ""
     traceback = error.__traceback__
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
         if not file.startswith(("<frozen importlib", PACKAGE, IMPORTLIB)):
-            place = f"{_within(file, folder)}, line {traceback.tb_lineno}: "
+            where = f"{_within(file, folder)}, line {traceback.tb_lineno}: "
         traceback = traceback.tb_next
     first = next(iter(str(error).strip().splitlines()), "")
-    return f"{place}{type(error).__name__}: {first}".rstrip(": ")
+    return f"{where}{type(error).__name__}: {first}".rstrip(": ")
 
 
 def _within(file: str, folder: Path) -> str:

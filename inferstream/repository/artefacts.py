@@ -46,24 +46,24 @@ def described_by_files(folder: Path) -> dict[str, Any]:
 
     Raises InvalidSettings for files without a model, and for several artefacts.
     """
-    found = _of_artefact(folder) or _of_transformers(folder)
-    if not found and next(_files(folder), None) is not None:
+    described = _of_artefact(folder) or _of_transformers(folder)
+    if not described and next(_files(folder), None) is not None:
         raise InvalidSettings(NO_MODEL)
-    return found
+    return described
 
 
 def _of_artefact(folder: Path) -> dict[str, Any]:
-    found = {path: runtime for path in sorted(folder.glob("[!.]*")) if (runtime := _runtime_of(path))}
-    chosen = [path for path in found if path.stem == "model"] or [*found]
+    runtimes = {path: runtime for path in sorted(folder.glob("[!.]*")) if (runtime := _runtime_of(path))}
+    chosen = [path for path in runtimes if path.stem == "model"] or [*runtimes]
     if not chosen:
         return {}
     uri = chosen[0]
     if len(chosen) > 1:
-        if {*found.values()} != {LLAMACPP}:
+        if {*runtimes.values()} != {LLAMACPP}:
             names = ", ".join(path.name for path in chosen)
             raise InvalidSettings(f"several artefacts: {names}; a model-settings.json chooses one")
         uri = folder  # the runtime finds the first of the parts
-    return {"implementation": found[chosen[0]], "parameters": {"uri": str(uri)}}
+    return {"implementation": runtimes[chosen[0]], "parameters": {"uri": str(uri)}}
 
 
 def _runtime_of(path: Path) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import ModelNotFound
+from ..errors import InvalidSettings, ModelNotFound
 from ..settings import ModelSettings
 
 
@@ -32,9 +32,15 @@ class ModelRepository(ABC):
     async def list(self) -> Versions:
         """The settings of every version of every model."""
 
-    @abstractmethod
     async def find(self, name: str) -> Versions:
         """The settings of every version of one model. Raises ModelNotFound, InvalidSettings."""
+        versions = [settings for settings in await self.list() if settings.name == name]
+        if versions:
+            return versions
+        for model in await self.broken():
+            if model.name == name:
+                raise InvalidSettings(f"Model {name} cannot be loaded: {model.reason}")
+        raise ModelNotFound(name)
 
     def concerns(self, path: Path) -> bool:
         """Whether a change of this file may change a model, under `--reload`. The default is every file."""
@@ -53,9 +59,3 @@ class InMemoryRepository(ModelRepository):
 
     async def list(self) -> Versions:
         return self._models
-
-    async def find(self, name: str) -> Versions:
-        found = [settings for settings in self._models if settings.name == name]
-        if not found:
-            raise ModelNotFound(name)
-        return found

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import InvalidSettings
-from ..functions.function import place_of
+from ..functions.errors import location_of
 from ..functions.model import DescribedModel, FunctionModel
 from ..handlers import get_custom_handlers
 from ..model import MLModel, StepModel
@@ -19,7 +19,7 @@ def check_constructor(kind: type[MLModel], settings: ModelSettings) -> None:
     """Raise InvalidSettings for an `__init__` that does not take the settings."""
     if not _takes_one(kind, settings):
         raise InvalidSettings(
-            f"{place_of(kind.__init__)}: it must take the settings: write def __init__(self, settings) and "
+            f"{location_of(kind.__init__)}: it must take the settings: write def __init__(self, settings) and "
             "super().__init__(settings) in its first line, or move its code to load(self)"
         )
 
@@ -28,7 +28,7 @@ def check_object(model: MLModel) -> None:
     """Raise InvalidSettings for a model whose `__init__` left out that of its base."""
     if "_settings" not in vars(model):
         raise InvalidSettings(
-            f"{place_of(type(model).__init__)}: write super().__init__(settings) in its first line"
+            f"{location_of(type(model).__init__)}: write super().__init__(settings) in its first line"
         )
 
 
@@ -46,11 +46,11 @@ def check_methods(model: MLModel) -> None:
         method = getattr(model, name)
         if not _takes_one(method, None):
             raise InvalidSettings(
-                f"{place_of(method)}: it cannot be called with a request: write {name}(self, {METHODS[name]})"
+                f"{location_of(method)}: it cannot be called with a request: write {name}(self, {METHODS[name]})"
             )
 
 
-def place_in(model: MLModel) -> str:
+def location_in(model: MLModel) -> str:
     """The file and line of the code that makes a model's responses, as a traceback writes them."""
     if isinstance(model, DescribedModel):
         return located(model.described.function)

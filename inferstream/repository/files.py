@@ -1,23 +1,20 @@
 """The repository of a file of Python: the app in it, or its classes of models."""
 
-import asyncio
 import inspect
 from pathlib import Path
 from types import ModuleType
 
 from ..compat.finder import install
-from ..errors import InferstreamError, InvalidSettings, ModelNotFound
+from ..errors import InvalidSettings
 from ..functions.app import App
 from ..imports.implementation import shared_module
 from ..model import MLModel, StepModel
 from ..settings import ModelSettings
 from ..settings.sources import validated
-from .apps import AppRepository, importing_code
-from .base import BrokenModel, BrokenModels, ModelRepository, Versions
+from .apps import AppRepository, CodeRepository, importing_code
+from .base import Versions
 from .folder import check_name, complete
-
-APP = "app"
-"""The name of an app where the command names none."""
+from .target import APP
 
 NOTHING = (
     "{file} has no App and no class of models; to serve functions, write `from inferstream import App`, "
@@ -25,19 +22,12 @@ NOTHING = (
 )
 
 
-class FileRepository(ModelRepository):
-    """The classes of models in one file. Each is a model of the name of its class.
-
-    Each `list` imports changed code again, as with an app. Raises InvalidSettings.
-    """
-
-    classic = False
+class FileRepository(CodeRepository):
+    """The classes of models in one file. Each is a model of the name of its class."""
 
     def __init__(self, module: str, folder: Path) -> None:
         self._module = module
-        self._source = str(folder / f"{module.rpartition('.')[2]}.py")
-        self._broken: BrokenModels = []
-        self._found = self._imported()
+        super().__init__(str(folder / f"{module.rpartition('.')[2]}.py"))
 
     def _imported(self) -> Versions:
         what = f"{Path(self._source).name} cannot be imported"
@@ -51,35 +41,6 @@ class FileRepository(ModelRepository):
         check_name(settings.name, self._source)
         complete(settings, str(Path(self._source).parent))
         return settings
-
-    def models(self) -> Versions:
-        """The settings of every model as the file was imported last."""
-        return self._found
-
-    async def list(self) -> Versions:
-        try:
-            self._found = await asyncio.to_thread(self._imported)
-        except InferstreamError as error:
-            self._broken = [
-                BrokenModel(each.name, error.message, each.version, self._source) for each in self._found
-            ]
-            return []
-        self._broken = []
-        return self._found
-
-    async def broken(self) -> BrokenModels:
-        return self._broken
-
-    def concerns(self, path: Path) -> bool:
-        return path.suffix in (".py", ".json")
-
-    async def find(self, name: str) -> Versions:
-        found = [settings for settings in await self.list() if settings.name == name]
-        if self._broken:
-            raise InvalidSettings(f"Model {name} cannot be loaded: {self._broken[0].reason}")
-        if not found:
-            raise ModelNotFound(name)
-        return found
 
 
 def repository_of_code(path: str, folder: Path) -> AppRepository | FileRepository:
@@ -96,7 +57,7 @@ def repository_of_code(path: str, folder: Path) -> AppRepository | FileRepositor
     module = import_file(f'app "{path}"', module_name, str(source))
     if hasattr(module, APP):
         return AppRepository(path, folder)
-    apps = [name for name, found in vars(module).items() if isinstance(found, App)]
+    apps = [name for name, value in vars(module).items() if isinstance(value, App)]
     if len(apps) == 1:
         return AppRepository(f"{module_name}:{apps[0]}", folder)
     if apps:
@@ -114,7 +75,7 @@ def import_file(what: str, name: str, source: str) -> ModuleType:
 
 def classes_in(module: ModuleType) -> list[type[MLModel]]:
     """The classes of models that a module defines, without those that others of them extend."""
-    found = [
+    kinds = [
         kind
         for kind in vars(module).values()
         if isinstance(kind, type)
@@ -124,4 +85,4 @@ def classes_in(module: ModuleType) -> list[type[MLModel]]:
         and not kind.__name__.startswith("_")
         and not inspect.isabstract(kind)
     ]
-    return [kind for kind in found if not any(kind is not other and kind in other.__mro__ for other in found)]
+    return [kind for kind in kinds if not any(kind is not other and kind in other.__mro__ for other in kinds)]

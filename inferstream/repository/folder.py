@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidSettings, ModelNotFound
+from ..errors import InvalidSettings
 from ..settings import (
     MODEL_SETTINGS_FILE,
     SETTINGS_FILE,
@@ -28,6 +28,8 @@ SettingsStamp = tuple[int, int, int]
 """Inode, time of change in ns, size in bytes. It changes with the file."""
 
 MAX_NAME = 128
+"""Characters of a model's name, which becomes part of paths and of labels of metrics."""
+
 PACKAGES = "site-packages"
 """Folder of packages in a Python environment. Such an environment may be in the repository."""
 
@@ -50,25 +52,15 @@ class FolderRepository(ModelRepository):
         self._named: dict[Path, FolderKey] = {}
 
     async def list(self) -> Versions:
-        found, self._broken = await asyncio.to_thread(self._scan)
-        return found
+        usable, self._broken = await asyncio.to_thread(self._scan)
+        return usable
 
     async def broken(self) -> BrokenModels:
         return self._broken
 
-    async def find(self, name: str) -> Versions:
-        found, self._broken = await asyncio.to_thread(self._scan)
-        versions = [settings for settings in found if settings.name == name]
-        for model in self._broken:
-            if model.name == name and not versions:
-                raise InvalidSettings(f"Model {name} cannot be loaded: {model.reason}")
-        if not versions:
-            raise ModelNotFound(name)
-        return versions
-
     def _scan(self) -> tuple[Versions, BrokenModels]:
         """Usable models and broken models, in the order of their paths."""
-        found: dict[FolderKey, ModelSettings] = {}
+        usable: dict[FolderKey, ModelSettings] = {}
         broken: BrokenModels = []
         twice: set[FolderKey] = set()
         for path in settings_files(self._root):
@@ -78,19 +70,19 @@ class FolderRepository(ModelRepository):
                 broken.append(BrokenModel(name, self._without_root(settings.message), version, str(path)))
                 continue
             key = self._named[path] = (settings.name, settings.version)
-            if key in found:
+            if key in usable:
                 twice.add(key)
-                broken.append(BrokenModel(key[0], self._duplicate(found[key], path), key[1], str(path)))
+                broken.append(BrokenModel(key[0], self._duplicate(usable[key], path), key[1], str(path)))
             else:
-                found[key] = settings
+                usable[key] = settings
         for key in twice:
-            del found[key]
-        if len(self._known) > 2 * (len(found) + len(broken)) + 16:
+            del usable[key]
+        if len(self._known) > 2 * (len(usable) + len(broken)) + 16:
             self._known.clear()  # most of these files no longer exist
             self._named = {path: key for path, key in self._named.items() if path.exists()}
-        if not found and not broken:
+        if not usable and not broken:
             return self._described()
-        return [*found.values()], broken
+        return [*usable.values()], broken
 
     def _remembered(self, path: Path) -> ModelSettings | InvalidSettings:
         """The settings in a file, or their error. The file is read again only after a change."""

@@ -19,11 +19,11 @@ def middlewares_of(settings: Settings) -> tuple[Middleware, ...]:
 
 def _imported(path: str, source: str) -> Middleware:
     try:
-        found: Any = resolve(path, source)
+        function: Any = resolve(path, source)
     except Exception as error:  # of a module that a user has written
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InvalidSettings(f'middleware "{path}": {reason}') from error
-    if not inspect.iscoroutinefunction(found):
+    if not inspect.iscoroutinefunction(function):
         raise InvalidSettings(f'middleware "{path}" is no `async def`')
-    checked: Middleware = found
+    checked: Middleware = function
     return checked

@@ -1,4 +1,4 @@
-"""What a command or a program is given to serve: a folder of models, or an app."""
+"""The target of a command or a program, which is served: a folder of models, or an app."""
 
 from pathlib import Path
 
@@ -21,27 +21,27 @@ def targeted(target: str) -> tuple[Path, str | None]:
     folder = Path(target)
     if folder.is_dir():
         return folder, f"{APP}:{APP}" if _holds_app(folder) else None
-    place, colon, name = target.rpartition(":")
+    module, colon, name = target.rpartition(":")
     if not colon:
-        place, name = target, APP
-    file = Path(place)
+        module, name = target, APP
+    file = Path(module)
     if file.suffix == ".py":
         if not file.is_file():
-            raise InvalidSettings(f"there is no file {place}")
+            raise InvalidSettings(f"there is no file {module}")
         if not file.stem.isidentifier():
-            raise InvalidSettings(f"{place}: Python cannot import a file of this name")
+            raise InvalidSettings(f"{module}: Python cannot import a file of this name")
         if not name.isidentifier():
-            raise InvalidSettings(f'"{target}" is not of the form {place}:{APP}')
+            raise InvalidSettings(f'"{target}" is not of the form {module}:{APP}')
         if not colon and _is_described(file):
             return file.parent, None
         return file.resolve().parent, f"{file.stem}:{name}"
     if not colon:
         raise InvalidSettings(f"{target} is not a folder, nor an app (app.py or module:app)")
-    if "/" in place:
-        raise InvalidSettings(f'"{target}": a module has no slash; write {place}.py:{name}')
-    if not all(part.isidentifier() for part in [*place.split("."), name]):
+    if "/" in module:
+        raise InvalidSettings(f'"{target}": a module has no slash; write {module}.py:{name}')
+    if not all(part.isidentifier() for part in [*module.split("."), name]):
         raise InvalidSettings(f'"{target}" is not of the form module:app')
-    return Path.cwd(), f"{place}:{name}"
+    return Path.cwd(), f"{module}:{name}"
 
 
 def _holds_app(folder: Path) -> bool:

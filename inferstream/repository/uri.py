@@ -23,8 +23,8 @@ async def get_model_uri(settings: ModelSettings, wellknown_filenames: Sequence[s
     if os.path.isfile(path):
         return path
     if not os.path.isdir(path):
-        place = "" if settings.source is None else f", relative to {os.path.basename(settings.source)}"
-        raise InvalidModelURI(settings.name, uri, f"there is no such file or folder{place}")
+        beside = "" if settings.source is None else f", relative to {os.path.basename(settings.source)}"
+        raise InvalidModelURI(settings.name, uri, f"there is no such file or folder{beside}")
     return next(filter(os.path.isfile, (os.path.join(path, name) for name in wellknown_filenames)), path)
 
 

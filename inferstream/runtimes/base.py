@@ -142,7 +142,7 @@ class Runtime(FrameworkModel):
         columns = self._columns
         if columns is None:
             return self.decode_request(request, default_codec=NumpyRequestCodec)
-        if columns.claim(request) and self._content_type is None:
+        if columns.takes(request) and self._content_type is None:
             return columns.table(request)
         features = self.decode_request(request, default_codec=NumpyRequestCodec)
         return columns.ordered(features) if _is_frame(features) else features

@@ -50,7 +50,7 @@ class Columns:
         self._categories = dict.fromkeys((column.name for column in columns if column.category), "category")
         self._index: Any = None
 
-    def claim(self, request: InferenceRequest) -> bool:
+    def takes(self, request: InferenceRequest) -> bool:
         """Whether the inputs of a request are columns: several, or one that is named as a column and has its shape.
 
         One tensor of the shape of the table is the table, whatever its name is. A content type says what inputs are.

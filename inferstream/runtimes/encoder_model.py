@@ -1,4 +1,4 @@
-"""What runtimes of transformers share: where their files are, and how an encoder is made of them."""
+"""The base of runtimes of transformers: where their files are, and how an encoder is made of them."""
 
 import asyncio
 import sys

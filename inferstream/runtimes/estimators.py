@@ -1,4 +1,4 @@
-"""What a fitted estimator of scikit-learn says of its inputs and outputs, read from its attributes and never run."""
+"""Inputs and outputs of a fitted estimator of scikit-learn, read from its attributes; it is never run."""
 
 from collections.abc import Iterable
 from typing import Any

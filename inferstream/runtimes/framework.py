@@ -1,4 +1,4 @@
-"""What all runtimes share: their own settings, the import of a framework, and the reasons of a failed load."""
+"""The base of all runtimes: their own settings, the import of a framework, and the reasons of a failed load."""
 
 import logging
 from importlib import import_module

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import InvalidRequest
 
 MOST_LOGPROBS = 20
+"""Most likely tokens that a request may ask for, as with OpenAI."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a folder of sentence-transformers says of its model: pooling, normalisation, lengths and prompts."""
+"""The files of a folder of sentence-transformers: pooling, normalisation, lengths and prompts."""
 
 import json
 from collections.abc import Mapping

@@ -25,7 +25,7 @@ class XGBoostModel(Runtime):
     artefacts = ("model.bst", "model.json", "model.ubj")
     functions = ("predict", "predict_proba")
 
-    _turn: AbstractContextManager[Any] = nullcontext()
+    _lock: AbstractContextManager[Any] = nullcontext()
 
     def open(self, path: Path) -> Any:
         self._import("sklearn", "xgboost")
@@ -38,7 +38,7 @@ class XGBoostModel(Runtime):
             raise self._unreadable(path, f"XGBoost {xgboost.__version__}", error) from error
         # Tree boosters are safe in parallel threads; linear boosters are not.
         linear = estimator.booster == "gblinear"
-        self._turn = Lock() if linear else nullcontext()
+        self._lock = Lock() if linear else nullcontext()
         return estimator
 
     def _estimator(self, xgboost: Any, content: bytearray) -> Any:
@@ -76,7 +76,7 @@ class XGBoostModel(Runtime):
         return described(method, "FP32", [-1, _width(artefact)]) if method == "predict" else None
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        with self._turn:
+        with self._lock:
             return super().predict(payload)
 
 

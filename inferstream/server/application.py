@@ -132,7 +132,7 @@ class Application:
 
     async def drain(self, *others: Coroutine[Any, Any, object]) -> None:
         """Refuse new calls, end calls in progress after `shutdown_grace` seconds, and run `others` meanwhile."""
-        self.registry.leaving = True
+        self.registry.leaving = self.registry.draining = True
         grace = self.settings.shutdown_grace
         await within(grace + SPARE, "ending calls", self.registry.stop(grace), *others)
 

@@ -185,7 +185,8 @@ class Server:
             door.pause()
         if app.started:
             logger.info("stopping: no longer ready")
-            await asyncio.sleep(settings.shutdown_delay)
+            if settings.shutdown_delay:  # without it nobody sees a server that is not ready and takes calls
+                await asyncio.sleep(settings.shutdown_delay)
         doors.drain()
         await app.drain(*([] if others is None else [others.drain(settings.shutdown_grace)]))
         closing: list[Coroutine[Any, Any, object]] = [doors.stop()]

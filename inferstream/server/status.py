@@ -1,37 +1,11 @@
-"""The table from error codes to the status of each transport."""
+"""The status of an error on each transport, in the words of the server that clients expect."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from ..errors import Code, InferstreamError, Overloaded, Refused, own_status
+from ..errors import InferstreamError, Overloaded, Refused, own_status
+from ..statuses import TABLE, Code, Statuses
 
 Profile = Literal["default", "mlserver", "triton"]
-
-
-class Statuses(NamedTuple):
-    """The status of one code over HTTP and gRPC."""
-
-    http: int
-    grpc: str
-
-
-TABLE: dict[Code, Statuses] = {
-    Code.INVALID: Statuses(400, "INVALID_ARGUMENT"),
-    Code.TOO_LARGE: Statuses(413, "RESOURCE_EXHAUSTED"),
-    Code.UNSUPPORTED_ENCODING: Statuses(415, "INVALID_ARGUMENT"),
-    Code.NOT_FOUND: Statuses(404, "NOT_FOUND"),
-    Code.ALREADY_EXISTS: Statuses(400, "ALREADY_EXISTS"),
-    Code.UNAUTHENTICATED: Statuses(401, "UNAUTHENTICATED"),
-    Code.PERMISSION_DENIED: Statuses(403, "PERMISSION_DENIED"),
-    Code.NOT_READY: Statuses(503, "UNAVAILABLE"),
-    Code.OVERLOADED: Statuses(429, "RESOURCE_EXHAUSTED"),
-    Code.LIMIT_EXCEEDED: Statuses(429, "RESOURCE_EXHAUSTED"),
-    Code.DEADLINE_EXCEEDED: Statuses(504, "DEADLINE_EXCEEDED"),
-    Code.WORKER_LOST: Statuses(503, "UNAVAILABLE"),
-    Code.DRAINING: Statuses(503, "UNAVAILABLE"),
-    Code.CANCELLED: Statuses(499, "CANCELLED"),
-    Code.UNSUPPORTED: Statuses(501, "UNIMPLEMENTED"),
-    Code.INTERNAL: Statuses(500, "INTERNAL"),
-}
 
 PROFILES: dict[Profile, dict[Code, Statuses]] = {
     "default": {},

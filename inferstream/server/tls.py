@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidSettings
-from ..settings.paths import expanded
+from ..settings.environment import expanded
 
 OPTIONS = (
     "ssl_certfile",

@@ -1,9 +1,10 @@
 """Settings of the server and of each model."""
 
+from .cors import CORSSettings
 from .environment import ENV_FILE as ENV_FILE_SETTINGS
 from .environment import MLSERVER_MODEL_PREFIX, MLSERVER_PREFIX, MODEL_PREFIX, PREFIX
 from .model import SLOWEST, ModelParameters, ModelSettings
-from .server import CORSSettings, Settings
+from .server import Settings
 from .sources import MODEL_SETTINGS_FILE, SETTINGS_FILE, load_model_settings, load_settings
 
 __all__ = [

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 from ..types.base import OlderNames
 
@@ -23,6 +23,8 @@ _complete: ContextVar[bool] = ContextVar("settings_complete", default=False)
 EnvFile = str | Path | Sequence[str | Path] | None
 EnvironmentSnapshot = tuple[tuple[str, str], ...]
 SettingValues = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
+
+Value = TypeVar("Value")
 
 AS_SET: SettingValues = {"by_alias": True, "exclude_unset": True, "exclude_none": True}
 """Options with which MLServer dumps settings. Its users write the result into files."""
@@ -69,24 +71,31 @@ class EnvironmentModel(OlderNames):
 
 def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     """`high` over `low`, objects key by key."""
-    found = dict(low)
+    result = dict(low)
     for name, value in high.items():
-        below = found.get(name)
-        found[name] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return found
+        below = result.get(name)
+        result[name] = merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return result
+
+
+def expanded(value: Value) -> Value | str:
+    """A path with `~` and `$NAME` replaced. URIs and values that are not text do not change."""
+    if not isinstance(value, str) or "://" in value:
+        return value
+    return os.path.expandvars(os.path.expanduser(value))
 
 
 def _snapshot(files: Sequence[str | Path]) -> EnvironmentSnapshot:
     """The input of `_environment`: variables with our prefixes, and the stamps of the files."""
     prefixes = (PREFIX, MLSERVER_PREFIX)
-    found = [(name, value) for name, value in os.environ.items() if name.upper().startswith(prefixes)]
+    stamps = [(name, value) for name, value in os.environ.items() if name.upper().startswith(prefixes)]
     for file in files:
         try:
             stamp = os.stat(file)
-            found.append((str(Path(file).absolute()), f"{stamp.st_mtime_ns} {stamp.st_size}"))
+            stamps.append((str(Path(file).absolute()), f"{stamp.st_mtime_ns} {stamp.st_size}"))
         except OSError:
             pass
-    return tuple(found)
+    return tuple(stamps)
 
 
 @lru_cache(maxsize=64)
@@ -99,9 +108,9 @@ def _environment(
     from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource
 
     kind = cast("type[BaseSettings]", settings)  # the sources only read its fields and configuration
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for prefix in reversed(settings.env_prefixes):
-        found = merged(found, DotEnvSettingsSource(kind, env_file=files, env_prefix=prefix)())
+        values = merged(values, DotEnvSettingsSource(kind, env_file=files, env_prefix=prefix)())
     for prefix in reversed(settings.env_prefixes):
-        found = merged(found, EnvSettingsSource(kind, env_prefix=prefix)())
-    return found
+        values = merged(values, EnvSettingsSource(kind, env_prefix=prefix)())
+    return values

@@ -10,8 +10,7 @@ from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validat
 
 from ..imports.implementation import resolve
 from ..types import MetadataTensor
-from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel
-from .paths import expanded
+from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
 
 SLOWEST = 0.001
 """The lowest `items_per_second`. A stream holds a place of its model until its end."""
@@ -235,8 +234,8 @@ class ProvidedModel:
 def _is_importable(implementation: type[Any]) -> bool:
     """Whether the import path of this class works in any process."""
     module = implementation.__module__
-    found = getattr(sys.modules.get(module), implementation.__qualname__, None)
-    return found is implementation and module != "__main__"
+    imported = getattr(sys.modules.get(module), implementation.__qualname__, None)
+    return imported is implementation and module != "__main__"
 
 
 def _import_path(implementation: type[Any]) -> str:

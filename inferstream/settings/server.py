@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
-from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel
-from .paths import expanded
+from .cors import CORSSettings
+from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel, expanded
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -34,20 +34,6 @@ def _spellings(name: str) -> AliasChoices:
 def _other_name(name: str) -> property:
     """An attribute that reads and writes the field `name`."""
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
-
-
-class CORSSettings(EnvironmentModel):
-    """Rules for web pages of other origins. By default no such page may use this server."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    allow_origins: list[str] = Field(default_factory=list)
-    allow_origin_regex: str | None = None
-    allow_credentials: bool = False
-    allow_methods: list[str] = Field(default_factory=lambda: ["GET"])
-    allow_headers: list[str] = Field(default_factory=list)
-    expose_headers: list[str] = Field(default_factory=list)
-    max_age: int = 600
 
 
 class Settings(EnvironmentModel):

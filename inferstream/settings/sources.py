@@ -94,8 +94,8 @@ def _fault(fault: Any, values: Mapping[str, Any]) -> str:
     where = "" if not location or location[0] in values else " (from the environment)"
     if fault["type"] == "missing":
         return f'field "{field}" is required'
-    found = repr(fault["input"])
-    return f'field "{field}"{where}: {fault["msg"]}, got {found if len(found) <= 60 else found[:57] + "..."}'
+    value = repr(fault["input"])
+    return f'field "{field}"{where}: {fault["msg"]}, got {value if len(value) <= 60 else value[:57] + "..."}'
 
 
 def _warn_unknown(settings: type[EnvironmentModel], values: Mapping[str, Any], source: str) -> None:

@@ -22,15 +22,8 @@ GATHERING = 0.02
 LAST_LINES = 0.5
 """Seconds that a terminal has at the end of the process to take the lines that wait."""
 
-FACES = {
-    "grpc": "gRPC",
-    "jsonrpc": "JSON-RPC",
-    "kafka": "Kafka",
-    "openai": "OpenAI",
-    "tgi": "TGI",
-    "websocket": "WebSocket",
-}
-"""The names of faces for people. The others of HTTP are REST, or SSE where they stream."""
+TITLES = {"grpc": "gRPC", "kafka": "Kafka", "websocket": "WebSocket"}
+"""The names of dialects for people. Those of HTTP add theirs; without one they are REST, or SSE where they stream."""
 
 GREEN, YELLOW, RED, DIM, PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
@@ -182,7 +175,7 @@ def _head(face: str, operation: str, model: str, version: str, status: str, colo
     if face == "http":  # no call of a model
         shown, _, model = operation.partition(" ")
     else:
-        shown = FACES.get(face) or ("SSE" if operation == "stream" else "REST")
+        shown = TITLES.get(face) or ("SSE" if operation == "stream" else "REST")
     name = escaped(f"{model}:{version}" if version else model)
     text = f"{'ok' if status == 'success' else status.replace('_', ' '):<9}"
     if colours:

@@ -12,6 +12,7 @@ from .inputs import AUDIO, IMAGES, MESSAGES
 
 ROLES = ("developer", "system", "user", "assistant", "tool", "function")
 MOST_MESSAGES = 4096
+"""Messages of one request at most."""
 
 
 class Chat:
@@ -31,15 +32,15 @@ class Chat:
 
         Raises InvalidRequest for images or sounds that it does not take.
         """
-        found: dict[str, Sequence[str | bytes]] = {}
+        inputs: dict[str, Sequence[str | bytes]] = {}
         if takes(MESSAGES):
-            found[MESSAGES] = [orjson.dumps(self.messages).decode()]
+            inputs[MESSAGES] = [orjson.dumps(self.messages).decode()]
         for name, values in ((IMAGES, self.images), (AUDIO, self.audio)):
             if values:
                 if not takes(name):
                     raise wrong_field(self.field, f"the model takes no {name}")
-                found[name] = values
-        return found
+                inputs[name] = values
+        return inputs
 
     def read(self, item: Any, path: str) -> None:
         """Add the message at `path` of the request. Raises InvalidRequest that names what is wrong in it."""
@@ -79,7 +80,7 @@ class Chat:
             sound = part.object("input_audio")
             if sound is None:
                 raise part.wrong("input_audio", "is missing")
-            self.audio.append(_base64(sound.needed_text("data"), sound.path("data")))
+            self.audio.append(base64_bytes(sound.needed_text("data"), sound.path("data")))
             return {"type": "audio"}
         raise part.wrong("type", f"{kind[:40]!r} is not known; known are texts, images and input_audio")
 
@@ -94,12 +95,12 @@ def read_messages(fields: Fields) -> Chat:
 
 def needed_messages(fields: Fields, name: str) -> list[Any]:
     """The list of messages in a field. Raises InvalidRequest if it is absent, empty or too long."""
-    found = fields.items(name)
-    if not found:
-        raise fields.wrong(name, "is missing" if found is None else "must not be empty")
-    if len(found) > MOST_MESSAGES:
-        raise fields.wrong(name, f"holds {len(found)} messages, at most {MOST_MESSAGES} are allowed")
-    return found
+    messages = fields.items(name)
+    if not messages:
+        raise fields.wrong(name, "is missing" if messages is None else "must not be empty")
+    if len(messages) > MOST_MESSAGES:
+        raise fields.wrong(name, f"holds {len(messages)} messages, at most {MOST_MESSAGES} are allowed")
+    return messages
 
 
 def _image(part: Fields) -> bytes:
@@ -113,10 +114,11 @@ def _image(part: Fields) -> bytes:
         raise wrong_field(path, "must be a data URL; the server fetches nothing")
     if not head.endswith(";base64"):
         raise wrong_field(path, "must be a data URL in base64")
-    return _base64(data, path)
+    return base64_bytes(data, path)
 
 
-def _base64(data: str, path: str) -> bytes:
+def base64_bytes(data: str, path: str) -> bytes:
+    """The bytes of base64 in a field. Raises InvalidRequest."""
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):

@@ -14,6 +14,7 @@ DEEPEST = 100
 """Levels of lists and objects in a body at most. All that is made of it can be written as JSON then."""
 
 LARGEST = 2**63 - 1
+"""The largest whole number of a field, because parameters of gRPC have 64 bits."""
 
 LONGEST_STOP = 1000
 """Characters of a stop string. Where a text may be the beginning of one is searched for in each response."""
@@ -143,28 +144,28 @@ class Fields:
 
     def scalars(self, known: frozenset[str]) -> dict[str, Any]:
         """Every other field that is a string, a number or a boolean: parameters for the model."""
-        found = {
+        scalars = {
             name: value
             for name, value in self._document.items()
             if name not in known and isinstance(value, (str, int, float))
         }
-        if len(found) > MOST_FIELDS:
-            raise InvalidRequest(f"{len(found)} parameters are more than the {MOST_FIELDS} allowed")
-        return found
+        if len(scalars) > MOST_FIELDS:
+            raise InvalidRequest(f"{len(scalars)} parameters are more than the {MOST_FIELDS} allowed")
+        return scalars
 
     def stop(self, name: str = "stop", most: int = 4) -> tuple[str, ...]:
         """Strings that end a text: one, or a list of at most `most`."""
         value = self._document.get(name)
         if value is None:
             return ()
-        found = [value] if isinstance(value, str) else value
-        if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list) or not all(isinstance(each, str) and each for each in texts):
             raise self.wrong(name, "must be a string or a list of strings, none of them empty")
-        if len(found) > most:
-            raise self.wrong(name, f"holds {len(found)} strings, at most {most} are allowed")
-        if max(map(len, found), default=0) > LONGEST_STOP:
+        if len(texts) > most:
+            raise self.wrong(name, f"holds {len(texts)} strings, at most {most} are allowed")
+        if max(map(len, texts), default=0) > LONGEST_STOP:
             raise self.wrong(name, f"holds a string of more than {LONGEST_STOP} characters")
-        return tuple(found)
+        return tuple(texts)
 
 
 def _plain(body: bytes, document: dict[str, Any]) -> bool:

@@ -12,6 +12,7 @@ RESERVED = frozenset(("content_type", "headers", "priority", "timeout"))
 """Parameters of a request that mean something to the server."""
 
 SEEDS = 2**63
+"""Seeds that there are: a seed and its successors have to fit 64 bits."""
 
 
 class Generation:
@@ -58,7 +59,7 @@ def sampling(fields: Fields, known: frozenset[str]) -> dict[str, Any]:
 
     `known` are the fields that the dialect reads itself. Raises InvalidRequest that names the wrong field.
     """
-    found = fields.scalars(known | RESERVED)
+    parameters = fields.scalars(known | RESERVED)
     checked = {
         "temperature": fields.number("temperature", 0, 2),
         "top_p": fields.number("top_p", 0, 1),
@@ -66,8 +67,8 @@ def sampling(fields: Fields, known: frozenset[str]) -> dict[str, Any]:
         "frequency_penalty": fields.number("frequency_penalty", -2, 2),
         "seed": fields.integer("seed", -SEEDS, SEEDS - 1),
     }
-    found.update((name, value) for name, value in checked.items() if value is not None)
-    return found
+    parameters.update((name, value) for name, value in checked.items() if value is not None)
+    return parameters
 
 
 def expect_logprobs(interface: TextInterface, name: str) -> None:

@@ -94,9 +94,9 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
     sampling = {tensor.name: tensor for tensor in inputs if tensor.name in SAMPLING}
     texts = [tensor for tensor in inputs if tensor.datatype == "BYTES" and tensor.name not in sampling]
     extras = {tensor.name: tensor for tensor in texts if tensor.name in SPECIAL}
-    prompt = next((tensor for tensor in texts if tensor.name not in SPECIAL and _holds_text(tensor)), None)
+    prompt = next((tensor for tensor in texts if tensor.name not in SPECIAL and holds_text(tensor)), None)
     known = {*sampling, *extras, *([] if prompt is None else [prompt.name])}
-    if not settings.openai and any(tensor.name not in known and not _optional(tensor) for tensor in inputs):
+    if not settings.openai and any(tensor.name not in known and not optional(tensor) for tensor in inputs):
         return None
     if not signature.inputs and (signature.streams or settings.openai):
         prompt = UNDECLARED
@@ -104,7 +104,7 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
         return None
     # A model that selects its outputs itself has none in its signature.
     outputs = signature.outputs or settings.outputs
-    generates = not outputs or any(map(_holds_text, outputs))
+    generates = not outputs or any(map(holds_text, outputs))
     embeds = not generates and all(map(holds_vectors, outputs))
     if not generates and not embeds and not settings.openai:
         return None
@@ -121,7 +121,7 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
     )
 
 
-def _holds_text(tensor: MetadataTensor) -> bool:
+def holds_text(tensor: MetadataTensor) -> bool:
     """Whether a tensor holds texts, and not the texts of another content type, such as JSON or base64."""
     content_type = tensor.parameters.content_type if tensor.parameters is not None else None
     return tensor.datatype == "BYTES" and content_type in (None, "str")
@@ -141,7 +141,8 @@ def holds_vectors(tensor: MetadataTensor) -> bool:
     return False
 
 
-def _optional(tensor: MetadataTensor) -> bool:
+def optional(tensor: MetadataTensor) -> bool:
+    """Whether a request may leave an input out."""
     return tensor.parameters is not None and bool(tensor.parameters.get("optional"))
 
 

@@ -62,23 +62,23 @@ class TextOutput:
 
 def _parameters(model: str, token: Token) -> dict[str, Any]:
     """What a token says beside its text. Lists and objects are JSON, because parameters are scalars."""
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     if token.id is not None:
-        found["token_id"] = token.id
+        parameters["token_id"] = token.id
     if token.logprob is not None:
-        found["logprob"] = float(token.logprob)
+        parameters["logprob"] = float(token.logprob)
     if token.finish_reason is not None:
-        found["finish_reason"] = token.finish_reason
+        parameters["finish_reason"] = token.finish_reason
     if token.usage is not None:
-        found["prompt_tokens"] = token.usage.prompt_tokens
-        found["completion_tokens"] = token.usage.completion_tokens
+        parameters["prompt_tokens"] = token.usage.prompt_tokens
+        parameters["completion_tokens"] = token.usage.completion_tokens
     try:
         if token.top_logprobs is not None:
-            found["top_logprobs"] = orjson.dumps(dict(token.top_logprobs)).decode()
+            parameters["top_logprobs"] = orjson.dumps(dict(token.top_logprobs)).decode()
         if token.tool_calls is not None:
-            found["tool_calls"] = orjson.dumps([dict(call) for call in token.tool_calls]).decode()
+            parameters["tool_calls"] = orjson.dumps([dict(call) for call in token.tool_calls]).decode()
     except (TypeError, ValueError) as error:
         raise InvalidOutput(
             f"Model {model} answered a Token that cannot be written as JSON: {error}."
         ) from error
-    return found
+    return parameters

@@ -62,8 +62,8 @@ class TextReader:
         """Responses with a text so far."""
         self.finish_reason: str | None = None
         """Why the text ended; None before its end."""
-        self.stopped = False
-        """Whether a stop string ended it."""
+        self.stopped = ""
+        """The stop string that ended it; empty if none did."""
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         """Counts of the model; None for a model that gives none."""
@@ -157,12 +157,12 @@ class TextReader:
             if stop[0] not in text:  # nearly always
                 continue
             if (at := text.find(stop)) >= 0:
-                end = min(end, at)
+                if at < end:
+                    end, self.stopped = at, stop
             else:
                 decided = min(decided, _beginning(stop, text))
         if end < len(text):
             self.finish_reason = STOP
-            self.stopped = True
             return text[:end]
         if self.finish_reason is not None:
             return text + self._undecoded()
@@ -183,8 +183,8 @@ class TextReader:
             self.completion_tokens = int(completion_tokens)
         if self._with_logprobs and (logprob := said.get("logprob")) is not None:
             top = said.get("top_logprobs")
-            found = {} if top is None else orjson.loads(top)
-            others = {token: _finite(value) for token, value in found.items()}
+            top_logprobs = {} if top is None else orjson.loads(top)
+            others = {token: _finite(value) for token, value in top_logprobs.items()}
             self.logprobs.append(TokenLogprob(text, _finite(logprob), others))
         if (calls := said.get("tool_calls")) is not None:
             self.tool_calls += orjson.loads(calls)

@@ -35,11 +35,11 @@ def chat_template(settings: ModelSettings) -> Render:
             return _compiled(file.read_text() if "{" not in named and file.is_file() else named, {})
         except Exception as error:
             raise ModelLoadFailed(f"Model {settings.name} did not load: chat_template: {error}") from error
-    found, special = _of_tokenizer(folder)
-    if found is None:
+    template, special = _of_tokenizer(folder)
+    if template is None:
         return plain_prompt
     try:
-        return _compiled(found, special)
+        return _compiled(template, special)
     except Exception as error:
         logger.warning("model %s: its tokenizer's chat template is not used: %s", settings.name, error)
         return plain_prompt
@@ -51,8 +51,8 @@ def _folder(settings: ModelSettings) -> Path | None:
         return None
     folder = Path(settings.source).parent
     uri = settings.parameters.uri if settings.parameters is not None else None
-    found = folder / uri if uri else folder
-    return found if found.is_dir() else found.parent
+    artefacts = folder / uri if uri else folder
+    return artefacts if artefacts.is_dir() else artefacts.parent
 
 
 def _of_tokenizer(folder: Path | None) -> tuple[str | None, dict[str, str]]:
@@ -63,15 +63,15 @@ def _of_tokenizer(folder: Path | None) -> tuple[str | None, dict[str, str]]:
     try:
         document = json.loads(config.read_text()) if config.is_file() else {}
         template = folder / "chat_template.jinja"
-        found = template.read_text() if template.is_file() else document.get("chat_template")
+        source = template.read_text() if template.is_file() else document.get("chat_template")
     except (OSError, ValueError, AttributeError):
         return None, {}
-    if isinstance(found, list):  # several templates by name
-        found = next((each.get("template") for each in found if each.get("name") == "default"), None)
+    if isinstance(source, list):  # several templates by name
+        source = next((each.get("template") for each in source if each.get("name") == "default"), None)
     tokens = {
         name: _token(document.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")
     }
-    return (found if isinstance(found, str) else None), tokens
+    return (source if isinstance(source, str) else None), tokens
 
 
 def _token(value: Any) -> str:

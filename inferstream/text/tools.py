@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from ..errors import InvalidOutput
 from .fields import Fields, wrong_field
 from .inputs import RESPONSE_FORMAT, TOOLS
 from .interface import TextInterface
@@ -22,29 +23,34 @@ def read_tools(fields: Fields, interface: TextInterface) -> tuple[Inputs, dict[s
     """
     if fields.get("functions") is not None:
         raise fields.wrong("functions", "is not taken; use tools")
-    inputs, parameters = offered(fields, interface, fields.items("tools"), fields.get("tool_choice"))
+    choice, parallel = fields.get("tool_choice"), read_parallel(fields)
+    inputs, parameters = offered(interface, fields.items("tools"), choice, parallel)
     return inputs | formatted(fields.object("response_format"), interface, "response_format"), parameters
 
 
+def read_parallel(fields: Fields) -> bool:
+    """Whether the client takes several calls at once, which is the default."""
+    return fields.get("parallel_tool_calls") is None or fields.flag("parallel_tool_calls")
+
+
 def offered(
-    fields: Fields, interface: TextInterface, tools: list[Any] | None, choice: Any
+    interface: TextInterface, tools: list[Any] | None, choice: Any, parallel: bool
 ) -> tuple[Inputs, dict[str, Any]]:
     """Inputs and parameters of tools and a choice among them, both in the form of chat completions."""
     tools = tools or []
     names = [_name(tool, f"tools[{index}]") for index, tool in enumerate(tools)]
     if isinstance(choice, str):
-        fields.choice("tool_choice", CHOICES)
+        Fields({"tool_choice": choice}).choice("tool_choice", CHOICES)
     elif choice is not None:
         tools, choice = _chosen(Fields(choice, "tool_choice"), tools, names)
-    parallel = fields.get("parallel_tool_calls") is None or fields.flag("parallel_tool_calls")
     if not tools:
         if choice not in (None, "none", "auto"):
-            raise fields.wrong("tool_choice", "needs tools")
+            raise wrong_field("tool_choice", "needs tools")
         return {}, {}
     if choice == "none":
         return {}, {}
     if not interface.takes(TOOLS):
-        raise fields.wrong("tools", "the model calls no tools")
+        raise wrong_field("tools", "the model calls no tools")
     parameters: dict[str, Any] = {}
     if choice is not None:
         parameters["tool_choice"] = choice if isinstance(choice, str) else orjson.dumps(choice).decode()
@@ -115,3 +121,17 @@ def merged(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             call["function"]["name"] = function["name"]
         call["function"]["arguments"] += function.get("arguments") or ""
     return [calls[index] for index in sorted(calls)]
+
+
+def arguments_of(call: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a whole call as an object. Raises InvalidOutput for anything else."""
+    function = call["function"]
+    try:
+        arguments = orjson.loads(function["arguments"] or "{}")
+    except orjson.JSONDecodeError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise InvalidOutput(
+            f"The model has called {function['name']} with arguments that are no JSON object."
+        )
+    return arguments

@@ -1,4 +1,4 @@
-"""What the last response of a text says of its tokens."""
+"""The use of tokens, as the last response of a text says it."""
 
 from typing import Any, NamedTuple
 

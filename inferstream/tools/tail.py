@@ -12,6 +12,7 @@ from ..cli.refusals import told
 from ..clients.events import EventParser
 from ..clients.transport import Target
 from ..errors import CallFailed, ConnectionFailed
+from ..plugins import DIALECTS, loaded
 from ..telemetry.access import AccessRecord
 from ..telemetry.console import access_line, coloured
 
@@ -25,16 +26,19 @@ CONNECT = 10.0
 @told
 def run(target: Target, model: str | None, errors: bool, as_json: bool) -> int:
     """Show calls as they end, until the server stops or the user does. Returns the exit code."""
+    for _ in loaded(DIALECTS, strict=False):
+        pass  # a dialect says how lines name it when it is imported
+
     asked = {"errors": "true"} if errors else {}
     if model is not None:
         asked["model"] = model
     try:
-        return _follow(target, asked, as_json)
+        return _print_lines(target, asked, as_json)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ConnectionFailed(f"{target.base}: {error or type(error).__name__}") from None
 
 
-def _follow(target: Target, asked: dict[str, str], as_json: bool) -> int:
+def _print_lines(target: Target, asked: dict[str, str], as_json: bool) -> int:
     timeout = httpx.Timeout(CONNECT, read=SILENCE)
     # A context that verifies takes 20 ms to make, and plain HTTP needs none.
     verify = target.verify and target.base.startswith("https:")

@@ -40,8 +40,12 @@ PROMISED = {
     *("LightGBMModel", "SKLearnModel", "XGBoostModel"),
     *("InferInputTensorConverter", "InferOutputTensorConverter"),
     *("ModelInferRequestConverter", "ModelInferResponseConverter"),
+    *("Response", "State"),
 }
-"""Names of classes that MLServer or BlazeRPC has, and that `compat` therefore defines again."""
+"""Names of classes that MLServer or BlazeRPC has, and that `compat` or `types` therefore defines again."""
+
+RETIRED = re.compile(r"_*found|(\w*_)?(faces?|follow|followers?|gates?|stretch|stretches)(_\w*)?")
+"""Names of variables, attributes and functions that say nothing, or what another word says (docs/glossary.md)."""
 
 USERS = re.compile(r"cli/(templates|demo_models)/")
 """Files that are examples of what users write."""
@@ -120,6 +124,27 @@ def doubles(sources: list[Source]) -> dict[str, list[str]]:
                 if isinstance(node, ast.ClassDef) and node.name not in PROMISED:
                     files[node.name].append(source.name)
     return {name: where for name, where in files.items() if len(where) > 1}
+
+
+def retired(sources: list[Source]) -> dict[str, list[str]]:
+    """Retired names that a file binds, by the file."""
+    names = {
+        source.name: sorted(
+            {name for node in source.nodes if RETIRED.fullmatch((name := _bound_by(node)).lower())}
+        )
+        for source in sources
+        if not USERS.match(source.name)
+    }
+    return {file: those for file, those in names.items() if those}
+
+
+def _bound_by(node: ast.AST) -> str:
+    """The name that a node binds; empty for others."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.arg):
+        return node.arg
+    return (_name(node) or "") if _stores(node) else ""
 
 
 def bound(sources: list[Source], name: str) -> int:

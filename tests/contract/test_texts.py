@@ -3,12 +3,15 @@
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import count
 from threading import Barrier
 
 import httpx
 import pytest
+from anthropic import Anthropic
 from httpx_sse import connect_sse
+from ollama import Client
 
 from tests.contract.doors import DOORS, LIMIT, Asked
 from tests.contract.hosts import HOSTS, Host
@@ -19,10 +22,16 @@ WORDS = "einmal grüße 👩‍👩‍👧 an   日本,\nund zurück"
 _names = count()
 
 
+@cache
+def anthropic_client(url: str) -> Anthropic:
+    return Anthropic(base_url=url, api_key="none", max_retries=0, timeout=LIMIT)
+
+
 @pytest.fixture(scope="module", params=HOSTS.values(), ids=HOSTS)
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     running = request.param(tmp_path_factory.mktemp("texts"))
     yield running
+    anthropic_client(running.url).close()
     assert running.stop() == 0
 
 
@@ -58,6 +67,34 @@ def response(host: Host, model: str) -> str:
 def response_stream(host: Host, model: str) -> str:
     events = client(host).responses.create(model=model, input=WORDS, stream=True)
     return "".join(event.delta for event in events if event.type == "response.output_text.delta")
+
+
+def message(host: Host, model: str) -> str:
+    asked = {"model": model, "max_tokens": 100, "messages": said(WORDS)}
+    return anthropic_client(host.url).messages.create(**asked).content[0].text
+
+
+def message_stream(host: Host, model: str) -> str:
+    asked = {"model": model, "max_tokens": 100, "messages": said(WORDS)}
+    with anthropic_client(host.url).messages.stream(**asked) as stream:
+        return "".join(stream.text_stream)
+
+
+def ollama_chat(host: Host, model: str) -> str:
+    with Client(host=host.url, timeout=LIMIT) as ollama:
+        return ollama.chat(model=model, messages=said(WORDS)).message.content
+
+
+def ollama_chat_stream(host: Host, model: str) -> str:
+    with Client(host=host.url, timeout=LIMIT) as ollama:
+        parts = ollama.chat(model=model, messages=said(WORDS), stream=True)
+        return "".join(part.message.content for part in parts)
+
+
+def ollama_completion_stream(host: Host, model: str) -> str:
+    with Client(host=host.url, timeout=LIMIT) as ollama:
+        parts = ollama.generate(model=model, prompt=WORDS, stream=True)
+        return "".join(part.response for part in parts)
 
 
 def flat(host: Host, model: str) -> str:
@@ -98,6 +135,11 @@ TEXTS: dict[str, Callable[[Host, str], str]] = {
     "completion-stream": completion_stream,
     "response": response,
     "response-stream": response_stream,
+    "message": message,
+    "message-stream": message_stream,
+    "ollama-chat": ollama_chat,
+    "ollama-chat-stream": ollama_chat_stream,
+    "ollama-completion-stream": ollama_completion_stream,
     "tgi": tgi,
     "tgi-stream": tgi_stream,
     "plain-stream": plain_stream,

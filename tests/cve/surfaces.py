@@ -51,6 +51,17 @@ def documents(text: str) -> Iterator[tuple[str, str, dict]]:
         yield "POST", f"{prefix}/completions", {"model": "saying", "prompt": text}
         yield "POST", f"{prefix}/responses", {"model": "saying", "input": text}
         yield "POST", f"{prefix}/embeddings", {"model": "vectors", "input": text}
+    said = [{"role": "user", "content": text}]
+    message = {"model": "saying", "max_tokens": 9, "messages": said, "system": text}
+    yield "POST", "/v1/messages", message
+    yield "POST", "/v1/messages", {**message, "stream": True}
+    yield "POST", "/v1/messages/count_tokens", message
+    yield "POST", "/api/chat", {"model": "saying", "messages": said}
+    yield "POST", "/api/generate", {"model": "saying", "prompt": text, "system": text}
+    yield "POST", "/api/embed", {"model": "vectors", "input": text}
+    yield "POST", "/api/show", {"model": text}
+    yield "POST", "/rerank", {"model": text, "query": text, "documents": [text]}
+    yield "POST", "/score", {"model": "vectors", "text_1": text, "text_2": text}
     for path in ("/generate", "/generate_stream", "/"):
         yield "POST", path, {"inputs": text}
     yield "POST", "/generate", {"prompt": text, "stream": True}

@@ -73,6 +73,10 @@ def requests(number: Raw) -> list[tuple[str, dict, dict[str, str]]]:
         found.append(("/v1/responses", {"model": "words", "input": "a", field: number}, {}))
         found.append(("/v1/embeddings", {"model": "vectors", "input": "a", field: number}, {}))
         found.append(("/v2/models/words/generate", {"prompt": "a", field: number}, {}))
+        said = {"model": "words", "messages": [{"role": "user", "content": "a"}]}
+        found.append(("/v1/messages", {**said, "max_tokens": 9, field: number}, {}))
+        found.append(("/api/chat", {**said, "options": {field: number}}, {}))
+        found.append(("/rerank", {"model": "words", "query": "a", "documents": ["a"], field: number}, {}))
     found.append(("/v1/completions", {"model": "words", "prompt": [number]}, {}))
     found += [("/generate", {"inputs": "a", "parameters": {field: number}}, {}) for field in TGI]
     found += [(infer, {"inputs": [tensor], "parameters": {field: number}}, {}) for field in V2]

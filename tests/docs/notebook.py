@@ -1,7 +1,7 @@
 """Runs the Python blocks of a page in one namespace, as a reader would paste them; a block may await.
 
-Each line of the input is JSON, `{"file", "line", "code"}`; each line of the output `{"error": TEXT or null}`.
-A function `test_*` that a block defines is called.
+Each line of the input is JSON, `{"file", "line", "code", "cell"}`; each line of the output `{"error": TEXT or null}`.
+A cell runs where an event loop runs, as in Jupyter. A function `test_*` that a block defines is called.
 """
 
 import ast
@@ -11,20 +11,27 @@ import json
 import linecache
 import sys
 import traceback
+from types import CodeType
 from typing import Any
 
 namespace: dict[str, Any] = {"__name__": "page"}
 
 
-def run(runner: asyncio.Runner, file: str, line: int, code: str) -> None:
+def run(runner: asyncio.Runner, file: str, line: int, code: str, cell: bool) -> None:
     source = "\n" * line + code
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     known = dict(namespace)
     compiled = compile(source, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    awaited(runner, eval(compiled, namespace))
+    awaited(runner, in_loop(compiled) if cell else eval(compiled, namespace))
     for name, value in list(namespace.items()):
         if name.startswith("test_") and value is not known.get(name):
             awaited(runner, value())
+
+
+async def in_loop(compiled: CodeType) -> None:
+    result = eval(compiled, namespace)
+    if inspect.iscoroutine(result):
+        await result
 
 
 def awaited(runner: asyncio.Runner, result: Any) -> None:

@@ -117,7 +117,7 @@ class Sandbox:
                 (self._folder / "serves.py").write_text(self.real(block.text))
                 self._serve("python serves.py", None)
             else:
-                self._python(block.text, block.line)
+                self._python(block.text, block.line, "cell" in block.said)
         elif block.language == "js":
             (self._folder / "block.mjs").write_text(self.real(f"{given or ''}\n{block.text}"))
             self._command("node block.mjs", None)
@@ -184,7 +184,7 @@ class Sandbox:
             _end(self._server)
             self._server = None
 
-    def _python(self, code: str, line: int) -> None:
+    def _python(self, code: str, line: int, cell: bool = False) -> None:
         if self._notebook is None:
             self._notebook = subprocess.Popen(
                 [sys.executable, str(Path(__file__).with_name("notebook.py"))],
@@ -197,7 +197,7 @@ class Sandbox:
         assert self._notebook.stdin is not None
         assert self._notebook.stdout is not None
         self._notebook.stdin.write(
-            json.dumps({"file": self._page, "line": line, "code": self.real(code)}) + "\n"
+            json.dumps({"file": self._page, "line": line, "code": self.real(code), "cell": cell}) + "\n"
         )
         self._notebook.stdin.flush()
         answer = self._notebook.stdout.readline()

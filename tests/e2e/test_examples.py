@@ -1,8 +1,15 @@
 """The examples do what the README says they do."""
 
+import json
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
+from httpx_sse import connect_sse
+from openai import OpenAI
+from websockets.sync.client import connect
 
 from tests.serving import Running, tensor
 
@@ -18,20 +25,95 @@ def examples(tmp_path_factory: pytest.TempPathFactory):
     assert running.stop() == 0
 
 
-def test_functions_answer_by_their_annotations(tmp_path: Path) -> None:
-    link = tmp_path / "functions"
-    link.symlink_to(EXAMPLES / "functions")
-    running = Running(link)
-    try:
-        person = {"person": {"name": "Ada", "age": 36}, "language": "fr"}
-        greeting = running.infer("greet", person, "generate")
-        assert greeting.json()["output"] == "Bonjour, Ada (36)"
-        scaled = running.infer("scale", {"x": [[1, 2, 3, 4]]}, "generate")
-        assert scaled.json()["output"] == [[2, 4, 6, 8]]
-        odd = running.infer("halve", {"number": 3}, "generate")
-        assert (odd.status_code, odd.json()["error"]) == (422, "3 is odd")
-    finally:
-        assert running.stop() == 0
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Callable[[str], Running]]:
+    """Serve an example that is an app."""
+    servers: list[Running] = []
+
+    def serve(name: str) -> Running:
+        link = tmp_path / name
+        link.symlink_to(EXAMPLES / name)
+        servers.append(Running(link))
+        return servers[-1]
+
+    yield serve
+    for server in servers:
+        assert server.stop() == 0
+
+
+def test_functions_answer_by_their_annotations(app: Callable[[str], Running]) -> None:
+    running = app("functions")
+    person = {"person": {"name": "Ada", "age": 36}, "language": "fr"}
+    greeting = running.infer("greet", person, "generate")
+    assert greeting.json()["output"] == "Bonjour, Ada (36)"
+    scaled = running.infer("scale", {"x": [[1, 2, 3, 4]]}, "generate")
+    assert scaled.json()["output"] == [[2, 4, 6, 8]]
+    odd = running.infer("halve", {"number": 3}, "generate")
+    assert (odd.status_code, odd.json()["error"]) == (422, "3 is odd")
+
+
+def test_the_code_assistant_continues_code_and_ends_at_the_code_behind_the_cursor(
+    app: Callable[[str], Running],
+) -> None:
+    client = OpenAI(base_url=f"{app('code-assistant').url}/v1", api_key="none")
+    code = "for item in load(path):\n    print(item)\n\nfor item in"
+    whole = client.completions.create(model="complete", prompt=code)
+    assert whole.choices[0].text == " load(path):\n    print(item)\n\n"
+    tokens = client.completions.create(
+        model="complete", prompt=f"{code} load(path):\n    print(", suffix=")\n", stream=True
+    )
+    assert [token.choices[0].text for token in tokens if token.choices[0].text] == ["item"]
+    known = client.completions.create(model="complete", prompt="def __init__", max_tokens=2)
+    assert known.choices[0].text == "(self"  # of Python's library
+
+
+def test_the_content_editor_streams_changes_that_are_applied(app: Callable[[str], Running]) -> None:
+    editor = app("content-editor")
+    text = "We utilize it in order to to win. " + "word " * 31 + ". Prior to that, no."
+    changes, events = [], []
+    with httpx.Client(timeout=20) as client:
+        url = f"{editor.url}/v2/models/edit/generate_stream"
+        with connect_sse(client, "POST", url, json={"text": text}) as source:
+            for event in source.iter_sse():
+                data = json.loads(event.data)
+                events.append(event.event)
+                if event.event == "message":
+                    changes.append(data["output"])
+    pairs = [(change["old"], change["new"]) for change in changes]
+    assert pairs[:3] == [("utilize", "use"), ("in order to", "to"), ("to to", "to")]
+    assert pairs[-1] == ("Prior to", "Before")
+    assert (events.count("progress"), events.count("long")) == (3, 1)
+    wanted = [changes[0], changes[-1]]
+    applied = editor.infer("apply", {"text": text, "changes": wanted}, "generate").json()["output"]
+    assert applied.startswith("We use it in order to to win. ")
+    assert applied.endswith("Before that, no.")
+    wrong = editor.infer("apply", {"text": "other", "changes": wanted}, "generate")
+    assert (wrong.status_code, wrong.json()["error"]) == (
+        422,
+        f"at {text.index('Prior')} stands '', not 'Prior to'",
+    )
+
+
+def test_the_tutor_asks_harder_questions_after_right_answers(app: Callable[[str], Running]) -> None:
+    url = f"{app('tutor').url}/v2/models/lesson/stream".replace("http", "ws")
+    with connect(url, proxy=None) as socket:
+
+        def send(part: str, *inputs: dict) -> None:
+            socket.send(json.dumps({"id": "1", "part": part, "inputs": [*inputs]}))
+
+        def hear() -> str:
+            [output] = json.loads(socket.recv(timeout=20))["outputs"]
+            return output["data"][0]
+
+        send("first", tensor("questions", "INT64", [4]), tensor("seed", "INT64", [1]))
+        sizes = []
+        for right in (True, True, False, True):
+            one, other = map(int, re.findall(r"\d+", hear())[1:])
+            sizes.append(len(str(one)))
+            send("next", tensor("answers", "INT64", [one + other if right else 0]))
+            assert hear() == ("Right." if right else f"No, it is {one + other}.")
+        assert sizes == [1, 2, 3, 2]
+        assert hear() == "3 right."
 
 
 def test_iris_classifies(examples: Running) -> None:
@@ -92,11 +174,7 @@ def test_the_sum_runs_over_one_bidirectional_stream(examples: Running) -> None:
 
 
 def test_many_texts_are_written_in_the_same_steps(examples: Running) -> None:
-    import json
     from concurrent.futures import ThreadPoolExecutor
-
-    import httpx
-    from httpx_sse import connect_sse
 
     corpus = set((EXAMPLES / "char-lm" / "corpus.txt").read_text().split())
 

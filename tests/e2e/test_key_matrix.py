@@ -57,6 +57,7 @@ ROUTES = {
         GET /v1/responses/double  POST /v1/responses/double  DELETE /v1/responses/double
         GET /openai/v1/responses/double  POST /openai/v1/responses/double  DELETE /openai/v1/responses/double
         DELETE /v2/requests/double  GET /v2/models/double/docs/dataplane.json
+        GET /api/tags  GET /api/ps  GET /api/version  POST /api/show
     """,
     "infer": """
         POST /  POST /generate  POST /rpc  POST /jsonrpc  POST /v2/models/double/infer
@@ -64,6 +65,9 @@ ROUTES = {
         POST /v1/chat/completions  POST /v1/completions  POST /v1/embeddings  POST /v1/responses
         POST /openai/v1/chat/completions  POST /openai/v1/completions  POST /openai/v1/embeddings
         POST /openai/v1/responses
+        POST /v1/messages  POST /v1/messages/count_tokens
+        POST /rerank  POST /v1/rerank  POST /v2/rerank  POST /openai/v1/rerank  POST /score  POST /v1/score
+        POST /api/chat  POST /api/generate  POST /api/embed  POST /api/embeddings
     """,
     "stream": """
         POST /generate_stream  POST /v2/models/double/infer_stream  POST /v2/models/double/generate_stream

@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 from tests.serving import Running, eventually
-from tests.unit.runtimes.causal_lm import tiny
+from tests.unit.runtimes.transformers import tiny
 
 PROMPTS = [" ".join(tiny.WORDS[: 1 + index % 7]) for index in range(8)]
 

@@ -82,3 +82,22 @@ def test_every_module_of_the_reference_exists() -> None:
             candidates = [ROOT.joinpath(*parts[:length]) for length in (len(parts), len(parts) - 1)]
             assert any(base.with_suffix(".py").exists() or base.is_dir() for base in candidates), name
     assert found
+
+
+def test_figures_of_the_report_are_written_by_it_alone() -> None:
+    """A second place would keep those of an older run."""
+    written = re.compile(
+        "<!-- written by make bench-report -->.*<!-- end of what make bench-report writes -->", re.S
+    )
+    report = written.search((ROOT / "docs/performance.md").read_text())
+    assert report is not None
+    assert "LitServe" in report[0]
+    for page in PAGES:
+        rest = written.sub("", page.read_text())
+        assert not [line for line in rest.splitlines() if "LitServe" in line and re.search(r"\d µs", line)], (
+            page
+        )
+        works = re.findall(r"^\| ((?:REST|SSE|gRPC)[^|]*per (?:request|token|message)) \|", report[0], re.M)
+        assert not [
+            line for line in rest.splitlines() if line.startswith(tuple(f"| {work} |" for work in works))
+        ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from inferstream.errors import Code
 from inferstream.server.grpc.statuses import StatusCode
-from inferstream.server.status import TABLE
+from inferstream.statuses import TABLE
 
 
 def test_importing_the_package_is_light() -> None:

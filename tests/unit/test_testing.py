@@ -112,6 +112,12 @@ def test_a_test_that_is_no_coroutine_asks_too() -> None:
         assert len(app.stream("double", prompt="one two three")) == 3
 
 
+async def test_code_that_awaits_nothing_runs_models_where_an_event_loop_runs() -> None:
+    with testing.run({"double": Doubler}) as app:
+        assert testing.arrays(app.infer("double", x=[[1, 2]]))["output-0"].tolist() == [[2, 4]]
+        assert len(app.stream("double", prompt="two words")) == 2
+
+
 async def test_the_model_itself_is_served_and_later_requests_reach_the_call() -> None:
     model = Sums(ModelSettings(implementation=Sums, name="sums"))
 

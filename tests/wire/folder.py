@@ -13,6 +13,14 @@ TENSORS = [
 ]
 TEXT = [{"name": "text", "datatype": "BYTES", "shape": [1], "parameters": {"content_type": "str"}}]
 
+RANKING = {
+    "inputs": [
+        {"name": "query", "datatype": "BYTES", "shape": [1]},
+        {"name": "documents", "datatype": "BYTES", "shape": [-1]},
+    ],
+    "outputs": [{"name": "scores", "datatype": "FP64", "shape": [-1]}],
+}
+
 MODELS = {
     "arrays": {"implementation": "models.Arrays", "parameters": {"version": "v1"}},
     "batched": {"implementation": "models.Arrays", "max_batch_size": 4, "max_batch_time": 0.001},
@@ -33,6 +41,7 @@ MODELS = {
     "legacy": {"implementation": "legacy.Legacy"},
     "mirror": {"implementation": "models.Mirror"},
     "names/with space ü": {"implementation": "models.Echo"},
+    "ranks": {"implementation": "models.Ranks", **RANKING},
     "routes": {"implementation": "models.Routes"},
     "running-sum": {"implementation": "models.RunningSum", "inputs": [NUMBERS]},
     "slow": {"implementation": "models.Slow"},

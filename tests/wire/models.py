@@ -231,6 +231,16 @@ class Cached(MLModel):
         return words(self, f"asked {asked()}")
 
 
+class Ranks(MLModel):
+    """How many words of the query each document has."""
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        [query], documents = (StringCodec.decode_input(tensor) for tensor in payload.inputs)
+        scores = [float(len({*query.split()} & {*document.split()})) for document in documents]
+        output = NumpyCodec.encode_output("scores", np.array(scores))
+        return InferenceResponse(model_name=self.name, outputs=[output], parameters={"prompt_tokens": 7})
+
+
 class Slow(MLModel):
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         await asyncio.sleep(60)

@@ -1,6 +1,7 @@
 """What legitimately differs between two recordings, and what stands for it in the files. There is nothing else.
 
 - The time when a model was loaded is replaced by zeros of the same length.
+- The other times of Ollama's responses have one value, and their durations another.
 - Generated ids are replaced by zeros of the same length.
 - The `date` header has no value.
 - The status line has no phrase, because those are Python's and change with its version.
@@ -20,6 +21,8 @@ import zlib
 UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 ZEROS = b"00000000-0000-0000-0000-000000000000"
 CREATED = re.compile(rb'(?<="created":)\d{10}')
+AT = re.compile(rb'(?<=_at":")[\dT:.-]+Z')
+DURATION = re.compile(rb'(?<=_duration":)\d+')
 PORT = re.compile(rb"(?<=127\.0\.0\.1:)\d+")
 WINDOWS = {"gzip": 31, "deflate": zlib.MAX_WBITS}
 
@@ -28,7 +31,8 @@ Text = str | list[str] | dict[str, str]
 
 def normal(data: bytes) -> bytes:
     """Bytes without what is generated."""
-    return PORT.sub(b"PORT", CREATED.sub(b"0" * 10, UUID.sub(ZEROS, data)))
+    data = CREATED.sub(b"0" * 10, UUID.sub(ZEROS, data))
+    return PORT.sub(b"PORT", DURATION.sub(b"0", AT.sub(b"TIME", data)))
 
 
 def text_of(data: bytes) -> Text:

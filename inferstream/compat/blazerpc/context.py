@@ -1,4 +1,4 @@
-"""What functions get of a call beside their arguments, under BlazeRPC's names."""
+"""The context of a call, which functions get beside their arguments, under BlazeRPC's names."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What BlazeRPC's users import from grpclib, for programs in which it is not installed."""
+"""Names of grpclib that BlazeRPC's users import, for programs in which it is not installed."""
 
 import sys
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
-from inferstream.clients.failures import STATUSES
 from inferstream.errors import ModelError
 from inferstream.functions.errors import ErrorMap
+from inferstream.statuses import HTTP_OF_GRPC
 
 
 class Status(Enum):
@@ -36,7 +36,7 @@ class Status(Enum):
 
 def http_of(status: Any) -> int:
     """The HTTP status of a status of gRPC."""
-    return 200 if status.name == "OK" else STATUSES.get(status.name, 500)
+    return 200 if status.name == "OK" else HTTP_OF_GRPC.get(status.name, 500)
 
 
 class GRPCError(ModelError):

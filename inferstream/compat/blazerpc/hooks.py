@@ -10,7 +10,7 @@ from inferstream.errors import Code
 from inferstream.functions.app import App
 from inferstream.functions.middleware import CallEnd, CallInfo, Reply
 from inferstream.server.grpc.statuses import grpc_status
-from inferstream.server.status import TABLE
+from inferstream.statuses import TABLE
 
 from .context import peer_of
 from .grpclib import RecvRequest, SendTrailingMetadata, http_of, status_named

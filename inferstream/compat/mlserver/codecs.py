@@ -1,7 +1,7 @@
 """MLServer's codec functions with its own parameters, and its functions for raw tensors."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -25,57 +25,58 @@ from inferstream.types import (
     TensorData,
 )
 
-Found = TypeVar("Found", InputCodecLike, RequestCodecLike)
+AnyCodec = TypeVar("AnyCodec", InputCodecLike, RequestCodecLike)
 
 
-def find_input_codec(
-    content_type: str | None = None, payload: Any = None, type_hint: Any = None
-) -> InputCodecLike | None:
-    codec = registry.find_input_codec(content_type, payload, type_hint)
-    return codec if content_type else _known(inputs, codec)
+class _Finder(Generic[AnyCodec]):
+    """Finds codecs of one kind. One of ours that MLServer does not have is found by its content type alone.
+
+    Otherwise callers would not choose their own.
+    """
+
+    def __init__(self, table: registry.CodecTable[AnyCodec], find: Callable[..., AnyCodec | None]) -> None:
+        self._table: registry.CodecTable[AnyCodec] = table
+        self._find: Callable[..., AnyCodec | None] = find
+
+    def find(
+        self, content_type: str | None = None, payload: Any = None, type_hint: Any = None
+    ) -> AnyCodec | None:
+        codec = self._find(content_type, payload, type_hint)
+        return codec if content_type else self._known(codec)
+
+    def by_payload(self, payload: Any) -> AnyCodec | None:
+        return self._known(self._table.by_payload(payload))
+
+    def by_type_hint(self, type_hint: Any) -> AnyCodec | None:
+        return self._known(self._table.by_type_hint(type_hint))
+
+    def _known(self, codec: AnyCodec | None) -> AnyCodec | None:
+        return None if codec in self._table.added.values() else codec
 
 
-def find_input_codec_by_payload(payload: Any) -> InputCodecLike | None:
-    return _known(inputs, inputs.by_payload(payload))
-
-
-def find_input_codec_by_type_hint(type_hint: Any) -> InputCodecLike | None:
-    return _known(inputs, inputs.by_type_hint(type_hint))
-
-
-def find_request_codec(
-    content_type: str | None = None, payload: Any = None, type_hint: Any = None
-) -> RequestCodecLike | None:
-    codec = registry.find_request_codec(content_type, payload, type_hint)
-    return codec if content_type else _known(requests, codec)
-
-
-def find_request_codec_by_payload(payload: Any) -> RequestCodecLike | None:
-    return _known(requests, requests.by_payload(payload))
-
-
-def find_request_codec_by_type_hint(type_hint: Any) -> RequestCodecLike | None:
-    return _known(requests, requests.by_type_hint(type_hint))
-
-
-def _known(table: registry.CodecTable[Found], codec: Found | None) -> Found | None:
-    """The codec. None for one of ours that MLServer does not have: its callers then choose their own."""
-    return None if codec in table.added.values() else codec
+_inputs = _Finder(inputs, registry.find_input_codec)
+_requests = _Finder(requests, registry.find_request_codec)
 
 
 class _CodecRegistry:
-    find_input_codec = staticmethod(find_input_codec)
-    find_input_codec_by_payload = staticmethod(find_input_codec_by_payload)
-    find_input_codec_by_type_hint = staticmethod(find_input_codec_by_type_hint)
-    find_request_codec = staticmethod(find_request_codec)
-    find_request_codec_by_payload = staticmethod(find_request_codec_by_payload)
-    find_request_codec_by_type_hint = staticmethod(find_request_codec_by_type_hint)
+    find_input_codec = staticmethod(_inputs.find)
+    find_input_codec_by_payload = staticmethod(_inputs.by_payload)
+    find_input_codec_by_type_hint = staticmethod(_inputs.by_type_hint)
+    find_request_codec = staticmethod(_requests.find)
+    find_request_codec_by_payload = staticmethod(_requests.by_payload)
+    find_request_codec_by_type_hint = staticmethod(_requests.by_type_hint)
     register_input_codec = staticmethod(inputs.register)
     register_request_codec = staticmethod(requests.register)
 
 
 _codec_registry = _CodecRegistry()
 
+find_input_codec = _codec_registry.find_input_codec
+find_input_codec_by_payload = _codec_registry.find_input_codec_by_payload
+find_input_codec_by_type_hint = _codec_registry.find_input_codec_by_type_hint
+find_request_codec = _codec_registry.find_request_codec
+find_request_codec_by_payload = _codec_registry.find_request_codec_by_payload
+find_request_codec_by_type_hint = _codec_registry.find_request_codec_by_type_hint
 
 PredictFunc = Callable[[Any, InferenceRequest], Awaitable[InferenceResponse]]
 

@@ -15,16 +15,16 @@ class MetricsRegistry(CollectorRegistry):
 
     def exists(self, metric_name: str) -> bool:
         """Whether the metric is registered."""
-        return self._found(metric_name) is not None
+        return self._metric(metric_name) is not None
 
     def get(self, metric_name: str) -> Any:
         """The metric. Raises MetricNotFound."""
-        metric = self._found(metric_name)
+        metric = self._metric(metric_name)
         if metric is None:
             raise MetricNotFound(metric_name)
         return metric
 
-    def _found(self, metric_name: str) -> Any:
+    def _metric(self, metric_name: str) -> Any:
         return self._names_to_collectors.get(metric_name)
 
     def __getitem__(self, metric_name: str) -> Any:
@@ -50,8 +50,8 @@ class ServedRegistry(MetricsRegistry):
             prometheus_client.REGISTRY.unregister(collector)
             super().unregister(collector)
 
-    def _found(self, metric_name: str) -> Any:
-        return CUSTOM.get(metric_name) or super()._found(metric_name)
+    def _metric(self, metric_name: str) -> Any:
+        return CUSTOM.get(metric_name) or super()._metric(metric_name)
 
 
 REGISTRY = ServedRegistry()

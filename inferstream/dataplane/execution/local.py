@@ -14,7 +14,7 @@ from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...functions.model import DescribedModel, FunctionModel
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 from ...model import MLModel, StepModel, signature_of
-from ...repository.classes import place_in
+from ...repository.classes import location_in
 from ...repository.loading import LoadedModel, load_model
 from ...rows import RowErrors
 from ...settings import ModelSettings
@@ -76,7 +76,7 @@ class Local:
             self.strictness,
             model.writer() if isinstance(model, DescribedModel) else None,
         )
-        self._finish.place = place_in(model)
+        self._finish.place = location_in(model)
         self._executor = ThreadPoolExecutor(
             settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"
         )

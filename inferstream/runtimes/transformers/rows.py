@@ -1,4 +1,4 @@
-"""Which stream has which row of the shared cache, and which ended streams can be built upon."""
+"""The rows of the shared cache: which stream has which, and which ended streams can be built upon."""
 
 from itertools import count
 

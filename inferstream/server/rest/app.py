@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 from ...dataplane.access import Action
@@ -22,7 +23,20 @@ from .dialects.metadata import ROOT
 from .exchange import AsgiExchange
 from .inference import InferenceDoor, queried
 from .layers import IdentifiedApp, LazyApp, logged_send, recorded_send
-from .messages import CALLER, JSON, RawHeaders, Receive, Scope, Send, error_response, respond, wrap
+from .messages import (
+    CALLER,
+    JSON,
+    Head,
+    RawHeaders,
+    Receive,
+    Scope,
+    Send,
+    error_response,
+    read_body,
+    receive_all,
+    respond,
+    wrap,
+)
 from .origins import Origins
 from .routing import build_routes
 from .websocket import WebSocketDoor
@@ -60,6 +74,7 @@ class RestApp:
         self.inferences = self._inferences(dataplane, settings, meters.rest, self._json, reports)
         self._origins = Origins(settings)
         self._profile = settings.status_profile
+        self._limit = min(settings.max_body_bytes, MOST_READ)
         self._dataplane = dataplane
         self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
         self.beside = beside
@@ -103,7 +118,7 @@ class RestApp:
                 await self._resources(scope, receive, send)
                 return
             scope["route"] = route
-            status, headers, body = await self._read(route, scope, caller)
+            status, headers, body = await self._read(route, scope, receive, caller)
             await respond(send, status, body, headers)
         elif scope["method"] == "POST" or self.inferences.serves(route, scope["method"], scope["headers"]):
             # Naming the loop spares Python 3.11 the system call with which it would look for it.
@@ -117,7 +132,9 @@ class RestApp:
             off = scope["method"] == "GET" and queried(route)
             await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
 
-    async def _read(self, route: ReadRoute, scope: Scope, caller: Caller) -> tuple[int, RawHeaders, bytes]:
+    async def _read(
+        self, route: ReadRoute, scope: Scope, receive: Receive, caller: Caller
+    ) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that is no inference."""
         claim, method = route.claim, scope["method"]
         try:
@@ -127,6 +144,8 @@ class RestApp:
             self._dataplane.access.check(action, caller, route.model or None)
             if claim.methods is None or method in claim.methods:
                 if isinstance(claim, ScopeClaim):
+                    if claim.takes_body:
+                        route = route._replace(body=await self._body(scope, receive))
                     return await claim.respond(route, caller, scope)
                 status, body = await claim.read(route)
                 return status, [(b"content-type", claim.content_type)], body
@@ -145,6 +164,12 @@ class RestApp:
         )
         return 405, [JSON, (b"allow", ", ".join(claim.methods).encode())], body
 
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """The body of a request that is no inference. Raises what there is to refuse."""
+        body = await read_body(Head(scope["headers"]), partial(receive_all, receive), self._limit)
+        self._json.check(body)
+        return body
+
 
 def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
     # Late: importing FastAPI is a third of a start and a sixth of the memory, and most servers are never asked.
@@ -152,6 +177,9 @@ def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
 
     return build_resources(dataplane, settings)
 
+
+MOST_READ = 64 * 1024
+"""Bytes of a request that is no inference; it names a model."""
 
 NOT_ALLOWED = b'{"error":"Method Not Allowed"}'
 GET_IS_OFF = b'{"error":"Method Not Allowed: the setting get_streams lets a GET run a model"}'

@@ -8,13 +8,11 @@ from types import coroutine
 from typing import Any, Protocol
 
 from ...errors import InferstreamError
-from ...protos import sse
 from ..outgoing import TOGETHER_BYTES, TURN_SECONDS, WAITED_SECONDS, Source, StallGuard
 from .exchange import Exchange
 from .messages import RawHeaders, wrap
 
 HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
@@ -31,6 +29,14 @@ class Writer(Protocol):
 class Writing(Protocol):
     """How the client of a stream wants it: a `dialects.base.ParsedRequest`, or what passes events on."""
 
+    @property
+    def media_type(self) -> bytes:
+        """The media type of the stream."""
+
+    @property
+    def heartbeat(self) -> bytes:
+        """What is sent while the model is silent; empty for nothing."""
+
     def events(self) -> Writer: ...
 
     def failure(self, error: InferstreamError) -> bytes: ...
@@ -41,7 +47,7 @@ class EventStream(StallGuard):
 
     Events that a model makes without waiting leave together, because the system call is most of what
     an event costs; as soon as the model waits for anything, whatever is there has left. The first leaves alone.
-    A comment leaves when the model is silent for `heartbeat` seconds.
+    The dialect's heartbeat leaves when the model is silent for `heartbeat` seconds.
     `headers` go beside those that make the answer a stream of events.
     """
 
@@ -57,10 +63,13 @@ class EventStream(StallGuard):
         self._waited = False
         self._last_sent = self._loop.time()
         self._beat: asyncio.Task[None] | None = None
+        self._sign = b""
+        """What says that a silent stream is alive."""
 
     async def run(self, reply: Source, asked: Writing) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
-        self._exchange.open(HEADERS + self._headers)
+        self._sign = asked.heartbeat
+        self._exchange.open([(b"content-type", asked.media_type), *HEADERS, *self._headers])
         self._guard()
         try:
             await self._flushed_while_waiting(self._run(reply, asked))
@@ -155,8 +164,8 @@ class EventStream(StallGuard):
         self._exchange.abort()
 
     def idle(self, now: float) -> bool:
-        if self._heartbeat and now - self._last_sent >= self._heartbeat * 0.9:
-            self._events.append(sse.HEARTBEAT)
+        if self._heartbeat and self._sign and now - self._last_sent >= self._heartbeat * 0.9:
+            self._events.append(self._sign)
             if (full := self._flush()) is not None:
                 self._beat = self._loop.create_task(full)
         return True

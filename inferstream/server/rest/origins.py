@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from ...dataplane.access import is_loopback
 from ...errors import PermissionDenied
 from ...settings import Settings
-from ...settings.server import CORSSettings
+from ...settings.cors import CORSSettings
 
 FOREIGN = (b"cross-site", b"same-site")
 """Values of Sec-Fetch-Site for requests that pages of other origins make."""

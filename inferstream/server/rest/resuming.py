@@ -21,6 +21,7 @@ from ...dataplane.peers import (
 )
 from ...errors import Gone, InferstreamError, InvalidRequest
 from ...processes.frames import Query
+from ...protos import sse
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ..headers import ResponseHeaders
@@ -59,6 +60,8 @@ class EventReader(ABC):
 
     exchange: Exchange
     """What the events go to."""
+
+    media_type, heartbeat = sse.CONTENT_TYPE, sse.HEARTBEAT
 
     @abstractmethod
     async def read(self) -> bytes:

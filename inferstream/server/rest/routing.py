@@ -40,7 +40,8 @@ def build_routes(
     A dialect of another package that claims a path twice or is none is left out. Raises InvalidSettings for it in
     strict mode, and where two of ours claim a path.
     """
-    routes = Routes([dialect(dataplane, settings, meters) for dialect in CORE], custom_routes)
+    dialects = [dialect(dataplane, settings, meters) for dialect in CORE]
+    routes = Routes(dialects, custom_routes)
     for plugin, kind in loaded(DIALECTS, settings.strict):
         if isinstance(kind, type) and issubclass(kind, Door):
             continue
@@ -48,7 +49,12 @@ def build_routes(
             leave_out(plugin, "it is no subclass of HttpDialect or Door", settings.strict)
             continue
         try:
-            routes.add(kind(dataplane, settings, meters))
+            dialect = kind(dataplane, settings, meters)
+            routes.add(dialect)
         except Exception as error:
             leave_out(plugin, error, settings.strict)
+        else:
+            dialects.append(dialect)
+    for dialect in dialects:
+        dialect.siblings = dialects
     return routes

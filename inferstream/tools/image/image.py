@@ -109,17 +109,17 @@ def _extras(folder: Path) -> str:
     """The extras of the package that the models in `folder` and its settings need, in brackets; empty for none."""
     file = folder / SETTINGS_FILE
     server = read_json(file) if file.is_file() else {}
-    found = {extra for field, extra in EXTRAS.items() if server.get(field)}
+    extras = {extra for field, extra in EXTRAS.items() if server.get(field)}
     for settings in (*map(read_json, settings_files(folder)), _bare(folder)):
         implementation = str(settings.get("implementation"))
         if (plugin := plugins(RUNTIMES).get(implementation)) is not None:
             implementation = plugin.value
         if implementation.startswith(OURS):
-            found.add(re.split(r"[.:]", implementation.removeprefix(OURS))[0])
+            extras.add(re.split(r"[.:]", implementation.removeprefix(OURS))[0])
         if settings.get("chat_template"):
-            found.add("chat")
-    found.intersection_update(metadata("inferstream").get_all("Provides-Extra") or ())
-    return f"[{','.join(sorted(found))}]" if found else ""
+            extras.add("chat")
+    extras.intersection_update(metadata("inferstream").get_all("Provides-Extra") or ())
+    return f"[{','.join(sorted(extras))}]" if extras else ""
 
 
 def _bare(folder: Path) -> dict[str, Any]:
@@ -184,11 +184,11 @@ def _python_image() -> str:
 
 def _defaults(folder: Path) -> dict[str, str]:
     """The settings files at the top of `folder` as variables."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     if (folder / SETTINGS_FILE).is_file():
         values = read_json(folder / SETTINGS_FILE)
         values.pop("model_repository_root", None)
-        found |= _as_variables(MLSERVER_PREFIX, values)
+        variables |= _as_variables(MLSERVER_PREFIX, values)
     if _is_single(folder):
         values = read_json(folder / MODEL_SETTINGS_FILE)
         parameters = values.pop("parameters", None)
@@ -198,8 +198,8 @@ def _defaults(folder: Path) -> dict[str, str]:
         values |= flat
         if parameters:
             values["parameters"] = parameters
-        found |= _as_variables(MLSERVER_MODEL_PREFIX, values)
-    return found
+        variables |= _as_variables(MLSERVER_MODEL_PREFIX, values)
+    return variables
 
 
 def _is_single(folder: Path) -> bool:

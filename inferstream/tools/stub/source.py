@@ -74,7 +74,7 @@ def _methods(app: App) -> Methods:
         if keyword.iskeyword(name) or name in TAKEN or name.startswith("__"):
             name = f"{name}_"
         if name in methods:
-            raise InvalidSettings(f'{function.place}: a stub would have two methods of the name "{name}"')
+            raise InvalidSettings(f'{function.location}: a stub would have two methods of the name "{name}"')
         methods[name] = function
     return methods
 

@@ -36,8 +36,17 @@ def add(page: Any) -> str:
 def test_mounted_below_a_prefix(server: str, tmp_path: Path, visit: Visit) -> None:
     running = host(server, "app", write_host(tmp_path), 0)
     try:
-        page = visit(f"{running.url}/?model=streaming")
+        page = visit("about:blank")
+        refused: list[str] = []
+        page.on("response", lambda response: refused.append(response.url) if response.status >= 400 else None)
+        page.goto(f"{running.url}/?model=streaming")
         page.get_by_role("heading", name="streaming", exact=True).wait_for()
+        eventually(lambda: page.locator(".health").text_content() == "ready")
+        with page.expect_response("**/v2/models"):
+            page.evaluate(
+                "dispatchEvent(new Event('focus'))"
+            )  # it looks again, and asks nothing that is closed
+        assert refused == []
         page.get_by_label("Request").fill(
             json.dumps(
                 {

@@ -2,91 +2,14 @@
 
 import asyncio
 import math
-import subprocess
-import sys
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 
 import pytest
 
-from inferstream import AsyncClient, Client
-from inferstream.clients.transport import ModelName, OutgoingCall
+from inferstream import AsyncClient
 from inferstream.errors import CallFailed, CallTimedOut, ConnectionFailed
-from inferstream.types import (
-    InferenceResponse,
-    MetadataModelResponse,
-    RepositoryIndexResponse,
-    ResponseOutput,
-)
 from tests.client_app import app
-
-REFUSED = ConnectionFailed("no connection", retryable=True, unreachable=True)
-BUSY = CallFailed("full", retryable=True, retry_after=0.01, status=429)
-
-
-def declared(**datatypes: str) -> list[dict]:
-    return [{"name": name, "datatype": kind, "shape": [1]} for name, kind in datatypes.items()]
-
-
-def number(value: int) -> InferenceResponse:
-    output = ResponseOutput(name="output", datatype="INT64", shape=[1], data=[value])
-    return InferenceResponse(model_name="m", outputs=[output])
-
-
-class Scripted:
-    """Does the next thing of its script at each call: raises it, waits forever, or gives it."""
-
-    def __init__(self, *script: object, metadata: list[dict[str, str]] | None = None) -> None:
-        self.script = [*script]
-        self.described = metadata or [{"a": "INT64"}]
-        self.calls: list[OutgoingCall] = []
-        self.fetched: list[ModelName] = []
-        self.closed = 0
-
-    async def infer(self, call: OutgoingCall) -> InferenceResponse:
-        self.calls.append(call)
-        return await self.next()
-
-    async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
-        self.calls.append(call)
-        try:
-            while self.script:
-                if (response := await self.next()) is None:
-                    return
-                yield response
-                if call.more is not None:
-                    await anext(call.more, None)
-        finally:
-            self.closed += 1
-
-    async def next(self) -> InferenceResponse:
-        item = self.script.pop(0)
-        if isinstance(item, Exception):
-            raise item
-        if item == "wait":
-            await asyncio.Event().wait()
-        return item
-
-    async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
-        self.fetched.append(model)
-        datatypes = self.described.pop(0) if len(self.described) > 1 else self.described[0]
-        fields = {
-            "name": "m",
-            "platform": "",
-            "inputs": declared(**datatypes),
-            "outputs": declared(output="INT64"),
-        }
-        return MetadataModelResponse.model_validate(fields)
-
-    async def index(self, timeout: float) -> RepositoryIndexResponse:
-        items = [{"name": name, "state": "READY", "reason": ""} for name in ("b", "a", "b")]
-        return RepositoryIndexResponse.model_validate(items)
-
-    async def ready(self, model: ModelName | None, timeout: float) -> bool:
-        return model is None or model.name == "a"
-
-    async def aclose(self) -> None:
-        self.closed += 1
+from tests.unit.clients.scripted import BUSY, REFUSED, Scripted, number
 
 
 @pytest.fixture(autouse=True)
@@ -273,67 +196,3 @@ async def test_predict_takes_the_only_item_of_a_stream() -> None:
 def test_an_url_of_another_kind_is_refused() -> None:
     with pytest.raises(ValueError, match="ftp://x is no URL of a server"):
         AsyncClient("ftp://x")
-
-
-def blocking(transport: Scripted) -> Client:
-    found = Client("http://127.0.0.1:1")
-    found._client._transport = transport
-    return found
-
-
-def test_the_blocking_client_does_the_same() -> None:
-    transport = Scripted(number(1), number(2), number(3), None)
-    with blocking(transport) as asking:
-        assert asking.predict("m", a=1) == 1
-        assert list(asking.stream("m", a=iter([1, 2, 3]))) == [2, 3]
-        assert asking.models() == ["a", "b"]
-        assert asking.ready("a")
-        assert asking.metadata("m").name == "m"
-    assert transport.closed == 2  # the stream and the client
-
-
-def test_leaving_a_blocking_stream_closes_it() -> None:
-    transport = Scripted(number(1), "wait")
-    for item in blocking(transport).stream("m", a=1):
-        assert item == 1
-        break
-    assert transport.closed == 1
-
-
-def test_threads_share_a_blocking_client() -> None:
-    transport = Scripted(*map(number, range(200)))
-    asking = blocking(transport)
-    found: list[int] = []
-    threads = [
-        threading.Thread(target=lambda: found.extend(asking.predict("m", a=1) for _ in range(25)))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
-    assert sorted(found) == list(range(200))
-    assert len(transport.fetched) == 1
-
-
-def test_a_blocking_iterator_that_fails_ends_the_call_with_its_error() -> None:
-    def values():
-        yield 1
-        raise KeyError("mine")
-
-    with pytest.raises(KeyError, match="mine"):
-        list(blocking(Scripted(number(1), number(2), number(3))).stream("m", a=values()))
-
-
-def test_a_forked_process_makes_clients_of_its_own() -> None:
-    """A fork has no thread with an event loop, and would wait for it forever."""
-    code = (
-        "import os\n"
-        "from tests.unit.clients.test_client import Scripted, blocking, number\n"
-        "assert blocking(Scripted(number(1))).predict('m', a=1) == 1\n"
-        "if os.fork() == 0:\n"
-        "    os._exit(blocking(Scripted(number(7))).predict('m', a=1))\n"
-        "print(os.waitstatus_to_exitcode(os.wait()[1]))"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert ran.stdout == "7\n", ran.stderr

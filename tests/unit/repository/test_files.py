@@ -7,7 +7,6 @@ import pytest
 from inferstream.errors import InvalidSettings
 from inferstream.repository.apps import AppRepository
 from inferstream.repository.files import FileRepository, repository_of_code
-from inferstream.repository.target import targeted
 
 CLASSES = """
 from inferstream import MLModel
@@ -22,6 +21,8 @@ class One(Base):
 class Two(Base):
     async def predict(self, payload): ...
 """
+
+
 APP = "from inferstream import App\n{name} = App()\n@{name}.model\ndef f(x: int) -> int:\n    return x\n"
 
 
@@ -75,11 +76,3 @@ async def test_changed_code_is_imported_again_and_broken_code_says_why(tmp_path:
         await repository.find("One")
     write(tmp_path, "changing", CLASSES.replace("Two", "Three") + "# and more\n")
     assert [each.name for each in await repository.list()] == ["One", "Three"]
-
-
-def test_a_file_with_settings_beside_it_stands_for_its_folder(tmp_path: Path) -> None:
-    write(tmp_path, "model", CLASSES)
-    assert targeted(str(tmp_path / "model.py")) == (tmp_path, "model:app")
-    (tmp_path / "model-settings.json").write_text('{"implementation": "model.One"}')
-    assert targeted(str(tmp_path / "model.py")) == (tmp_path, None)
-    assert targeted(f"{tmp_path / 'model.py'}:app") == (tmp_path, "model:app")

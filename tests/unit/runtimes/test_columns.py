@@ -20,7 +20,7 @@ from inferstream.runtimes.lightgbm import LightGBMModel
 from inferstream.runtimes.xgboost import XGBoostModel
 from inferstream.types import InferenceRequest, Parameters, RequestInput
 from tests.unit.runtimes import models
-from tests.unit.runtimes.test_descriptions import loaded, served
+from tests.unit.runtimes.test_estimators import loaded, served
 
 FRAME = models.flowers()
 ROWS = FRAME.iloc[5::50]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import inferstream.server.rest.dialects.openai.dialect  # noqa: F401  # it says how lines name it
 from inferstream.telemetry import console
 from inferstream.telemetry.access import AccessLines, AccessRecord, log
 from inferstream.telemetry.console import Console, StatusLine, TerminalFormatter, access_line

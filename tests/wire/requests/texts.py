@@ -30,9 +30,83 @@ def openai(prefix: str) -> list[Http]:
     ]
 
 
+MESSAGE = {**CHAT, "max_tokens": 100}
+
+ANTHROPIC = [
+    post("message", "/v1/messages", MESSAGE),
+    post("message stream", "/v1/messages", {**MESSAGE, "stream": True}),
+    post("message ended by its length", "/v1/messages", {**MESSAGE, "max_tokens": 1}),
+    post(
+        "message stream ended by a stop sequence",
+        "/v1/messages",
+        {**MESSAGE, "stop_sequences": ["ll"], "stream": True},
+    ),
+    post("message without messages", "/v1/messages", {"model": "text", "max_tokens": 9}),
+    post("message without max_tokens", "/v1/messages", CHAT),
+    post("message to an unknown model", "/v1/messages", {**MESSAGE, "model": "nobody"}),
+    post(
+        "message stream that fails before the first",
+        "/v1/messages",
+        {**MESSAGE, "model": "stream", "fail_at": 0, "stream": True},
+    ),
+    post(
+        "message stream that fails after the first",
+        "/v1/messages",
+        {**MESSAGE, "model": "stream", "fail_at": 1, "stream": True},
+    ),
+    post("count of tokens that the model does not tell", "/v1/messages/count_tokens", CHAT),
+    post("message no JSON", "/v1/messages", b"{"),
+    one("message by GET", "GET", "/v1/messages"),
+]
+
+OLLAMA = [
+    post("ollama chat stream", "/api/chat", CHAT),
+    post("ollama generate stream", "/api/generate", PROMPT),
+    post(
+        "ollama stream that fails", "/api/generate", {**PROMPT, "model": "stream", "options": {"fail_at": 1}}
+    ),
+    get("ollama tags", "/api/tags"),
+    get("ollama ps", "/api/ps"),
+    post("ollama show", "/api/show", {"model": "text"}),
+    post("ollama embeddings of a model of texts", "/api/embeddings", {"model": "text", "prompt": "a"}),
+    post("ollama chat without messages", "/api/chat", {"model": "text"}),
+    post("ollama chat of an unknown model", "/api/chat", {**CHAT, "model": "nobody"}),
+    post("ollama generate with a template", "/api/generate", {**PROMPT, "template": "a"}),
+    post("ollama embed of a model of texts", "/api/embed", {"model": "text", "input": "a"}),
+    post("ollama show without a model", "/api/show", {}),
+    post("ollama show of an unknown model", "/api/show", {"model": "nobody"}),
+    post("ollama show no JSON", "/api/show", b"{"),
+    one("ollama show by GET", "GET", "/api/show"),
+    get("ollama version", "/api/version"),
+]
+
+RANKED = {"model": "ranks", "query": "red green", "documents": ["red", "blue", "green red"]}
+
+RERANK = [
+    post("rerank", "/v1/rerank", RANKED),
+    post("rerank with documents", "/v2/rerank", {**RANKED, "return_documents": True, "top_n": 2}),
+    post(
+        "rerank of texts",
+        "/rerank",
+        {"model": "ranks", "query": "red", "texts": ["blue", "red"], "return_text": True},
+    ),
+    post("rerank of KServe", "/openai/v1/rerank", RANKED),
+    post("score", "/score", {"model": "ranks", "text_1": "red", "text_2": ["red", "blue"]}),
+    post("scores of pairs", "/v1/score", {"model": "ranks", "text_1": ["red", "a"], "text_2": ["red", "b"]}),
+    post("rerank without documents", "/v1/rerank", {"model": "ranks", "query": "red"}),
+    post("rerank of a model of texts", "/v1/rerank", {**RANKED, "model": "text"}),
+    post("rerank of an unknown model", "/v1/rerank", {**RANKED, "model": "nobody"}),
+    post("rerank no JSON", "/rerank", b"{"),
+    one("rerank by GET", "GET", "/rerank"),
+]
+
+
 CASES = [
     *openai("/v1"),
     *openai("/openai/v1"),
+    *ANTHROPIC,
+    *OLLAMA,
+    *RERANK,
     tgi("tgi", "/generate", HELLO),
     tgi("tgi with details", "/generate", HELLO, details=True, seed=1, return_full_text=True),
     tgi("tgi ended by a stop string", "/generate", HELLO, details=True, stop=["ll"]),

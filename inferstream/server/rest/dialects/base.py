@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from ....dataplane.access import Action
 from ....dataplane.admission import Admission
@@ -11,7 +11,9 @@ from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.reply import Reply
 from ....errors import InferstreamError
+from ....protos import sse
 from ....settings import Settings
+from ....telemetry.console import TITLES
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
@@ -29,8 +31,18 @@ class HttpDialect:
 
     name: ClassVar[str]
 
+    title: ClassVar[str] = ""
+    """The name in access lines; empty for a dialect that people know as REST."""
+
+    siblings: "Sequence[HttpDialect]" = ()
+    """All dialects of the server, this one among them."""
+
     yields: ClassVar[bool] = False
     """Whether a model's own route at one of its paths is served instead."""
+
+    def __init_subclass__(cls) -> None:
+        if cls.title:
+            TITLES[cls.name] = cls.title
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         self._dataplane = dataplane
@@ -40,6 +52,10 @@ class HttpDialect:
     def reads(self) -> "Sequence[ReadClaim | ScopeClaim]":
         """The paths of this dialect that are no inferences."""
         return ()
+
+    def described(self) -> Mapping[str, Any]:
+        """The paths of the OpenAPI document that describe this dialect."""
+        return {}
 
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that failed before its response began."""
@@ -114,6 +130,16 @@ class ParsedRequest(ABC):
     several = False
     """Whether `open` opens several calls."""
 
+    @property
+    def media_type(self) -> bytes:
+        """That of a stream."""
+        return sse.CONTENT_TYPE
+
+    @property
+    def heartbeat(self) -> bytes:
+        """What a stream sends while its model is silent; empty where clients would read it as a response."""
+        return sse.HEARTBEAT
+
     def open(self) -> Awaitable[Reply]:
         """Open the reply to the request."""
         return self.admission.open(self.operation, self.request)
@@ -159,6 +185,8 @@ class ReadRoute(NamedTuple):
     version: str | None = None
     value: str = ""
     """What stands for a placeholder that names no model."""
+    body: bytes = b""
+    """JSON, decompressed and counted, where the claim takes a body."""
 
 
 class ReadClaim(NamedTuple):
@@ -181,3 +209,5 @@ class ScopeClaim(NamedTuple):
     respond: Callable[[ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes]]]
     """Gives status, headers and body. Raises whatever the dialect then writes as an error."""
     methods: tuple[str, ...] = GET
+    takes_body: bool = False
+    """Whether the route gets the body of the request."""

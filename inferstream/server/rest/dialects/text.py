@@ -2,14 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
+from typing import Any, ClassVar
 
 from ....dataplane.admission import Admission
-from ....dataplane.call import Operation
+from ....dataplane.call import Operation, new_id
 from ....dataplane.caller import Caller
-from ....dataplane.dataplane import DataPlane
+from ....dataplane.dataplane import DataPlane, TextModel
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
 from ....errors import InferstreamError, ModelNotFound
+from ....protos import sse
 from ....text.fields import wrong_field
 from ....text.generation import Generation
 from ....text.interface import TextInterface
@@ -33,6 +35,15 @@ def admit_named(dataplane: DataPlane, name: str, caller: Caller) -> Admission:
     return admission
 
 
+def listed(dataplane: DataPlane, caller: Caller) -> list[tuple[str, TextModel]]:
+    """The models that take text, each version of them, and the names by which clients call them."""
+    return [
+        (f"{model.name}:{model.version}" if versioned else model.name, model)
+        for model in dataplane.text_models(caller)
+        for versioned in ((False, True) if model.default and model.version else (not model.default,))
+    ]
+
+
 def generating(admission: Admission, name: str, takes_prompt: bool = False) -> TextInterface:
     """How a model makes texts. Raises InvalidRequest for one that makes none, or takes no prompt."""
     interface = admission.text
@@ -45,8 +56,32 @@ def generating(admission: Admission, name: str, takes_prompt: bool = False) -> T
     return interface
 
 
+def identified(requests: Sequence[InferenceRequest]) -> str:
+    """Give the first request an id, which is that of the response."""
+    id = requests[0].__dict__["id"] = new_id()
+    return id
+
+
+def token_logprobs(reader: TextReader) -> list[dict[str, Any]]:
+    """The log probability of each token read so far, and the reader's list emptied."""
+    logprobs = [
+        {**_one(each.token, each.logprob), "top_logprobs": [_one(*other) for other in each.top.items()]}
+        for each in reader.logprobs
+    ]
+    reader.logprobs.clear()
+    return logprobs
+
+
+def _one(token: str, logprob: float) -> dict[str, Any]:
+    return {"token": token, "logprob": logprob, "bytes": [*token.encode()]}
+
+
 class TextFormat(ABC):
     """How a dialect writes texts. `index` is the number of a text where a request asks for several."""
+
+    media_type: ClassVar[bytes] = sse.CONTENT_TYPE
+    heartbeat: ClassVar[bytes] = sse.HEARTBEAT
+    """Both as in `ParsedRequest`."""
 
     @abstractmethod
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
@@ -99,6 +134,14 @@ class TextRequest(ParsedRequest):
         self._format = format
         self._streamed = streamed
         self._several: SeveralReplies | None = None
+
+    @property
+    def media_type(self) -> bytes:
+        return self._format.media_type
+
+    @property
+    def heartbeat(self) -> bytes:
+        return self._format.heartbeat
 
     def open(self) -> Awaitable[Reply]:
         if len(self._requests) == 1:

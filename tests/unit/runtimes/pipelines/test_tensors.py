@@ -8,7 +8,6 @@ import pytest
 
 from inferstream.codecs import NumpyCodec
 from inferstream.errors import CodecError
-from inferstream.runtimes.pipelines.tasks import inputs_of_task, outputs_of_task
 from inferstream.runtimes.pipelines.tensors import arguments_of, output_of
 from inferstream.types import InferenceRequest, Parameters, RequestInput
 
@@ -85,18 +84,3 @@ def test_a_result_that_is_no_json_is_named() -> None:
 def test_an_array_stays_what_numpys_codec_has_made_of_it() -> None:
     tensor = NumpyCodec.encode_input("x", np.eye(2))
     assert np.array_equal(arguments_of(InferenceRequest(inputs=[tensor]))["x"], np.eye(2))
-
-
-def test_a_task_declares_what_mlservers_runtime_declares() -> None:
-    shown = [
-        (each.name, each.datatype, each.parameters.content_type)
-        for each in inputs_of_task("image-classification")
-    ]
-    assert shown == [
-        ("inputs", "BYTES", "str"),
-        ("inputs", "BYTES", "base64"),
-        ("inputs", "BYTES", "pillow_image"),
-    ]
-    assert [each.name for each in inputs_of_task("question-answering")] == ["context", "question"]
-    assert [each.name for each in outputs_of_task("feature-extraction")] == ["outputs"]
-    assert inputs_of_task("depth-estimation") == outputs_of_task("fill-mask") == []

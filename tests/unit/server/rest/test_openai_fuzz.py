@@ -1,4 +1,4 @@
-"""Whatever a client of OpenAI's routes sends is answered or refused, and neither fails the server nor hangs it."""
+"""Whatever a client of the routes of texts sends is answered or refused, and neither fails the server nor hangs it."""
 
 import asyncio
 import json
@@ -20,6 +20,9 @@ FIELDS = (
     ("tools", "tool_choice", "response_format", "suffix", "echo", "best_of", "user", "presence_penalty"),
     ("instructions", "text", "max_output_tokens", "store", "include", "reasoning", "previous_response_id"),
     ("encoding_format", "dimensions", "top_k", "priority", "timeout", "content_type", "headers", "id"),
+    ("system", "stop_sequences", "output_config", "metadata", "thinking", "options", "format", "images"),
+    ("raw", "think", "template", "keep_alive", "query", "documents", "texts", "top_n", "return_documents"),
+    ("text_1", "text_2", "rank_fields", "return_text"),
 )
 
 TEXT = {"datatype": "BYTES", "shape": [1]}
@@ -42,6 +45,13 @@ class Vectors(MLModel):
         return InferenceResponse(model_name=self.name, outputs=[output])
 
 
+class Ranks(MLModel):
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        _, documents = payload.inputs
+        scores = np.array([float(len(text)) for text in StringCodec.decode_input(documents)])
+        return InferenceResponse(model_name=self.name, outputs=[NumpyCodec.encode_output("scores", scores)])
+
+
 def models() -> list[MLModel]:
     optional = {"parameters": {"optional": True}}
     everything = [
@@ -62,6 +72,14 @@ def models() -> list[MLModel]:
         Echo(
             ModelSettings(
                 name="all", implementation=Echo, inputs=everything, outputs=text, input_validation="strict"
+            )
+        ),
+        Ranks(
+            ModelSettings(
+                name="ranks",
+                implementation=Ranks,
+                inputs=[{"name": "query", **TEXT}, {"name": "texts", "datatype": "BYTES", "shape": [-1]}],
+                outputs=[{"name": "scores", "datatype": "FP64", "shape": [-1]}],
             )
         ),
         Vectors(
@@ -114,12 +132,29 @@ scalars = st.one_of(
     st.sampled_from(["echo", "all", "vectors", "user", "a b c", "json_object", "data:image/png;base64,AA=="]),
 )
 
+BLOCKS = ("image", "document", "tool_use", "tool_result", "thinking")
+
+source = st.one_of(
+    scalars,
+    st.fixed_dictionaries({"type": st.sampled_from(["base64", "text", "url"])}, optional={"data": scalars}),
+)
+
 content = st.one_of(
     st.text(max_size=20),
     st.lists(
         st.fixed_dictionaries(
-            {"type": st.sampled_from(["text", "image_url", "input_audio", "refusal", "x"])},
-            optional={"text": scalars, "image_url": scalars, "input_audio": scalars, "refusal": scalars},
+            {"type": st.sampled_from(["text", "image_url", "input_audio", "refusal", "x", *BLOCKS])},
+            optional={
+                "text": scalars,
+                "image_url": scalars,
+                "input_audio": scalars,
+                "refusal": scalars,
+                "source": source,
+                "input": source,
+                "id": scalars,
+                "name": scalars,
+                "tool_use_id": scalars,
+            },
         ),
         max_size=3,
     ),
@@ -161,6 +196,11 @@ right = {
         st.lists(good_message, min_size=1, max_size=3),
         st.lists(message, max_size=3),
     ),
+    "max_tokens": st.sampled_from([1, 100]),
+    "query": st.text(max_size=20),
+    "documents": st.lists(st.text(max_size=5), min_size=1, max_size=3),
+    "text_1": st.text(max_size=20),
+    "text_2": st.lists(st.text(max_size=5), min_size=1, max_size=3),
 }
 
 options = {"stream": st.booleans(), "n": st.sampled_from([1, 2, 3])}
@@ -172,7 +212,28 @@ MODELS = {
     "/v1/completions": ["echo"],
     "/v1/embeddings": ["vectors"],
     "/v1/responses": ["echo", "all"],
+    "/v1/messages": ["echo", "all"],
+    "/v1/messages/count_tokens": ["echo", "all"],
+    "/api/chat": ["echo", "all"],
+    "/api/generate": ["echo", "all"],
+    "/api/embed": ["vectors"],
+    "/rerank": ["ranks"],
+    "/score": ["ranks"],
 }
+
+ERRORS = {
+    "/v1/messages": {"type", "error"},
+    "/v1/messages/count_tokens": {"type", "error"},
+    "/api/chat": {"error"},
+    "/api/generate": {"error"},
+    "/api/embed": {"error"},
+    "/rerank": {"message", "error", "error_type"},
+    "/score": {"message", "error", "error_type"},
+}
+"""The keys of errors, where they are not OpenAI's."""
+
+ENDS = {"/v1/responses": "event: response.completed", "/v1/messages": "event: message_stop"}
+"""What is in the last event of a stream, where it is not OpenAI's."""
 
 
 @pytest.mark.parametrize("path", MODELS)
@@ -185,12 +246,16 @@ def test_any_object_is_answered_or_refused(server: Server, path: str, data: st.D
     answer = server.post(path, json.dumps(body).encode())
     assert answer.status_code in (200, 400, 404), (answer.status_code, answer.text)
     if answer.status_code != 200:
-        assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
+        if path in ERRORS:
+            assert answer.json().keys() == ERRORS[path]
+        else:
+            assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
     elif answer.headers["content-type"].startswith("text/event-stream"):
-        end = "event: response.completed" if path == "/v1/responses" else "data: [DONE]\n\n"
-        assert end in answer.text, answer.text
+        assert ENDS.get(path, "data: [DONE]\n\n") in answer.text, answer.text
+    elif answer.headers["content-type"] == "application/x-ndjson":
+        assert json.loads(answer.text.splitlines()[-1])["done"] is True
     else:
-        assert answer.json()["object"] in ("chat.completion", "text_completion", "list", "response")
+        assert answer.json()
 
 
 @pytest.mark.parametrize("path", MODELS)

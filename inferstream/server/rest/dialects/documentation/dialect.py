@@ -56,7 +56,9 @@ class Documentation(HttpDialect):
         # Relative where the client's path is this one, so that a proxy may serve the page below any path.
         path = scope.get("raw_path") or scope["path"].encode()  # a name may hold slashes that are escaped
         up = "../" * (path.count(b"/") - 1)
-        page = page_document(f"{prefix}/" if prefix else up or "./")
+        access = self._dataplane.access
+        closed = access.keys is None and not access.repository_open
+        page = page_document(f"{prefix}/" if prefix else up or "./", closed)
         return page.response(scope["headers"], self._settings.gzip_enabled)
 
     async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
@@ -69,7 +71,11 @@ class Documentation(HttpDialect):
         return file.response(scope["headers"], self._settings.gzip_enabled)
 
     async def _document(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:
-        return 200, [JSON], orjson.dumps(describe(self._settings, self._prefix(scope)))
+        return (
+            200,
+            [JSON],
+            orjson.dumps(describe(self._settings, self._prefix(scope), dialects=self.siblings)),
+        )
 
     async def _document_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
         name, version = route.model, route.version

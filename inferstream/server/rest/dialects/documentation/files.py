@@ -90,9 +90,12 @@ def _document() -> Template:
 
 
 @lru_cache(64)
-def page_document(root: str) -> StaticFile:
-    """The document of the page, for a path from which `root` leads to the root of the server."""
-    text = _document().substitute(root=escape(root))
+def page_document(root: str, closed: bool = False) -> StaticFile:
+    """The document of the page, for a path from which `root` leads to the root of the server.
+
+    The page of a `closed` repository does not ask for its index, because a refusal would be a fault in the console.
+    """
+    text = _document().substitute(root=escape(root), closed=" closed" if closed else "")
     return StaticFile(
         text.encode(), [(b"content-type", KINDS[".html"]), *OF_DOCUMENTS], b"accept, accept-encoding"
     )

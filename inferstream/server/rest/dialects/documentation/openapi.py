@@ -1,5 +1,6 @@
 """OpenAPI documents of the server and of one model."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -14,9 +15,9 @@ from .....types import (
     MetadataModelResponse,
     MetadataServerResponse,
 )
+from ..base import HttpDialect
 from .examples import example_arguments, example_request
 from .flat_schema import flat_schema
-from .text_paths import text_paths
 
 _SCHEMAS = (
     InferenceRequest,
@@ -33,6 +34,7 @@ def describe(
     model: MetadataModelResponse | None = None,
     version: str | None = None,
     described: Described | None = None,
+    dialects: Sequence[HttpDialect] = (),
 ) -> dict[str, Any]:
     """The OpenAPI 3.1 document of every route, or of the routes of one model with its tensors as the example.
 
@@ -51,7 +53,9 @@ def describe(
     if model is None:
         versioned = [*parameters, _path_parameter("model_version")]
         paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None, flat)
-        paths |= _server_paths() | text_paths()
+        paths |= _server_paths()
+        for dialect in dialects:
+            paths |= dialect.described()
     about = {} if described is None else _about(described)
     if port := settings.http_port if settings.one_port else settings.grpc_port:
         about["x-server"] = {"grpc_port": port}

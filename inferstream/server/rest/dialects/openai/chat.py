@@ -8,8 +8,8 @@ from .....text.fields import Fields
 from .....text.inputs import MESSAGES
 from .....text.reader import STOP, TextReader
 from .....text.tools import merged, read_tools
-from ..text import TextRequest, generating
-from .chunks import MOST_CHOICES, ChunkFormat, identified, read_generation, read_streaming
+from ..text import TextRequest, generating, identified, token_logprobs
+from .chunks import MOST_CHOICES, ChunkFormat, read_generation, read_streaming
 
 
 class ChatFormat(ChunkFormat):
@@ -56,20 +56,6 @@ class ChatFormat(ChunkFormat):
 def _logprobs(reader: TextReader) -> dict[str, Any] | None:
     """The log probabilities read so far, and the reader's list emptied."""
     return {"content": token_logprobs(reader), "refusal": None} if reader.logprobs else None
-
-
-def token_logprobs(reader: TextReader) -> list[dict[str, Any]]:
-    """The log probability of each token read so far, and the reader's list emptied."""
-    logprobs = [
-        {**_one(each.token, each.logprob), "top_logprobs": [_one(*other) for other in each.top.items()]}
-        for each in reader.logprobs
-    ]
-    reader.logprobs.clear()
-    return logprobs
-
-
-def _one(token: str, logprob: float) -> dict[str, Any]:
-    return {"token": token, "logprob": logprob, "bytes": [*token.encode()]}
 
 
 def _logprobs_asked(fields: Fields) -> int | None:

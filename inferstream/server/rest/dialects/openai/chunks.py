@@ -7,14 +7,12 @@ from typing import Any, ClassVar
 
 import orjson
 
-from .....dataplane.call import new_id
 from .....errors import InferstreamError
 from .....protos import sse
 from .....text.fields import Fields
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.interface import TextInterface
 from .....text.reader import TextReader
-from .....types import InferenceRequest
 from ..text import TextFormat
 from .errors import error_object
 
@@ -136,9 +134,3 @@ def read_streaming(fields: Fields) -> tuple[bool, bool]:
     if options is not None and not streamed:
         raise fields.wrong("stream_options", "needs stream to be true")
     return streamed, options is not None and options.flag("include_usage")
-
-
-def identified(requests: Sequence[InferenceRequest]) -> str:
-    """Give the first request an id, which is that of the response."""
-    id = requests[0].__dict__["id"] = new_id()
-    return id

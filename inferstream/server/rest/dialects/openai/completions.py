@@ -7,8 +7,8 @@ from .....dataplane.admission import Admission
 from .....text.fields import Fields, wrong_field
 from .....text.inputs import SUFFIX
 from .....text.reader import TextReader
-from ..text import TextRequest, generating
-from .chunks import MOST_CHOICES, ChunkFormat, identified, read_generation, read_streaming
+from ..text import TextRequest, generating, identified
+from .chunks import MOST_CHOICES, ChunkFormat, read_generation, read_streaming
 
 
 class CompletionFormat(ChunkFormat):

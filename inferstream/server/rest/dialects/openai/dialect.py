@@ -14,8 +14,10 @@ from .....text.fields import Fields
 from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
+from ..anthropic import models as anthropic
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
-from ..text import admit_named
+from ..operations import OBJECTS, STRING, Schema, an_object, getting, posting
+from ..text import admit_named, listed
 from .chat import read_chat
 from .completions import read_completions
 from .embeddings import EmbeddingRequest
@@ -30,16 +32,25 @@ DUMMIES = ("tgi", "dummy")
 READERS: Mapping[str, Callable[[Fields, Admission, str], ParsedRequest]] = {
     "/chat/completions": read_chat,
     "/completions": read_completions,
-    "/embeddings": EmbeddingRequest.read,
+    "/embeddings": EmbeddingRequest,
     "/responses": read_response,
 }
 """What reads a request, by the part of its path after the prefix."""
+
+NEEDED: Mapping[str, tuple[str, Schema, Any]] = {
+    "/chat/completions": ("messages", OBJECTS, [{"role": "user", "content": "text"}]),
+    "/completions": ("prompt", STRING, "text"),
+    "/responses": ("input", STRING, "text"),
+    "/embeddings": ("input", STRING, "text"),
+}
+"""The field that a path needs beside the model, and an example of it."""
 
 
 class OpenAI(InferenceDialect):
     """Chat, completions, responses, embeddings and models."""
 
     name = "openai"
+    title = "OpenAI"
     yields = True
     body_decides = True
     inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in READERS}
@@ -50,12 +61,28 @@ class OpenAI(InferenceDialect):
             for prefix in PREFIXES
             for claim in (
                 ScopeClaim(f"{prefix}/models", Action.SERVER_METADATA, self._models),
-                ReadClaim(f"{prefix}/models/{{model_name}}", Action.MODEL_METADATA, self._model),
+                ScopeClaim(f"{prefix}/models/{{model_name}}", Action.MODEL_METADATA, self._model),
                 ReadClaim(
                     f"{prefix}/responses/{{response_id}}", Action.RESUME, unstored, ("GET", "DELETE", "POST")
                 ),
             )
         ]
+
+    def described(self) -> Mapping[str, Any]:
+        paths: dict[str, Any] = {}
+        for path in self.inferences:
+            action = path.rpartition("/v1")[2]
+            field, schema, value = NEEDED[action]
+            body = an_object(("model", field), model=STRING, **{field: schema})
+            paths[path] = posting(f"OpenAI's {action.strip('/')}", body, {"model": "model", field: value})
+        for prefix in PREFIXES:
+            paths[f"{prefix}/models"] = getting("The models, as OpenAI lists them")
+            one = getting("One model, as OpenAI describes it")
+            one["get"]["parameters"] = [
+                {"name": "model_name", "in": "path", "required": True, "schema": STRING}
+            ]
+            paths[f"{prefix}/models/{{model_name}}"] = one
+        return paths
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
@@ -78,18 +105,18 @@ class OpenAI(InferenceDialect):
         status = status_of(error, self._settings.status_profile).http
         return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
 
-    async def _models(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
+    async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
         """The models that take text, and the names of all models as KServe's clients read them."""
-        data = [
-            _described(f"{model.name}:{model.version}" if named else model.name, model.created, model.name)
-            for model in self._dataplane.text_models(caller)
-            for named in ((False, True) if model.default and model.version else (not model.default,))
-        ]
+        models = listed(self._dataplane, caller)
+        if anthropic.asks(scope["headers"]):
+            page = anthropic.model_page({name: model.created for name, model in models})
+            return 200, [JSON], orjson.dumps(page)
+        data = [_described(name, model.created, model.name) for name, model in models]
         names = sorted({name for name, _ in self._dataplane.models(caller)})
         return 200, [JSON], orjson.dumps({"object": "list", "data": data, "models": names})
 
-    async def _model(self, route: ReadRoute) -> tuple[int, bytes]:
-        """One model, for clients of OpenAI and of KServe (protocol §3.14)."""
+    async def _model(self, route: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
+        """One model, for clients of OpenAI and of KServe (protocol §3.14), or of Anthropic."""
         name, model, version = route.model, route.model, route.version
         try:
             ready = self._dataplane.model_ready(model, version)
@@ -100,9 +127,11 @@ class OpenAI(InferenceDialect):
             ready = self._dataplane.model_ready(model, version)
         state = {"name": name, "ready": ready}
         if not ready:
-            return 503, orjson.dumps(state)
+            return 503, [JSON], orjson.dumps(state)
         created = self._dataplane.created(model, version)
-        return 200, orjson.dumps(_described(name, created, model) | state)
+        if anthropic.asks(scope["headers"]):
+            return 200, [JSON], orjson.dumps(anthropic.model_info(name, created))
+        return 200, [JSON], orjson.dumps(_described(name, created, model) | state)
 
 
 def _described(name: str, created: int, root: str) -> dict[str, Any]:

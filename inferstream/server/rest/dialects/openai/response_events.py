@@ -10,8 +10,7 @@ from .....errors import Code, InferstreamError
 from .....protos import sse
 from .....text.reader import LENGTH, TextReader
 from .....text.tools import merged
-from ..text import TextFormat
-from .chat import token_logprobs
+from ..text import TextFormat, token_logprobs
 from .chunks import usage_of
 from .errors import error_object
 

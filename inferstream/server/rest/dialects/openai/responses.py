@@ -5,16 +5,15 @@ from time import time
 from typing import Any
 
 from .....dataplane.admission import Admission
-from .....dataplane.call import new_id
 from .....errors import InvalidRequest, NotFound
 from .....text.chat import Chat
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.inputs import MESSAGES
 from .....text.interface import TextInterface
-from .....text.tools import formatted, offered
+from .....text.tools import formatted, offered, read_parallel
 from ..base import ReadRoute
-from ..text import TextRequest, generating
+from ..text import TextRequest, generating, identified
 from .response_events import ResponseFormat
 from .response_items import INPUT, read_choice, read_format, read_functions, read_input, read_metadata
 
@@ -57,7 +56,7 @@ def read_response(fields: Fields, admission: Admission, name: str) -> TextReques
             raise fields.wrong(field, sentence)
     chat = read_input(fields)
     functions, choice = read_functions(fields), read_choice(fields)
-    inputs, parameters = offered(fields, interface, functions, choice)
+    inputs, parameters = offered(interface, functions, choice, read_parallel(fields))
     inputs |= formatted(read_format(fields), interface, "text.format")
     top = _logprobs_asked(fields, interface)
     if top:
@@ -68,7 +67,7 @@ def read_response(fields: Fields, admission: Admission, name: str) -> TextReques
     request = generation.request(
         interface, _prompt(chat, interface), {**chat.inputs(interface.takes), **inputs}
     )
-    id = request.__dict__["id"] = new_id()
+    id = identified([request])
     streamed = fields.flag("stream")
     if fields.object("stream_options") is not None and not streamed:
         raise fields.wrong("stream_options", "needs stream to be true")

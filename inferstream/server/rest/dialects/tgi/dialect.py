@@ -1,6 +1,7 @@
 """The dialect: its paths, and which of the two forms a request has."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 
@@ -15,11 +16,12 @@ from ....status import http_headers
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
+from ..operations import FLAG, STRING, an_object, getting, posting
 from ..text import TextRequest, admit_named, generating
 from .errors import error_object, error_status
 from .formats import TgiFormat
-from .parameters import MOST_SEQUENCES, MOST_STOPS, MOST_TOP_TOKENS, read_parameters
-from .prompt import read_prompt
+from .parameters import MOST_SEQUENCES, MOST_STOPS, MOST_TOP_TOKENS, SCHEMAS, read_parameters
+from .prompt import PROMPT_SCHEMA, read_prompt
 
 ROOT, GENERATE, GENERATE_STREAM = "/", "/generate", "/generate_stream"
 
@@ -30,6 +32,7 @@ class Tgi(InferenceDialect):
     """Text Generation Inference's routes, and the plain `/generate`."""
 
     name = "tgi"
+    title = "TGI"
     yields = True
     body_decides = True
     inferences = dict.fromkeys((ROOT, GENERATE, GENERATE_STREAM), Operation.STREAM)
@@ -39,6 +42,19 @@ class Tgi(InferenceDialect):
             ScopeClaim("/info", Action.SERVER_METADATA, self._info),
             ReadClaim("/health", Action.HEALTH, self._health),
         ]
+
+    def described(self) -> Mapping[str, Any]:
+        tgi = {"inputs": STRING, "parameters": an_object((), **SCHEMAS), "model": STRING}
+        inputs = an_object(("inputs",), **tgi)
+        summary = "A text, or a stream of tokens"
+        either = {"oneOf": [PROMPT_SCHEMA, inputs]}
+        return {
+            ROOT: posting(summary, an_object(("inputs",), **tgi, stream=FLAG), {"inputs": "text"}),
+            GENERATE: posting(summary, either, {"prompt": "text", "stream": True}),
+            GENERATE_STREAM: posting("A stream of tokens", inputs, {"inputs": "text"}),
+            "/info": getting("The default model"),
+            "/health": getting("Whether every model is ready"),
+        }
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None

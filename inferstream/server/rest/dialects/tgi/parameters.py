@@ -1,5 +1,6 @@
 """Reads what a client of TGI asks for."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -8,6 +9,7 @@ from .....text.fields import Fields
 from .....text.generation import RESERVED, SEEDS, Generation
 from .....text.inputs import RESPONSE_FORMAT
 from .....text.interface import TextInterface
+from ..operations import COUNT, FLAG, POSITIVE, STRINGS, Schema
 
 MOST_STOPS = 16
 MOST_TOP_TOKENS = 5
@@ -19,6 +21,24 @@ READ = frozenset[str]().union(
     ("top_k", "top_n_tokens", "top_p", "typical_p", "watermark", "max_tokens", "logprobs", "top_logprobs"),
 )
 """Parameters that the server reads itself. Every other scalar goes to the model as it is."""
+
+SCHEMAS: Mapping[str, Schema] = {
+    "max_new_tokens": COUNT,
+    "temperature": POSITIVE,
+    "top_k": COUNT,
+    "top_p": POSITIVE,
+    "typical_p": POSITIVE,
+    "repetition_penalty": POSITIVE,
+    "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2},
+    "do_sample": FLAG,
+    "seed": {"type": "integer", "minimum": 0},
+    "stop": STRINGS,
+    "return_full_text": FLAG,
+    "details": FLAG,
+    "top_n_tokens": {"type": "integer", "minimum": 0},
+    "best_of": COUNT,
+    "grammar": {"type": "object"},
+}
 
 
 class Asked(NamedTuple):

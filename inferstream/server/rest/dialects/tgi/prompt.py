@@ -12,6 +12,7 @@ from .....text.fields import Fields
 from .....text.generation import Generation, sampling
 from .....text.interface import TextInterface
 from .....text.reader import TextReader
+from ..operations import COUNT, FLAG, STRING, STRINGS, an_object
 from ..text import TextFormat, TextRequest
 from .errors import error_object
 from .tokens import Decided, DecidedTokens
@@ -21,6 +22,16 @@ TEMPERATURE = 0.7
 """What a request means that does not say."""
 
 DONE = b"data: [DONE]\n\n"
+
+PROMPT_SCHEMA = an_object(
+    ("prompt",),
+    prompt=STRING,
+    max_tokens={**COUNT, "default": MAX_TOKENS},
+    temperature={"type": "number", "minimum": 0, "maximum": 2, "default": TEMPERATURE},
+    stream=FLAG,
+    stop=STRINGS,
+    model=STRING,
+)
 
 READ = frozenset(("prompt", "model", "max_tokens", "stream", "stop", "logprobs", "top_logprobs"))
 

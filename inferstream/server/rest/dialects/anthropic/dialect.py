@@ -1,0 +1,270 @@
+"""The paths of Anthropic's dialect, and how their requests are read."""
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import orjson
+
+from .....dataplane.admission import Admission
+from .....dataplane.call import Operation
+from .....dataplane.caller import Caller
+from .....errors import Code, InferstreamError, Unsupported, own_status
+from .....text.chat import Chat, base64_bytes, needed_messages
+from .....text.fields import Fields, wrong_field
+from .....text.generation import Generation, sampling
+from .....text.inputs import MESSAGES
+from .....text.interface import TextInterface
+from .....text.reader import TextReader
+from .....text.tools import formatted, offered
+from .....types import InferenceRequest, InferenceResponse
+from ....status import http_headers, status_of
+from ...exchange import Exchange
+from ...messages import JSON, RawHeaders
+from ..base import InferenceDialect, ParsedRequest, Route
+from ..operations import COUNT, OBJECTS, STRING, an_object, posting
+from ..text import TextRequest, admit_named, generating, identified
+from .events import MessageFormat, error_object
+
+MESSAGES_PATH, COUNT_PATH = "/v1/messages", "/v1/messages/count_tokens"
+
+MOST_STOPS = 64
+MOST_COUNTED = 16
+"""Responses after which a model that has not said how many tokens it has read is not asked any longer."""
+
+IGNORED = frozenset(("thinking", "redacted_thinking"))
+"""Blocks of earlier turns that are no part of a chat."""
+
+CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+"""Choices among the tools that name none, in the words of chat completions."""
+
+KNOWN = frozenset(
+    ("model", "max_tokens", "stream", "service_tier", "inference_geo", "speed", "container")
+) | {
+    "user_profile_id",
+    "workspace_id",
+}
+"""Fields that never become parameters of the request to the model."""
+
+STATUSES = {Code.UNSUPPORTED: 400, Code.OVERLOADED: 529}
+"""Statuses that Anthropic has a number of its own for."""
+
+
+class Anthropic(InferenceDialect):
+    """Messages, and the number of tokens of messages."""
+
+    name = "anthropic"
+    title = "Anthropic"
+    yields = True
+    body_decides = True
+    inferences = dict.fromkeys((MESSAGES_PATH, COUNT_PATH), Operation.STREAM)
+
+    def described(self) -> Mapping[str, Any]:
+        fields = {"model": STRING, "messages": OBJECTS}
+        example = {"model": "model", "messages": [{"role": "user", "content": "text"}]}
+        whole = an_object(("model", "messages", "max_tokens"), **fields, max_tokens=COUNT)
+        return {
+            MESSAGES_PATH: posting("Anthropic's messages", whole, {**example, "max_tokens": 100}),
+            COUNT_PATH: posting("The number of tokens of messages", an_object((*fields,), **fields), example),
+        }
+
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
+        fields = Fields.read(body)
+        name = fields.needed_text("model")
+        admission = admit_named(self._dataplane, name, caller)
+        interface = generating(admission, name)
+        if route.template == COUNT_PATH:
+            _, request = read_generation(fields, interface, 1)
+            return TokenCount(admission, request)
+        limit = fields.integer("max_tokens", 1)
+        if limit is None:
+            raise fields.wrong("max_tokens", "is missing")
+        generation, request = read_generation(fields, interface, limit)
+        format = MessageFormat(identified([request]), name)
+        return TextRequest(admission, generation, [request], format, fields.flag("stream"))
+
+    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
+        status = own_status(error) or STATUSES.get(error.code) or status_of(error).http
+        return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
+
+
+def read_generation(
+    fields: Fields, interface: TextInterface, limit: int
+) -> tuple[Generation, InferenceRequest]:
+    """What is asked of the model. Raises InvalidRequest that names the wrong field."""
+    chat = read_messages(fields)
+    tools, choice = _tools(fields), fields.object("tool_choice")
+    parallel = choice is None or not choice.flag("disable_parallel_tool_use")
+    inputs, parameters = offered(interface, tools, None if choice is None else _choice(choice), parallel)
+    inputs |= formatted(_format(fields), interface, "output_config.format")
+    parameters |= sampling(fields, KNOWN)
+    generation = Generation(parameters, fields.stop("stop_sequences", MOST_STOPS), limit)
+    prompt = None if interface.takes(MESSAGES) else interface.chat_prompt(chat.messages)
+    return generation, generation.request(interface, prompt, {**chat.inputs(interface.takes), **inputs})
+
+
+def read_messages(fields: Fields) -> Chat:
+    """The system prompt and the turns as chat messages. Raises InvalidRequest that names the wrong block."""
+    chat = Chat()
+    if (system := fields.get("system")) is not None:
+        chat.messages.append({"role": "system", "content": _plain(system, "system")})
+    for index, item in enumerate(needed_messages(fields, chat.field)):
+        turn = Fields(item, f"{chat.field}[{index}]")
+        role = turn.choice("role", ("user", "assistant", "system"))
+        if role is None:
+            raise turn.wrong("role", "is missing")
+        content = turn.get("content")
+        if content is None:
+            raise turn.wrong("content", "is missing")
+        if isinstance(content, str):
+            chat.messages.append({"role": role, "content": content})
+        else:
+            _add_blocks(chat, role, _blocks(content, turn.path("content")))
+    return chat
+
+
+def _blocks(content: Any, path: str) -> list[Fields]:
+    if not isinstance(content, list):
+        raise wrong_field(path, "must be a string or a list of blocks")
+    return [Fields(block, f"{path}[{index}]") for index, block in enumerate(content)]
+
+
+def _plain(content: Any, path: str) -> str:
+    """The text of a content in which there are no other blocks."""
+    if isinstance(content, str):
+        return content
+    blocks = _blocks(content, path)
+    for block in blocks:
+        block.choice("type", ("text",))
+    return "".join(block.needed_text("text") for block in blocks)
+
+
+def _add_blocks(chat: Chat, role: str, blocks: list[Fields]) -> None:
+    """Add the messages that one turn is: a result of a tool is a message of its own, before what is said to it."""
+    parts: list[dict[str, Any]] = []
+    message: dict[str, Any] = {"role": role, "content": None}
+    for block in blocks:
+        kind = block.needed_text("type")
+        if kind == "tool_result":
+            chat.messages.append(_result(chat, block))
+        elif kind == "tool_use":
+            message.setdefault("tool_calls", []).append(_call(block))
+        elif kind not in IGNORED:
+            parts.append(_part(chat, block, kind))
+    if parts or "tool_calls" in message:
+        message["content"] = _joined(parts) if parts else None
+        chat.messages.append(message)
+
+
+def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """The text alone where all parts are texts."""
+    return "".join(part["text"] for part in parts) if all("text" in part for part in parts) else parts
+
+
+def _part(chat: Chat, block: Fields, kind: str) -> dict[str, Any]:
+    if kind == "text":
+        return {"type": "text", "text": block.needed_text("text")}
+    source = block.object("source") if kind in ("image", "document") else None
+    if source is None:
+        if kind in ("image", "document"):
+            raise block.wrong("source", "is missing")
+        known = "text, image, document, tool_use, tool_result and thinking"
+        raise block.wrong("type", f"{kind[:40]!r} is not taken; known are {known}")
+    if kind == "document":
+        source.choice("type", ("text",))
+        return {"type": "text", "text": source.needed_text("data")}
+    if source.needed_text("type") != "base64":
+        raise source.wrong("type", "must be base64; the server fetches nothing")
+    chat.images.append(base64_bytes(source.needed_text("data"), source.path("data")))
+    return {"type": "image"}
+
+
+def _result(chat: Chat, block: Fields) -> dict[str, Any]:
+    content, path = block.get("content"), block.path("content")
+    if content is not None and not isinstance(content, str):
+        blocks = _blocks(content, path)
+        content = _joined([_part(chat, each, each.needed_text("type")) for each in blocks])
+    return {"role": "tool", "tool_call_id": block.needed_text("tool_use_id"), "content": content or ""}
+
+
+def _call(block: Fields) -> dict[str, Any]:
+    if block.object("input") is None:
+        raise block.wrong("input", "is missing")
+    arguments = orjson.dumps(block.get("input")).decode()
+    function = {"name": block.needed_text("name"), "arguments": arguments}
+    return {"id": block.needed_text("id"), "type": "function", "function": function}
+
+
+def _tools(fields: Fields) -> list[dict[str, Any]]:
+    """The tools in the form of chat completions."""
+    tools = []
+    for index, item in enumerate(fields.items("tools") or ()):
+        tool = Fields(item, f"tools[{index}]")
+        if (kind := tool.text("type")) not in (None, "custom"):
+            taken = "the server has no tools of its own, only those of the client"
+            raise tool.wrong("type", f"{str(kind)[:40]!r} is not taken; {taken}")
+        function = {"name": tool.needed_text("name"), "parameters": tool.get("input_schema") or {}}
+        if (description := tool.text("description")) is not None:
+            function["description"] = description
+        tools.append({"type": "function", "function": function})
+    return tools
+
+
+def _choice(choice: Fields) -> Any:
+    """The choice among the tools in the form of chat completions."""
+    kind = choice.choice("type", (*CHOICES, "tool"))
+    if kind is None:
+        raise choice.wrong("type", "is missing")
+    if kind == "tool":
+        return {"type": "function", "function": {"name": choice.needed_text("name")}}
+    return CHOICES[kind]
+
+
+def _format(fields: Fields) -> Fields | None:
+    """The format of the text in the form of chat completions."""
+    config = fields.object("output_config")
+    format = None if config is None else config.object("format")
+    if format is None:
+        return None
+    format.choice("type", ("json_schema",))
+    if format.object("schema") is None:
+        raise format.wrong("schema", "is missing")
+    schema = {"name": "output", "schema": format.get("schema")}
+    return Fields({"type": "json_schema", "json_schema": schema}, "output_config.format")
+
+
+class TokenCount(ParsedRequest):
+    """The number of tokens that a model reads: what it says of them while it writes one token."""
+
+    __slots__ = ("_reader",)
+
+    def __init__(self, admission: Admission, request: InferenceRequest) -> None:
+        self.admission = admission
+        self.request = request
+        streams = admission.text is not None and admission.text.streams
+        self.operation = Operation.STREAM if streams else Operation.INFER
+        self._reader = TextReader()
+
+    def gathering(self) -> "TokenCount":
+        return self
+
+    def add(self, response: InferenceResponse) -> bool:
+        """Read a response. False once the number is known, or the model does not tell it."""
+        self._reader.read(response)
+        return self._reader.prompt_tokens is None and self._reader.tokens < MOST_COUNTED
+
+    def end(self) -> tuple[RawHeaders, bytes]:
+        """The response. Raises Unsupported for a model that does not tell the number."""
+        tokens = self._reader.prompt_tokens
+        if tokens is None:
+            raise Unsupported("The model does not say how many tokens it has read.")
+        return [JSON], orjson.dumps({"input_tokens": tokens})
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        self.add(response)
+        return self.end()
+
+    def failure(self, error: InferstreamError) -> NoReturn:
+        """Nothing is streamed."""
+        raise NotImplementedError

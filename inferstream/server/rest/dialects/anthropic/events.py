@@ -1,0 +1,189 @@
+"""Messages as Anthropic writes them, whole or as events, and errors as its clients read them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from .....errors import Code, InferstreamError, InvalidOutput
+from .....protos import sse
+from .....text.reader import LENGTH, TextReader
+from .....text.tools import arguments_of, merged
+from ..text import TextFormat
+
+REASONS = {LENGTH: "max_tokens", "content_filter": "refusal"}
+"""Reasons to end a text, as a message calls them; all others are `end_turn`."""
+
+TYPES = {
+    Code.INVALID: "invalid_request_error",
+    Code.UNSUPPORTED: "invalid_request_error",
+    Code.UNSUPPORTED_ENCODING: "invalid_request_error",
+    Code.TOO_LARGE: "request_too_large",
+    Code.UNAUTHENTICATED: "authentication_error",
+    Code.PERMISSION_DENIED: "permission_error",
+    Code.NOT_FOUND: "not_found_error",
+    Code.LIMIT_EXCEEDED: "rate_limit_error",
+    Code.OVERLOADED: "overloaded_error",
+    Code.DEADLINE_EXCEEDED: "timeout_error",
+}
+"""Types of errors; all others are `api_error`."""
+
+STOP = sse.named_event("message_stop", b'{"type":"message_stop"}')
+
+
+def error_object(error: InferstreamError) -> dict[str, Any]:
+    """The body of a failed request, and the event of a stream that fails."""
+    return {"type": "error", "error": {"type": TYPES.get(error.code, "api_error"), "message": error.message}}
+
+
+class MessageFormat(TextFormat):
+    """Writes a text as a message, which is a list of blocks: texts, and calls of tools.
+
+    Blocks follow each other: pieces of further calls wait for the end of the one that is open. Around the text of
+    most pieces the JSON is the same; a block makes it once.
+    """
+
+    heartbeat = sse.named_event("ping", b'{"type":"ping"}')
+
+    def __init__(self, id: str, model: str) -> None:
+        self._id = id
+        self._model = model
+        self._begun = False
+        self._block = 0
+        """The number of the open block, or of the next one."""
+        self._before = b""
+        """The event of a piece of the open text up to its text; empty where no text is open."""
+        self._call: int | None = None
+        """The number of the call that is open."""
+        self._waiting: dict[int, list[dict[str, Any]]] = {}
+        """Pieces of further calls, by the number of the call."""
+        self._ended: set[int] = set()
+
+    def piece(self, index: int, text: str, reader: TextReader) -> bytes:
+        before = self._before
+        if not before or reader.tool_calls:
+            return self._grown(text, reader)
+        return b"%b%b}}\n\n" % (before, orjson.dumps(text)) if text else b""
+
+    def last(self, index: int, text: str, reader: TextReader) -> bytes:
+        return self.piece(index, text, reader) + self._closed()
+
+    def closing(self, readers: Sequence[TextReader]) -> bytes:
+        delta = _ending(readers[0], called=bool(self._ended))
+        return _event("message_delta", delta=delta, usage=_usage(readers[0])) + STOP
+
+    def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
+        [text], [reader] = texts, readers
+        calls = merged(reader.tool_calls)
+        content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+        for call in calls:
+            content.append({**self._use(call, len(content)), "input": arguments_of(call)})
+        message = self._message(reader)
+        return orjson.dumps({**message, "content": content, **_ending(reader, called=bool(calls))})
+
+    def failure(self, error: InferstreamError) -> bytes:
+        return sse.named_event("error", orjson.dumps(error_object(error)))
+
+    def _message(self, reader: TextReader) -> dict[str, Any]:
+        return {
+            "id": f"msg_{self._id}",
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": _usage(reader),
+        }
+
+    def _use(self, call: dict[str, Any], number: int) -> dict[str, Any]:
+        """The block of a call before its input."""
+        name = (call.get("function") or {}).get("name") or ""
+        id = call.get("id") or f"toolu_{self._id}_{number}"
+        return {"type": "tool_use", "id": id, "name": name, "input": {}}
+
+    def _grown(self, text: str, reader: TextReader) -> bytes:
+        """The events of a piece that is more than a text, or opens its block."""
+        events = b""
+        if not self._begun:
+            self._begun = True
+            events = _event("message_start", message={**self._message(reader)})
+        if text:
+            if not self._before:
+                events += self._closed() + self._opened({"type": "text", "text": ""})
+                self._before = _delta(self._block, {"type": "text_delta", "text": ""})[: -len(b'""}}\n\n')]
+            events += b"%b%b}}\n\n" % (self._before, orjson.dumps(text))
+        for piece in reader.tool_calls:
+            events += self._called(piece)
+        reader.tool_calls.clear()
+        return events
+
+    def _called(self, piece: dict[str, Any]) -> bytes:
+        """The events of a piece of a call; pieces of one index belong together."""
+        number = int(piece.get("index", len(self._ended) + len(self._waiting) + (self._call is not None)))
+        if number in self._ended:
+            raise InvalidOutput(f"Model {self._model} has gone on with a call behind a text.")
+        if self._call is None:
+            events = self._closed() + self._opened(self._use(piece, self._block))
+            self._call = number
+            return events + self._argued(piece)
+        if self._call == number:
+            return self._argued(piece)
+        self._waiting.setdefault(number, []).append(piece)
+        return b""
+
+    def _argued(self, piece: dict[str, Any]) -> bytes:
+        arguments = (piece.get("function") or {}).get("arguments")
+        return (
+            _delta(self._block, {"type": "input_json_delta", "partial_json": arguments}) if arguments else b""
+        )
+
+    def _opened(self, block: dict[str, Any]) -> bytes:
+        return _event("content_block_start", index=self._block, content_block=block)
+
+    def _closed(self) -> bytes:
+        """The events that end the open block, and the calls that wait for its end."""
+        events = b""
+        if self._before or self._call is not None:
+            events = self._stopped()
+        for number, pieces in self._waiting.items():
+            [call] = merged(pieces)
+            events += self._opened(self._use(call, self._block)) + self._argued(call) + self._stopped()
+            self._ended.add(number)
+        self._waiting.clear()
+        return events
+
+    def _stopped(self) -> bytes:
+        event = _event("content_block_stop", index=self._block)
+        self._block += 1
+        self._before = b""
+        if self._call is not None:
+            self._ended.add(self._call)
+            self._call = None
+        return event
+
+
+def _event(kind: str, **fields: Any) -> bytes:
+    return sse.named_event(kind, orjson.dumps({"type": kind, **fields}))
+
+
+def _delta(block: int, delta: dict[str, Any]) -> bytes:
+    return _event("content_block_delta", index=block, delta=delta)
+
+
+def _usage(reader: TextReader) -> dict[str, int]:
+    """Counts of tokens: those of the model, else one for each response."""
+    return {
+        "input_tokens": reader.prompt_tokens or 0,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": reader.completion_count,
+    }
+
+
+def _ending(reader: TextReader, called: bool) -> dict[str, str | None]:
+    """Why a text ended."""
+    reason = REASONS.get(str(reader.finish_reason))
+    if reason is None:
+        reason = "stop_sequence" if reader.stopped else "tool_use" if called else "end_turn"
+    return {"stop_reason": reason, "stop_sequence": reader.stopped or None}

@@ -1,0 +1,316 @@
+"""The paths of Ollama's dialect, and how their requests are read."""
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+import orjson
+
+from .....dataplane.access import Action
+from .....dataplane.admission import Admission
+from .....dataplane.call import Operation
+from .....dataplane.caller import Caller
+from .....errors import InferstreamError, ModelNotFound
+from .....text.chat import Chat, base64_bytes, needed_messages
+from .....text.fields import Fields, wrong_field
+from .....text.generation import Generation, expect_logprobs, sampling
+from .....text.inputs import IMAGES, MESSAGES, SUFFIX, TOOLS
+from .....text.interface import TextInterface
+from .....text.tools import Inputs, formatted, offered
+from .....types import InferenceResponse
+from ....status import http_headers, status_of
+from ...exchange import Exchange
+from ...messages import JSON, RawHeaders, Scope
+from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
+from ..operations import OBJECTS, STRING, an_object, getting, posting
+from ..text import TextRequest, admit_named, generating, listed
+from ..vectors import KNOWN as KNOWN_OF_VECTORS
+from ..vectors import VectorsRequest
+from .lines import LineFormat, timestamp
+
+CHAT, GENERATE, EMBED, EMBEDDINGS = "/api/chat", "/api/generate", "/api/embed", "/api/embeddings"
+TAGS, RUNNING, SHOW, VERSION = "/api/tags", "/api/ps", "/api/show", "/api/version"
+
+LATEST = ":latest"
+"""The version that clients add to a name without one."""
+
+MOST_STOPS = 16
+
+REFUSED = {
+    "template": "is not taken; the model has its own",
+    "context": "is not taken; send the turns to /api/chat",
+    "width": "is not taken; the model writes texts",
+    "height": "is not taken; the model writes texts",
+    "steps": "is not taken; the model writes texts",
+}
+"""Fields that a request must not have, and why."""
+
+OPTIONS = frozenset(("num_predict", "stop", "repeat_penalty", "numa", "num_ctx", "num_batch", "num_gpu")) | {
+    *("main_gpu", "low_vram", "f16_kv", "logits_all", "vocab_only", "use_mmap", "use_mlock", "num_keep"),
+    *("embedding_only", "num_thread"),
+}
+"""Options that the server reads itself, or that are about how Ollama loads a model. The others are parameters."""
+
+
+class Ollama(InferenceDialect):
+    """Chat, completions, embeddings, and what there is to call."""
+
+    name = "ollama"
+    title = "Ollama"
+    yields = True
+    body_decides = True
+    inferences = dict.fromkeys((CHAT, GENERATE, EMBED, EMBEDDINGS), Operation.STREAM)
+
+    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
+        return [
+            ScopeClaim(TAGS, Action.SERVER_METADATA, self._tags),
+            ScopeClaim(RUNNING, Action.SERVER_METADATA, self._tags),
+            ScopeClaim(SHOW, Action.MODEL_METADATA, self._show, ("POST",), takes_body=True),
+            ReadClaim(VERSION, Action.SERVER_METADATA, self._version),
+        ]
+
+    def described(self) -> Mapping[str, Any]:
+        needed = {
+            CHAT: ("messages", OBJECTS, [{"role": "user", "content": "text"}]),
+            GENERATE: ("prompt", STRING, "text"),
+            EMBED: ("input", STRING, "text"),
+            EMBEDDINGS: ("prompt", STRING, "text"),
+        }
+        paths = {
+            path: posting(
+                f"Ollama's {path.rpartition('/')[2]}",
+                an_object(("model", field), model=STRING, **{field: schema}),
+                {"model": "model", field: value},
+            )
+            for path, (field, schema, value) in needed.items()
+        }
+        paths[SHOW] = posting("One model", an_object(("model",), model=STRING), {"model": "model"})
+        return paths | {
+            TAGS: getting("The models, as Ollama lists them"),
+            RUNNING: getting("The models that are loaded"),
+            VERSION: getting("The version of the server"),
+        }
+
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
+        fields = Fields.read(body)
+        name = fields.needed_text("model")
+        admission = admit_named(self._dataplane, name.removesuffix(LATEST), caller)
+        if route.template in (EMBED, EMBEDDINGS):
+            return EmbedRequest(admission, name, fields, route.template)
+        interface = generating(admission, name)
+        for field, sentence in REFUSED.items():
+            if fields.get(field):
+                raise fields.wrong(field, sentence)
+        if fields.get("think"):
+            raise fields.wrong("think", "is not taken; the server does not tell thoughts from the text")
+        chat = route.template == CHAT
+        prompt, inputs, parameters = (_chat if chat else _completion)(fields, interface)
+        inputs = {**inputs, **formatted(_format(fields), interface, "format")}
+        generation = _generation(fields, interface, parameters)
+        request = generation.request(interface, prompt, inputs)
+        streamed = fields.get("stream") is None or fields.flag("stream")
+        return TextRequest(admission, generation, [request], LineFormat(name, chat=chat), streamed)
+
+    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
+        status = status_of(error, self._settings.status_profile).http
+        return status, [JSON, *http_headers(error)], orjson.dumps({"error": error.message})
+
+    async def _version(self, _: ReadRoute) -> tuple[int, bytes]:
+        return 200, orjson.dumps({"version": self._settings.server_version})
+
+    async def _tags(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
+        """The models that take text. What only Ollama's files have is empty."""
+        models = [
+            {
+                "name": name,
+                "model": name,
+                "modified_at": timestamp(model.created),
+                "size": 0,
+                "digest": "",
+                "details": DETAILS,
+            }
+            for name, model in listed(self._dataplane, caller)
+        ]
+        return 200, [JSON], orjson.dumps({"models": models})
+
+    async def _show(self, route: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
+        name = Fields.read(route.body).needed_text("model").removesuffix(LATEST)
+        self._dataplane.access.check(Action.MODEL_METADATA, caller, name.partition(":")[0])
+        version: str | None = None
+        try:
+            created = self._dataplane.created(name)
+        except ModelNotFound:
+            name, _, version = name.rpartition(":")
+            if not (name and version):
+                raise
+            created = self._dataplane.created(name, version)
+        document = {
+            "modelfile": "",
+            "parameters": "",
+            "template": "",
+            "details": DETAILS,
+            "model_info": {"general.name": name},
+            "capabilities": _capabilities(self._dataplane.described(name, version).text),
+            "modified_at": timestamp(created),
+        }
+        return 200, [JSON], orjson.dumps(document)
+
+
+DETAILS = {
+    "parent_model": "",
+    "format": "",
+    "family": "",
+    "families": [],
+    "parameter_size": "",
+    "quantization_level": "",
+}
+
+
+def _capabilities(text: TextInterface | None) -> list[str]:
+    """What a model can do, in Ollama's words."""
+    if text is None:
+        return []
+    can = {
+        "completion": text.generates,
+        "embedding": text.embeds,
+        "tools": text.takes(TOOLS),
+        "vision": text.takes(IMAGES),
+        "insert": text.takes(SUFFIX),
+    }
+    return [name for name, does in can.items() if does]
+
+
+def _generation(fields: Fields, interface: TextInterface, parameters: dict[str, Any]) -> Generation:
+    """The options of a request. Raises InvalidRequest that names the wrong one."""
+    options = fields.object("options") or Fields({}, "options")
+    parameters |= sampling(options, OPTIONS)
+    if (penalty := options.number("repeat_penalty", 0)) is not None:
+        parameters["repetition_penalty"] = penalty
+    logprobs, top = fields.flag("logprobs"), fields.integer("top_logprobs", 0, 20)
+    if logprobs:
+        expect_logprobs(interface, "logprobs")
+        if top:
+            parameters["top_logprobs"] = top
+    limit = options.integer("num_predict", -2)
+    if limit == 0:
+        raise options.wrong("num_predict", "must not be 0")
+    limited = limit if limit is not None and limit > 0 else None  # -1 and -2 are no limit
+    return Generation(parameters, options.stop("stop", MOST_STOPS), limited, logprobs)
+
+
+def _format(fields: Fields) -> Fields | None:
+    """The format of the text in the form of chat completions."""
+    format = fields.get("format")
+    if format in (None, ""):
+        return None
+    if format == "json":
+        return Fields({"type": "json_object"}, "format")
+    if not isinstance(format, dict):
+        raise fields.wrong("format", 'must be "json" or a JSON schema')
+    return Fields({"type": "json_schema", "json_schema": {"name": "output", "schema": format}}, "format")
+
+
+Asked = tuple[str | None, Mapping[str, Sequence[str | bytes]], dict[str, Any]]
+"""The prompt, further inputs and parameters."""
+
+
+def _chat(fields: Fields, interface: TextInterface) -> Asked:
+    chat = Chat()
+    pending: list[str] = []
+    for index, item in enumerate(needed_messages(fields, chat.field)):
+        _add(chat, Fields(item, f"{chat.field}[{index}]"), pending)
+    tools: Inputs
+    tools, parameters = offered(interface, fields.items("tools"), None, True)
+    prompt = None if interface.takes(MESSAGES) else interface.chat_prompt(chat.messages)
+    return prompt, {**chat.inputs(interface.takes), **tools}, parameters
+
+
+def _add(chat: Chat, turn: Fields, pending: list[str]) -> None:
+    """Add a message. `pending` are the ids of calls without a result; Ollama has none, but chats of models do."""
+    role = turn.choice("role", ("system", "user", "assistant", "tool"))
+    if role is None:
+        raise turn.wrong("role", "is missing")
+    content: Any = turn.text("content") or ""
+    if images := _images(chat, turn):
+        content = [{"type": "text", "text": content}, *images]
+    message: dict[str, Any] = {"role": role, "content": content}
+    for index, item in enumerate(turn.items("tool_calls") or ()):
+        call = Fields(item, f"{turn.path('tool_calls')}[{index}]")
+        function = call.object("function")
+        if function is None:
+            raise call.wrong("function", "is missing")
+        if function.object("arguments") is None:
+            raise function.wrong("arguments", "is missing")
+        arguments = orjson.dumps(function.get("arguments")).decode()
+        pending.append(f"call_{len(chat.messages)}_{index}")
+        named = {"name": function.needed_text("name"), "arguments": arguments}
+        message.setdefault("tool_calls", []).append(
+            {"id": pending[-1], "type": "function", "function": named}
+        )
+    if role == "tool":
+        if pending:
+            message["tool_call_id"] = pending.pop(0)
+        if (name := turn.text("tool_name")) is not None:
+            message["name"] = name
+    chat.messages.append(message)
+
+
+def _images(chat: Chat, fields: Fields) -> list[dict[str, Any]]:
+    """Add the images of a message; returns their places in it."""
+    images = fields.items("images") or []
+    for index, image in enumerate(images):
+        path = f"{fields.path('images')}[{index}]"
+        if not isinstance(image, str):
+            raise wrong_field(path, "must be base64")
+        chat.images.append(base64_bytes(image, path))
+    return [{"type": "image"}] * len(images)
+
+
+def _completion(fields: Fields, interface: TextInterface) -> Asked:
+    """The prompt is a chat of one message, unless it is raw."""
+    chat = Chat("prompt")
+    prompt = fields.needed_text("prompt")
+    content: Any = prompt
+    if images := _images(chat, fields):
+        content = [{"type": "text", "text": prompt}, *images]
+    if (system := fields.text("system")) is not None:
+        chat.messages.append({"role": "system", "content": system})
+    chat.messages.append({"role": "user", "content": content})
+    inputs = chat.inputs(interface.takes)
+    if suffix := fields.text("suffix"):
+        if not interface.takes(SUFFIX):
+            raise fields.wrong("suffix", "the model takes no suffix")
+        inputs[SUFFIX] = [suffix]
+    if interface.takes(MESSAGES):
+        return None, inputs, {}
+    return prompt if fields.flag("raw") else interface.chat_prompt(chat.messages), inputs, {}
+
+
+class EmbedRequest(VectorsRequest):
+    """Vectors as Ollama writes them: of several texts, or of one where the path is the older one."""
+
+    __slots__ = ("_one", "_started")
+
+    def __init__(self, admission: Admission, name: str, fields: Fields, path: str) -> None:
+        """Read a request. Raises InvalidRequest that names the wrong field."""
+        self._started = perf_counter_ns()
+        self._one = path == EMBEDDINGS
+        if self._one:
+            fields.needed_text("prompt")
+        known = KNOWN_OF_VECTORS | {"prompt", "truncate", "keep_alive"}
+        super().__init__(admission, name, fields, "prompt" if self._one else "input", known)
+
+    def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
+        vectors, tokens = self.vectors(responses)
+        document: dict[str, Any] = {
+            "model": self._name,
+            "embeddings": vectors,
+            "total_duration": perf_counter_ns() - self._started,
+            "load_duration": 0,
+            "prompt_eval_count": tokens,
+        }
+        if self._one:
+            document = {"embedding": vectors[0]}
+        return [JSON], orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -1,0 +1,109 @@
+"""Texts as Ollama writes them: whole, or a line of JSON for each piece."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from time import perf_counter_ns
+from typing import Any
+
+import orjson
+
+from .....errors import InferstreamError
+from .....text.reader import LENGTH, TextReader
+from .....text.tools import arguments_of, merged
+from ..text import TextFormat, token_logprobs
+
+
+def timestamp(seconds: float | None = None) -> str:
+    """A time as Ollama writes it; now without one."""
+    time = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+class LineFormat(TextFormat):
+    """Writes a text as the message of a chat, or as a response. Around the text of most pieces the JSON is the same.
+
+    Calls of tools are written whole, behind the text.
+    """
+
+    media_type = b"application/x-ndjson"
+    heartbeat = b""
+
+    def __init__(self, model: str, *, chat: bool) -> None:
+        self._model = model
+        self._chat = chat
+        self._created = timestamp()
+        self._started = perf_counter_ns()
+        self._first = 0
+        """When the first piece came."""
+        self._before = self._after = b""
+
+    def piece(self, index: int, text: str, reader: TextReader) -> bytes:
+        before = self._before
+        if not before or reader.logprobs:
+            return self._noted(text, reader)
+        return b"%b%b%b" % (before, orjson.dumps(text), self._after) if text else b""
+
+    def last(self, index: int, text: str, reader: TextReader) -> bytes:
+        piece = self.piece(index, text, reader)
+        if not reader.tool_calls:
+            return piece
+        return piece + _line(self._document("", False, tool_calls=_calls(reader)))
+
+    def closing(self, readers: Sequence[TextReader]) -> bytes:
+        return _line(self._document("", True) | self._ending(readers[0]))
+
+    def collect(self, index: int, text: str, reader: TextReader) -> None:
+        self._first = self._first or perf_counter_ns()
+
+    def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
+        [text], [reader] = texts, readers
+        calls = {"tool_calls": _calls(reader)} if reader.tool_calls else {}
+        document = self._document(text, True, **calls) | self._ending(reader)
+        if reader.logprobs:
+            document["logprobs"] = token_logprobs(reader)
+        return orjson.dumps(document)
+
+    def failure(self, error: InferstreamError) -> bytes:
+        return _line({"error": error.message})
+
+    def _noted(self, text: str, reader: TextReader) -> bytes:
+        """The line of the first piece, or of one with log probabilities."""
+        if not self._before:
+            self._first = perf_counter_ns()
+            mark = "\u0000"
+            line = _line(self._document(mark, False))
+            self._before, _, self._after = line.partition(orjson.dumps(mark))
+        if reader.logprobs:
+            return _line(self._document(text, False) | {"logprobs": token_logprobs(reader)})
+        return b"%b%b%b" % (self._before, orjson.dumps(text), self._after) if text else b""
+
+    def _document(self, text: str, done: bool, **more: Any) -> dict[str, Any]:
+        head = {"model": self._model, "created_at": self._created}
+        if self._chat:
+            return {**head, "message": {"role": "assistant", "content": text, **more}, "done": done}
+        return {**head, "response": text, **more, "done": done}
+
+    def _ending(self, reader: TextReader) -> dict[str, Any]:
+        """Why a text ended, and what it took, in nanoseconds."""
+        now = perf_counter_ns()
+        first = self._first or now
+        return {
+            "done_reason": "length" if reader.finish_reason == LENGTH else "stop",
+            "total_duration": now - self._started,
+            "load_duration": 0,
+            "prompt_eval_count": reader.prompt_tokens or 0,
+            "prompt_eval_duration": first - self._started,
+            "eval_count": reader.completion_count,
+            "eval_duration": now - first,
+        }
+
+
+def _calls(reader: TextReader) -> list[dict[str, Any]]:
+    return [
+        {"function": {"name": call["function"]["name"], "arguments": arguments_of(call)}}
+        for call in merged(reader.tool_calls)
+    ]
+
+
+def _line(document: dict[str, Any]) -> bytes:
+    return orjson.dumps(document) + b"\n"

@@ -1,0 +1,287 @@
+"""Relevance of documents to a query: Cohere's, Jina's and TEI's `rerank`, and vLLM's `score`.
+
+A model ranks that takes a query and documents, and returns a number for each document:
+`(query: str, documents: list[str]) -> list[float]`.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from time import time
+from typing import Any, NamedTuple
+
+import orjson
+
+from ....dataplane.admission import Admission
+from ....dataplane.call import Operation
+from ....dataplane.caller import Caller
+from ....errors import InferstreamError, InvalidOutput, InvalidRequest
+from ....signature import Signature
+from ....text.fields import Fields, wrong_field
+from ....text.generation import RESERVED
+from ....text.interface import FLOATS, holds_text, optional
+from ....types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    Parameters,
+    RequestInput,
+    TensorData,
+)
+from ...status import http_headers, status_of
+from ..exchange import Exchange
+from ..messages import JSON, RawHeaders
+from .base import InferenceDialect, Route
+from .operations import STRING, STRINGS, an_object, posting
+from .text import admit_named, identified
+from .tgi.errors import TYPES
+from .whole import WholeRequest
+
+RERANKS = ("/rerank", "/v1/rerank", "/v2/rerank", "/openai/v1/rerank")
+SCORES = ("/score", "/v1/score")
+
+MOST_DOCUMENTS = 2048
+
+KNOWN = RESERVED | {
+    *("model", "query", "documents", "texts", "text_1", "text_2", "top_n", "return_documents", "return_text"),
+    *("max_tokens_per_doc", "max_chunks_per_doc", "encoding_format", "user"),
+}
+"""Fields that never become parameters of the request to the model."""
+
+DECLARATION = "(query: str, documents: list[str]) -> list[float], or declares such inputs and outputs"
+
+
+class Rerank(InferenceDialect):
+    """Documents in the order of their relevance, and scores of pairs of texts."""
+
+    name = "rerank"
+    title = "Rerank"
+    yields = True
+    inferences = dict.fromkeys((*RERANKS, *SCORES), Operation.INFER)
+
+    def described(self) -> Mapping[str, Any]:
+        documents = {"model": STRING, "query": STRING, "documents": STRINGS}
+        pair = {"model": STRING, "text_1": STRING, "text_2": STRINGS}
+        example = {"model": "model", "query": "text", "documents": ["text"]}
+        rerank = posting(
+            "Documents in the order of their relevance", an_object((*documents,), **documents), example
+        )
+        score = posting(
+            "Scores of pairs of texts",
+            an_object((*pair,), **pair),
+            {"model": "model", "text_1": "text", "text_2": ["text"]},
+        )
+        return dict.fromkeys(RERANKS, rerank) | dict.fromkeys(SCORES, score)
+
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> WholeRequest:
+        fields = Fields.read(body)
+        name = fields.text("model") or self._only_model(caller)
+        admission = admit_named(self._dataplane, name, caller)
+        ranking = ranking_of(admission.signature)
+        if ranking is None:
+            raise wrong_field("model", f"{name} does not rank; a model that ranks is {DECLARATION}")
+        if route.template in SCORES:
+            return ScoreRequest(admission, name, ranking, fields)
+        if ("texts" in fields.names()) == ("documents" in fields.names()):
+            raise InvalidRequest("The body needs documents, as for Cohere and Jina, or texts, as for TEI.")
+        if "texts" in fields.names():
+            return TeiRequest(admission, name, ranking, fields)
+        return RerankRequest(admission, name, ranking, fields)
+
+    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
+        """One object for all clients: Cohere's read `message`, TEI's `error` and `error_type`."""
+        kind = TYPES.get(error.code, "backend")
+        document = {"message": error.message, "error": error.message, "error_type": kind}
+        status = status_of(error, self._settings.status_profile).http
+        return status, [JSON, *http_headers(error)], orjson.dumps(document)
+
+    def _only_model(self, caller: Caller) -> str:
+        """The model of requests that name none. Raises InvalidRequest where there is not one alone."""
+        if self._settings.default_model is not None:
+            return self._settings.default_model
+        names = {
+            name
+            for name, version in self._dataplane.models(caller)
+            if ranking_of(self._dataplane.described(name, version).signature) is not None
+        }
+        if len(names) != 1:
+            there = f"{', '.join(sorted(names))} rank" if names else "none ranks"
+            raise InvalidRequest(
+                f"The request names no model, and {there}. The setting default_model names one."
+            )
+        return names.pop()
+
+
+class Ranking(NamedTuple):
+    """The inputs of a model that ranks."""
+
+    query: MetadataTensor
+    documents: MetadataTensor
+
+    def request(self, query: str, documents: Sequence[str], parameters: dict[str, Any]) -> InferenceRequest:
+        """The request that asks for the relevance of these documents."""
+        inputs = [_tensor(self.query, [query]), _tensor(self.documents, documents)]
+        return InferenceRequest.trusted(
+            {"inputs": inputs, "parameters": Parameters.trusted({}, {**parameters})}
+        )
+
+
+def ranking_of(signature: Signature) -> Ranking | None:
+    """The inputs of a model that ranks: one text, and a list of texts; its outputs are floats. None for another."""
+    inputs, outputs = signature.inputs or (), signature.outputs or ()
+    needed = [tensor for tensor in inputs if not optional(tensor)]
+    if len(needed) != 2 or not outputs or not all(map(holds_text, needed)):
+        return None
+    query, documents = needed
+    if query.shape[:1] != [1] or documents.shape[:1] != [-1]:
+        return None
+    return Ranking(query, documents) if all(tensor.datatype in FLOATS for tensor in outputs) else None
+
+
+def _tensor(declared: MetadataTensor, values: Sequence[str]) -> RequestInput:
+    shape = [len(values)] + [1] * (len(declared.shape) - 1)
+    return RequestInput.trusted(
+        {"name": declared.name, "datatype": "BYTES", "shape": shape, "data": TensorData([*values])}
+    )
+
+
+def _scores(request: InferenceRequest, response: InferenceResponse) -> list[float]:
+    """The score of each document. Raises InvalidOutput for another number of them, or one that is not finite."""
+    count = len(request.inputs[1].data.flat())
+    floats = next((tensor for tensor in response.outputs if tensor.datatype in FLOATS), None)
+    scores = [] if floats is None else [float(score) for score in floats.data.flat()]
+    if len(scores) != count:
+        raise InvalidOutput(
+            f"Model {response.model_name} answered {len(scores)} scores for {count} documents."
+        )
+    if not all(map(isfinite, scores)):
+        raise InvalidOutput(f"Model {response.model_name} answered a score that is not finite.")
+    return scores
+
+
+def _tokens(responses: Sequence[InferenceResponse]) -> int:
+    """Tokens that the model has read, where it says how many."""
+    return sum(
+        int(response.parameters.get("prompt_tokens", 0))
+        for response in responses
+        if response.parameters is not None
+    )
+
+
+class RerankRequest(WholeRequest):
+    """Documents, as Cohere's and Jina's clients send them, and the order that they have in the response."""
+
+    __slots__ = ("_documents", "_most", "_name", "_returned")
+
+    documents_field, returning_field = "documents", "return_documents"
+
+    def __init__(self, admission: Admission, name: str, ranking: Ranking, fields: Fields) -> None:
+        """Raises InvalidRequest that names the wrong field."""
+        self._name = name
+        self._documents = self._read(fields)
+        self._most = fields.integer("top_n", 1)
+        self._returned = fields.flag(self.returning_field)
+        if fields.get("rank_fields") is not None:
+            raise fields.wrong("rank_fields", "is not taken; a document is its text")
+        query = fields.needed_text("query")
+        texts = [document if isinstance(document, str) else document["text"] for document in self._documents]
+        super().__init__(admission, [ranking.request(query, texts, fields.scalars(KNOWN))])
+
+    def _read(self, fields: Fields) -> list[Any]:
+        name = self.documents_field
+        documents = fields.items(name)
+        if not documents:
+            raise fields.wrong(name, "is missing" if documents is None else "must not be empty")
+        if len(documents) > MOST_DOCUMENTS:
+            raise fields.wrong(name, f"holds {len(documents)} texts, at most {MOST_DOCUMENTS} are allowed")
+        for index, document in enumerate(documents):
+            if not isinstance(document, str):
+                Fields(document, f"{name}[{index}]").needed_text("text")
+        return documents
+
+    def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
+        results = [
+            {"index": index, "relevance_score": score, **self._document(index)}
+            for index, score in self._ranked(responses[0])
+        ]
+        tokens = _tokens(responses)
+        document = {
+            "id": str(responses[0].id),
+            "model": self._name,
+            "results": results,
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+            "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}},
+        }
+        return [JSON], orjson.dumps(document)
+
+    def _ranked(self, response: InferenceResponse) -> list[tuple[int, float]]:
+        """The places of the documents and their scores, the highest first."""
+        scores = [*enumerate(_scores(self.request, response))]
+        scores.sort(key=lambda each: -each[1])
+        return scores[: self._most]
+
+    def _document(self, index: int) -> dict[str, Any]:
+        document = self._documents[index]
+        if not self._returned:
+            return {}
+        return {"document": {"text": document} if isinstance(document, str) else document}
+
+
+class TeiRequest(RerankRequest):
+    """Texts, as TEI's clients send them."""
+
+    __slots__ = ()
+
+    documents_field, returning_field = "texts", "return_text"
+
+    def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
+        ranked = self._ranked(responses[0])
+        results = [
+            {"index": index, "score": score, **({"text": self._documents[index]} if self._returned else {})}
+            for index, score in ranked
+        ]
+        return [JSON], orjson.dumps(results)
+
+
+class ScoreRequest(WholeRequest):
+    """One text and one or several others, or pairs of texts, each of which is a request to the model."""
+
+    __slots__ = ("_id", "_name")
+
+    def __init__(self, admission: Admission, name: str, ranking: Ranking, fields: Fields) -> None:
+        """Raises InvalidRequest that names the wrong field."""
+        queries = fields.needed_texts("text_1", MOST_DOCUMENTS)
+        others = fields.needed_texts("text_2", MOST_DOCUMENTS)
+        if len(queries) not in (1, len(others)):
+            sentence = f"holds {len(others)} texts, and text_1 {len(queries)}; it may hold one, or as many"
+            raise fields.wrong("text_2", sentence)
+        parameters = fields.scalars(KNOWN)
+        pairs = (
+            [(query, [other]) for query, other in zip(queries, others, strict=True)]
+            if len(queries) > 1
+            else [(queries[0], others)]
+        )
+        requests = [ranking.request(query, documents, parameters) for query, documents in pairs]
+        super().__init__(admission, requests)
+        self._name = name
+        self._id = identified(requests)
+
+    def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
+        scores = [
+            score
+            for request, response in zip(self.requests, responses, strict=True)
+            for score in _scores(request, response)
+        ]
+        tokens = _tokens(responses)
+        document = {
+            "id": f"score-{self._id}",
+            "object": "list",
+            "created": int(time()),
+            "model": self._name,
+            "data": [
+                {"index": index, "object": "score", "score": score} for index, score in enumerate(scores)
+            ],
+            "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+        }
+        return [JSON], orjson.dumps(document)

@@ -1,0 +1,91 @@
+"""Requests for the vectors of texts."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from ....codecs.values.objects import Json
+from ....codecs.values.scalars import as_text
+from ....dataplane.admission import Admission
+from ....errors import InvalidOutput
+from ....text.fields import Fields, wrong_field
+from ....text.generation import RESERVED
+from ....text.interface import FLOATS, UNDECLARED
+from ....types import InferenceResponse, ResponseOutput
+from .whole import WholeRequest
+
+MOST_TEXTS = 2048
+
+DECLARATION = (
+    'a model of embeddings declares what it takes and returns, in model-settings.json as "inputs": [{"name": '
+    '"text", "datatype": "BYTES", "shape": [-1]}], "outputs": [{"name": "embedding", "datatype": "FP32", '
+    '"shape": [-1, -1]}] with the names that it uses'
+)
+"""What a refusal tells the author of a model, who may have written it for a server without this route."""
+
+KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user"}
+
+
+class VectorsRequest(WholeRequest):
+    """Texts, for each of which the client wants a vector.
+
+    They are one request to the model, or one each if the model takes one text at a time.
+    """
+
+    __slots__ = ("_dimensions", "_name")
+
+    def __init__(
+        self, admission: Admission, name: str, fields: Fields, texts_field: str, known: frozenset[str] = KNOWN
+    ) -> None:
+        """Read a request; scalars that are not `known` are parameters. Raises InvalidRequest that names the field."""
+        interface = admission.text
+        if interface is None:
+            raise wrong_field("model", f"{name} does not take text and return vectors; {DECLARATION}")
+        if not interface.embeds:
+            advice = f"; {DECLARATION}" if interface.prompt is UNDECLARED else ""
+            raise wrong_field("model", f"{name} returns texts, not vectors{advice}")
+        texts = fields.needed_texts(texts_field, MOST_TEXTS)
+        self._name = name
+        self._dimensions = fields.integer("dimensions", 1) or 0
+        single = interface.prompt is not None and interface.prompt.shape[:1] == [1]
+        parts = [[text] for text in texts] if single else [texts]
+        parameters = fields.scalars(known)
+        super().__init__(admission, [interface.request(part, {}, parameters) for part in parts])
+
+    def vectors(self, responses: Sequence[InferenceResponse]) -> tuple[list[npt.NDArray[np.float32]], int]:
+        """The vector of each text, and the number of tokens, where the model says it."""
+        vectors: list[npt.NDArray[np.float32]] = []
+        tokens = 0
+        for request, response in zip(self.requests, responses, strict=True):
+            vectors.extend(self._vectors(response, len(request.inputs[0].data.flat())))
+            if response.parameters is not None:
+                tokens += int(response.parameters.get("prompt_tokens", 0))
+        return vectors, tokens
+
+    def _vectors(self, response: InferenceResponse, count: int) -> npt.NDArray[np.float32]:
+        """A matrix with one row for each text."""
+        array = next((floats for each in response.outputs if (floats := _floats(each)) is not None), None)
+        if array is None or array.size % count:
+            raise InvalidOutput(f"Model {self._name} answered no vector for each of {count} texts.")
+        vectors = np.ascontiguousarray(array.reshape(count, -1))
+        if not self._dimensions:
+            return vectors
+        if self._dimensions > vectors.shape[1]:
+            raise wrong_field("dimensions", f"must be at most {vectors.shape[1]}, got {self._dimensions}")
+        cut = vectors[:, : self._dimensions]
+        norms = np.linalg.norm(cut, axis=1, keepdims=True)
+        return np.ascontiguousarray(cut / np.where(norms > 0, norms, 1))
+
+
+def _floats(tensor: ResponseOutput) -> npt.NDArray[np.float32] | None:
+    """The floats of an output, also those in lists of JSON; None for another output."""
+    if tensor.datatype in FLOATS and tensor.shape:
+        return tensor.data.to_numpy(tensor.datatype).astype(np.float32)
+    if tensor.parameters is None or tensor.parameters.content_type != Json.content:
+        return None
+    try:
+        return np.array([orjson.loads(as_text(each)) for each in tensor.data.flat()], np.float32)
+    except (ValueError, TypeError):  # vectors of different lengths too
+        return None

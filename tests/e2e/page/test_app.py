@@ -1,0 +1,216 @@
+"""The page of an app with many models: their list, pictures in place, long texts, Markdown, defaults and examples."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serving import Running, eventually
+
+from .conftest import address, run
+from .page_app import MARKDOWN
+
+Visit = Callable[..., Any]
+APP = Path(__file__).with_name("page_app.py")
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Running]:
+    running = Running(APP.parent, target=str(APP))
+    yield running
+    assert running.stop() == 0, running.text()
+
+
+def names(page: Any) -> list[str]:
+    return page.locator(".sidebar .name").all_inner_texts()
+
+
+def test_models_are_in_the_order_of_their_numbers_and_the_chosen_one_is_in_view(
+    served: Running, visit: Visit
+) -> None:
+    page = visit(address(served, "model-38"), viewport={"width": 1280, "height": 500})
+    page.get_by_role("heading", name="model-38", exact=True).wait_for()
+    numbered = [name for name in names(page) if name.startswith("model-")]
+    assert numbered == [f"model-{number}" for number in range(1, 41)]
+    inside = """link => {
+        const box = link.closest(".sidebar").getBoundingClientRect();
+        const { top, bottom } = link.getBoundingClientRect();
+        return top >= box.top && bottom <= box.bottom;
+    }"""
+    eventually(lambda: page.locator(".sidebar [aria-current]").evaluate(inside))
+    assert page.evaluate("scrollY") == 0
+
+
+def test_a_model_that_is_chosen_with_the_keyboard_keeps_the_focus(served: Running, visit: Visit) -> None:
+    page = visit(address(served, "plan"))
+    link = page.get_by_role("navigation", name="Models").get_by_role("link", name="model-2 ready", exact=True)
+    link.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="model-2", exact=True).wait_for()
+    assert page.evaluate("document.activeElement.querySelector('.name')?.textContent") == "model-2"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.querySelector('.name')?.textContent") == "model-3"
+
+
+def test_a_stream_of_pictures_shows_the_newest_whole_and_in_place(served: Running, visit: Visit) -> None:
+    page = visit(address(served, "frames"))
+    page.get_by_label("count").fill("12")
+    run(page)
+    picture = page.locator(".card.result figure.media img")
+    pixel = """picture => {
+        const canvas = new OffscreenCanvas(1, 1).getContext("2d");
+        canvas.drawImage(picture, 0, 0, 1, 1);
+        return [...canvas.getImageData(0, 0, 1, 1).data];
+    }"""
+    eventually(lambda: picture.evaluate(pixel) == [110, 90, 120, 255])
+    assert picture.count() == 1
+    assert page.locator(".items").count() == 0
+    shape = picture.evaluate("({ clientWidth, clientHeight }) => [clientWidth, clientHeight]")
+    assert abs(shape[0] / shape[1] - 900 / 700) < 0.02
+    hidden = "each => each.scrollHeight > each.clientHeight || each.scrollWidth > each.clientWidth"
+    assert not page.locator(".card.result .outputs").first.evaluate(hidden)
+    assert page.locator(".figures dd").nth(2).inner_text() == "12"
+
+
+COUNTING = """() => {
+    window.longest = 0;
+    const look = new MutationObserver((records) => {
+        for (const { target } of records) window.longest = Math.max(window.longest, target.length ?? 0);
+    });
+    look.observe(document.body, { subtree: true, characterData: true });
+    window.turns = 0;
+    const turn = () => { window.turns += 1; requestAnimationFrame(turn); };
+    turn();
+}"""
+
+
+@pytest.mark.parametrize("tab", ["form", "chat"])
+def test_two_hundred_thousand_tokens_are_painted_in_pieces(served: Running, visit: Visit, tab: str) -> None:
+    """A text that grows is one node of bounded size: a longer one would be laid out anew for each frame."""
+    page = visit(address(served, "flood", tab=tab))
+    page.get_by_role("heading", name="flood", exact=True).wait_for()
+    page.evaluate(COUNTING)
+    if tab == "chat":
+        message = page.get_by_role("textbox", name="Message")
+        message.fill("go")
+        message.press("Enter")
+        done = page.locator(".message.assistant .note[data-state=done]")
+    else:
+        page.get_by_role("button", name="Run", exact=True).click()
+        done = page.locator(".card.result .note[data-state=done]")
+    done.wait_for(timeout=120_000)
+    text = page.locator(".stream-text").text_content()
+    assert text.split() == [f"word{number % 97}" for number in range(200_000)]
+    blocks = page.locator(".stream-text .block").evaluate_all(
+        "all => all.map((each) => each.textContent.length)"
+    )
+    assert len(blocks) > 100
+    assert max(blocks) <= 8000
+    assert page.evaluate("window.longest") <= 8000
+    assert page.evaluate("document.querySelectorAll('*').length") < 1500
+    assert page.evaluate("window.turns") > 10  # the page was alive meanwhile
+
+
+def test_a_chat_shows_markdown_and_no_html(served: Running, visit: Visit) -> None:
+    page = visit(address(served, "talk", tab="chat"))
+    message = page.get_by_role("textbox", name="Message")
+    message.fill("go")
+    message.press("Enter")
+    page.locator(".message.assistant .note[data-state=done]").wait_for()
+    said = page.locator(".message.assistant .markdown")
+    assert said.locator("h4").inner_text() == "A title"
+    assert [said.locator(tag).first.inner_text() for tag in ("strong", "em", "p code", "blockquote")] == [
+        "bold",
+        "slanted",
+        "coded",
+        "quoted",
+    ]
+    assert "a snake_case_name" in said.inner_text()
+    assert said.locator("ol > li").count() == 2
+    assert said.locator("ol ul > li").inner_text() == "inner"
+    assert said.locator("pre").inner_text() == 'print("**no markdown**")\n\nx = 1'
+    links = said.get_by_role("link")
+    assert [links.nth(at).get_attribute("href") for at in range(links.count())] == ["https://example.org/a"]
+    assert links.first.get_attribute("rel") == "noopener noreferrer"
+    assert "<img src=x" in said.inner_text()
+    assert said.locator("img, script").count() == 0
+    assert page.title() != "1"
+
+
+def copied(page: Any) -> str:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    return page.evaluate("navigator.clipboard.readText()")
+
+
+def test_outputs_and_responses_are_copied_as_they_came(served: Running, visit: Visit) -> None:
+    page = visit(address(served, "talk", tab="chat"))
+    message = page.get_by_role("textbox", name="Message")
+    message.fill("go")
+    message.press("Enter")
+    button = page.get_by_role("button", name="Copy: this response")
+    button.click()
+    assert copied(page) == MARKDOWN
+    page.evaluate(
+        "() => { navigator.clipboard.writeText = () => Promise.reject(new Error('as without TLS')); }"
+    )
+    button.click()
+    eventually(lambda: button.inner_text() == "Copied")
+    assert button.evaluate("each => document.activeElement === each")
+    page = visit(address(served, "plan"))
+    output = page.get_by_role("button", name="Copy: this output")
+    assert output.is_hidden()
+    run(page)
+    output.click()
+    assert json.loads(copied(page)) == {"budget": 2.5, "depth": 3}
+
+
+def test_a_pydantic_argument_is_shown_with_its_defaults(served: Running, visit: Visit) -> None:
+    page = visit(address(served, "plan"))
+    field = page.locator("textarea[name=plan]")
+    assert json.loads(field.input_value()) == {
+        "goal": "text",
+        "budget": 2.5,
+        "options": {"style": "plain", "depth": 3, "tags": ["a", "b"]},
+    }
+    field.fill('{"goal": "x", "budget": 4}')
+    run(page)
+    assert json.loads(page.locator(".outputs pre").inner_text()) == {"budget": 4, "depth": 3}
+
+
+def test_examples_of_the_docstring_fill_the_form(served: Running, visit: Visit) -> None:
+    page = visit(address(served, "search"))
+    text, limit = page.get_by_label("text", exact=True), page.get_by_label("limit", exact=True)
+    assert (text.input_value(), limit.input_value()) == ('a, "quoted" one', "3")
+    assert page.get_by_role("button", name="Example").count() == 2  # the third is no value
+    page.get_by_role("button", name="Example 2").click()
+    assert text.input_value() == "it's"
+    run(page)
+    assert page.locator(".outputs").inner_text() == "it's 3 True [0.5, -1.0]"
+
+
+def test_the_form_keeps_the_focus_when_a_stream_ends(served: Running, visit: Visit) -> None:
+    page = visit(address(served, "talk", tab="chat"))
+    message = page.get_by_role("textbox", name="Message")
+    message.fill("go")
+    page.get_by_role("button", name="Send").focus()
+    page.keyboard.press("Enter")
+    page.locator(".message.assistant .note[data-state=done]").wait_for()
+    eventually(lambda: message.evaluate("each => document.activeElement === each"))
+
+
+def test_nothing_is_ready_before_it_is_known_what_failed(served: Running, visit: Visit) -> None:
+    page = visit("about:blank")
+    held: list[Any] = []
+    page.route("**/v2/repository/index", lambda route: held.append(route))
+    page.goto(address(served, "plan"))
+    page.get_by_role("heading", name="plan", exact=True).wait_for()
+    eventually(lambda: held)
+    assert page.locator(".health").text_content() == ""
+    index = [
+        {"name": "plan", "state": "READY"},
+        {"name": "gone", "state": "UNAVAILABLE", "reason": "no file"},
+    ]
+    held[0].fulfill(json=index)
+    eventually(lambda: page.locator(".health").text_content() == "1 failed")

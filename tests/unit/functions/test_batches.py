@@ -1,0 +1,163 @@
+"""Functions of batches, whose items fail alone."""
+# names of dimensions are no names of types
+
+import asyncio
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferstream import (
+    App,
+    ModelError,
+    TensorInput,
+    TensorOutput,
+    testing,
+)
+from inferstream.errors import InferenceFailed, InvalidRequest
+from inferstream.types import InferenceRequest
+from tests.unit.functions.serving import answer, request_of, values_of
+
+
+async def test_the_items_of_a_batch_fail_alone(caplog: pytest.LogCaptureFixture) -> None:
+    app = App()
+    sizes: list[int] = []
+    app.error(KeyError, status=404, message="not here")
+
+    @app.model(batch=64, within_ms=50)
+    def halves(xs: list[int]) -> list[float]:
+        sizes.append(len(xs))
+        return [
+            KeyError("hidden")
+            if x < 0
+            else ModelError("odd", 422)
+            if x % 2
+            else ValueError("secret")
+            if x == 8
+            else x / 2
+            for x in xs
+        ]
+
+    async with testing.run(app) as client:
+
+        async def ask(*xs: int) -> Any:
+            try:
+                return values_of(client, "halves", await client.infer("halves", xs=list(xs)))
+            except ModelError as error:
+                return error.status_code, error.message
+
+        asked = [ask(2), ask(4), ask(3), ask(-1), ask(8), ask(6, 10), ask(6, 3)]
+        found = await asyncio.gather(*asked)
+    assert found[:4] == [[1.0], [2.0], (422, "odd"), (404, "not here")]
+    assert found[4] == (500, "Model halves failed on this item: ValueError.")
+    assert "secret" not in str(found)
+    failures = [record for record in caplog.records if record.exc_info]
+    assert [str(record.exc_info[1]) for record in failures if record.exc_info] == ["secret"]
+    assert failures[0].getMessage().startswith("model halves failed on item ")
+    assert found[5:] == [[3.0, 5.0], (422, "odd")]
+    assert len(sizes) < len(asked)
+
+
+async def test_values_beyond_a_shape_do_not_reach_the_next_caller_of_a_batch() -> None:
+    app = App()
+    begun = threading.Semaphore(0)
+    go_on = threading.Event()
+
+    @app.model(batch=8, within_ms=1)
+    def shout(texts: list[str]) -> list[str]:
+        begun.release()
+        go_on.wait(10)
+        return [text.upper() for text in texts]
+
+    def request(shape: list[int], *texts: str) -> InferenceRequest:
+        fields = {"name": "texts", "shape": shape, "datatype": "BYTES", "data": [*texts]}
+        return InferenceRequest.model_validate({"inputs": [fields]})
+
+    async with testing.run(app) as client:
+        first = asyncio.create_task(client.infer("shout", request([1], "first")))
+        await asyncio.to_thread(begun.acquire)  # so that the others wait for a batch
+        wrong = asyncio.create_task(client.infer("shout", request([1], "a", "b")))
+        right = asyncio.create_task(client.infer("shout", request([2], "c", "d")))
+        short = asyncio.create_task(client.infer("shout", request([2], "e")))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert values_of(client, "shout", await first) == ["FIRST"]
+        assert values_of(client, "shout", await right) == ["C", "D"]
+        with pytest.raises(InvalidRequest, match=r'argument "texts": shape \[1\] needs 1 values, got 2'):
+            await wrong
+        with pytest.raises(InvalidRequest, match=r'argument "texts": shape \[2\] needs 2 values, got 1'):
+            await short
+
+
+async def test_a_list_of_a_batch_holds_one_value_for_each_item() -> None:
+    app = App()
+
+    @app.model(batch=8)
+    def doubled(xs: list[int]) -> list[int]:
+        return [2 * x for x in xs]
+
+    def request(shape: list[int], *xs: int) -> InferenceRequest:
+        fields = {"name": "xs", "datatype": "INT64", "shape": shape, "data": [*xs]}
+        return InferenceRequest.model_validate({"inputs": [fields]})
+
+    async with testing.run(app) as client:
+        with pytest.raises(InvalidRequest, match=r'argument "xs" takes shape \[items\], got \[2, 3\]'):
+            await client.infer("doubled", request([2, 3], 1, 2, 3, 4, 5, 6))
+        response = await client.infer("doubled", request([2, 1], 1, 2))
+        assert response.outputs[0].data == [2, 4]
+
+
+async def test_batches_of_other_sizes_and_batches_that_fail() -> None:
+    app = App()
+
+    @app.model(batch=8)
+    async def short(xs: list[int]) -> list[int]:
+        return xs[1:]
+
+    @app.model(batch=8)
+    async def endless(xs: list[int]) -> list[int]:
+        return iter(xs)  # type: ignore[return-value]
+
+    @app.model(batch=8)
+    def broken(xs: list[int]) -> list[int]:
+        raise ZeroDivisionError
+
+    @app.model(batch=8)
+    def labelled(xs: list[int]) -> tuple[list[str], list[float]]:
+        return ["a"] * len(xs), [ModelError("bad") if x == 1 else 0.5 for x in xs]  # type: ignore[list-item]
+
+    @app.model(batch=8)
+    def arrays(xs: TensorInput[np.float32, "rows", 2]) -> TensorOutput[np.float32, "rows"]:
+        return xs.sum(axis=1)
+
+    @app.model(batch=8, within_ms=50)
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [[0.5] * len(text) if text else ModelError("empty") for text in texts]  # type: ignore[misc]
+
+    @app.model(batch=8, within_ms=50)
+    def turned(points: list[dict[str, int]]) -> list[dict[str, int]]:
+        return [{"x": -point["x"]} for point in points]
+
+    assert await answer(app, "embed", texts=["a", "bc"]) == [[0.5], [0.5, 0.5]]
+    async with testing.run(app) as client:
+        texts = ("abc", "", "d")
+        asked = [client.infer("embed", request_of(client, "embed", texts=[text])) for text in texts]
+        first, second, third = await asyncio.gather(*asked, return_exceptions=True)
+        assert isinstance(second, ModelError)
+        assert values_of(client, "embed", first) == [[0.5] * 3]
+        assert values_of(client, "embed", third) == [[0.5]]
+    assert await answer(app, "turned", points=[{"x": 1}, {"x": 2}]) == [{"x": -1}, {"x": -2}]
+    with pytest.raises(InvalidRequest, match='argument "points": element 1 field "x"'):
+        await answer(app, "turned", points=[{"x": 1}, {"x": "a"}])
+    with pytest.raises(InferenceFailed, match="returned 0 items for a batch of 1"):
+        await answer(app, "short", xs=[1])
+    with pytest.raises(InferenceFailed, match="a list_iterator, not a list"):
+        await answer(app, "endless", xs=[1])
+    with pytest.raises(InferenceFailed):
+        await answer(app, "broken", xs=[1])
+    assert await answer(app, "labelled", xs=[2, 3]) == {"output_0": ["a", "a"], "output_1": [0.5, 0.5]}
+    with pytest.raises(ModelError, match="bad"):
+        await answer(app, "labelled", xs=[1])
+    rows = await answer(app, "arrays", xs=np.ones((3, 2), np.float32))
+    assert rows.tolist() == [2, 2, 2]

@@ -1,0 +1,88 @@
+"""The use of one principal, and the windows of its limits."""
+
+import pytest
+
+from inferstream.keys.account import DAY, SLOT, SLOTS, Account
+from inferstream.keys.counters import LocalCounters
+from inferstream.keys.errors import LimitExceeded
+from inferstream.keys.principal import KeyLimits
+
+from .documents import principal
+
+WALL = 20_000 * DAY + 1.0  # a second after midnight
+
+
+@pytest.fixture
+def account():
+    return Account(LocalCounters().row("alice"), 1)
+
+
+def admit(account, who, tokens=0, now=SLOT, wall=WALL):
+    return account.admit(who, who.limits, False, tokens, 0, now, wall)
+
+
+def test_tokens_of_a_minute_leave_with_their_part_of_the_window(account):
+    who = principal(tokens_per_minute=10)
+    admit(account, who, 7)
+    assert account.tokens(who.limits, SLOT, WALL).left == 3
+    last = SLOT + (SLOTS - 1) * SLOT
+    with pytest.raises(LimitExceeded):
+        admit(account, who, 7, last)
+    admit(account, who, 7, last + SLOT)
+
+
+def test_tokens_that_are_given_back_count_in_no_window(account):
+    who = principal(tokens_per_minute=10, tokens_per_day=10)
+    counted = admit(account, who, 10)
+    account.give_back(4, *counted)
+    window = account.tokens(who.limits, SLOT, WALL)
+    assert (window.limit, window.left) == (10, 4)
+
+
+def test_tokens_given_back_after_their_day_do_not_make_the_next_longer(account):
+    who = principal(tokens_per_day=10)
+    counted = admit(account, who, 10)
+    tomorrow = WALL + DAY
+    admit(account, who, 8, 2 * SLOT, tomorrow)
+    account.give_back(10, *counted)
+    assert account.tokens(who.limits, 2 * SLOT, tomorrow).left == 2
+
+
+def test_a_day_ends_at_midnight_of_utc(account):
+    who = principal(tokens_per_day=5)
+    admit(account, who, 5)
+    with pytest.raises(LimitExceeded) as caught:
+        admit(account, who, 1, SLOT, WALL + DAY - 2)
+    assert caught.value.retry_after == 1
+    admit(account, who, 1, SLOT, WALL + DAY - 1)
+
+
+def test_a_lease_takes_more_than_is_wanted_now_and_returns_the_rest(account):
+    limits = KeyLimits(tokens_per_minute=100)
+    account.lease(limits, 10, SLOT, WALL)
+    assert account.left == 40
+    account.return_lease()
+    assert account.tokens(limits, SLOT, WALL).left == 90
+
+
+def test_tokens_that_were_used_already_are_counted_beyond_the_limit(account):
+    who = principal(tokens_per_minute=10)
+    account.overdraw(15, SLOT, WALL)
+    assert account.tokens(who.limits, SLOT, WALL).left == 0
+    with pytest.raises(LimitExceeded, match="tokens_per_minute of 10"):
+        admit(account, who, 1)
+
+
+def test_a_refused_call_counts_nothing(account):
+    who = principal(requests_per_second=10, burst=1, tokens_per_minute=5)
+    with pytest.raises(LimitExceeded, match="tokens_per_minute"):
+        admit(account, who, 6)
+    admit(account, who, 5)
+
+
+def test_use_from_before_the_start_counts_for_today(account):
+    who = principal(tokens_per_day=10)
+    account.restore(9, WALL)
+    admit(account, who, 1)
+    with pytest.raises(LimitExceeded, match="tokens_per_day"):
+        admit(account, who, 1)

@@ -1,0 +1,41 @@
+"""Repositories of models, and those of programs."""
+
+from pathlib import Path
+
+import pytest
+
+from inferstream import ModelSettings
+from inferstream.errors import InvalidSettings, ModelNotFound
+from inferstream.repository import BrokenModel, InMemoryRepository, ModelRepository
+from inferstream.repository.base import BrokenModels, Versions
+
+
+def settings(name: str, version: str | None = None) -> ModelSettings:
+    return ModelSettings(name=name, implementation="a.B", parameters={"version": version})
+
+
+async def test_a_model_is_found_with_all_its_versions() -> None:
+    first, other, second = settings("m", "1"), settings("n"), settings("m", "2")
+    repository = InMemoryRepository([first, other, second])
+    assert await repository.list() == [first, other, second]
+    assert await repository.find("m") == [first, second]
+    with pytest.raises(ModelNotFound, match="Model x not found"):
+        await repository.find("x")
+
+
+class Own(ModelRepository):
+    """One of a user, that says only which models there are, and which are broken."""
+
+    async def list(self) -> Versions:
+        return [settings("m")]
+
+    async def broken(self) -> BrokenModels:
+        return [BrokenModel("m", "another version"), BrokenModel("n", "no class")]
+
+
+async def test_a_repository_finds_by_its_list_and_says_what_is_broken() -> None:
+    repository = Own()
+    assert [found.name for found in await repository.find("m")] == ["m"]
+    with pytest.raises(InvalidSettings, match="Model n cannot be loaded: no class"):
+        await repository.find("n")
+    assert repository.concerns(Path("anything"))

@@ -1,0 +1,76 @@
+"""What a command is given to serve."""
+
+from pathlib import Path
+
+import pytest
+
+from inferstream.errors import InvalidSettings
+from inferstream.repository.target import targeted
+
+CLASSES = """
+from inferstream import MLModel
+
+class Base(MLModel): ...
+
+class _Hidden(MLModel): ...
+
+class One(Base):
+    async def predict(self, payload): ...
+
+class Two(Base):
+    async def predict(self, payload): ...
+"""
+
+
+def write(folder: Path, name: str, code: str) -> str:
+    (folder / f"{name}.py").write_text(code)
+    return f"{name}:app"
+
+
+def test_a_file_with_settings_beside_it_stands_for_its_folder(tmp_path: Path) -> None:
+    write(tmp_path, "model", CLASSES)
+    assert targeted(str(tmp_path / "model.py")) == (tmp_path, "model:app")
+    (tmp_path / "model-settings.json").write_text('{"implementation": "model.One"}')
+    assert targeted(str(tmp_path / "model.py")) == (tmp_path, None)
+    assert targeted(f"{tmp_path / 'model.py'}:app") == (tmp_path, "model:app")
+
+
+@pytest.mark.parametrize(
+    ("target", "folder", "code"),
+    [("package.module:app", ".", "package.module:app"), ("src/served.py:mine", "src", "served:mine")],
+)
+def test_code_is_named_by_its_module_or_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, folder: str, code: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "served.py").touch()
+    assert targeted(target) == (tmp_path / folder, code)
+
+
+def test_a_folder_with_an_app_and_no_model_stands_for_the_app(tmp_path: Path) -> None:
+    (tmp_path / "app.py").touch()
+    assert targeted(str(tmp_path)) == (tmp_path, "app:app")
+    (tmp_path / "model-settings.json").touch()
+    assert targeted(str(tmp_path)) == (tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("absent.py", "there is no file absent.py"),
+        ("with-dash.py", "Python cannot import a file of this name"),
+        ("served.py:1st", "is not of the form served.py:app"),
+        ("absent", "absent is not a folder, nor an app"),
+        ("src/module:app", "a module has no slash; write src/module.py:app"),
+        ("module:1st", "is not of the form module:app"),
+    ],
+)
+def test_what_is_no_target_says_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "with-dash.py").touch()
+    (tmp_path / "served.py").touch()
+    with pytest.raises(InvalidSettings, match=message):
+        targeted(target)

@@ -1,0 +1,89 @@
+"""Prompts of language models, read by a tokenizer that counts letters."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from inferstream.errors import InvalidRequest
+from inferstream.runtimes.transformers.prompts import Prompts
+from inferstream.types import InferenceRequest, RequestInput
+
+
+class Letters:
+    """A tokenizer whose tokens are the code points of the text."""
+
+    chat_template: str | None = None
+    bos_token_id: int | None = None
+
+    def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        start = [1] if add_special_tokens and self.bos_token_id is not None and text else []
+        return {"input_ids": [*start, *map(ord, text)]}
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
+        if messages[0]["role"] == "robot":
+            raise ValueError("no\n  robots")
+        tools = f"[{len(options['tools'])}]" if "tools" in options else ""
+        return tools + "".join(f"{each['role'][0]}:{each['content']};" for each in messages)
+
+
+def request(**inputs: Any) -> InferenceRequest:
+    return InferenceRequest(
+        inputs=[
+            RequestInput(name=name, datatype="BYTES", shape=[1], data=[value])
+            for name, value in inputs.items()
+        ]
+    )
+
+
+def read(template: str | None = "any", start: int | None = None, **inputs: Any) -> tuple[str, str]:
+    """The text of the tokens, and the name of their input."""
+    tokenizer = Letters()
+    tokenizer.bos_token_id = start
+    tokens, name = Prompts(tokenizer, template).read(request(**inputs))
+    return "".join(map(chr, tokens)), name
+
+
+def test_a_prompt_may_have_any_name() -> None:
+    assert read(prompt="hi") == ("hi", "prompt")
+    assert read(text=b"h\xc3\xa9") == ("hé", "text")
+
+
+def test_an_empty_prompt_is_the_token_of_the_beginning() -> None:
+    assert read(prompt="", start=1) == ("\x01", "prompt")
+    with pytest.raises(InvalidRequest, match="prompt is empty"):
+        read(prompt="")
+
+
+def test_messages_go_through_the_template_without_a_second_beginning() -> None:
+    parts = [{"type": "text", "text": "a"}, "b"]
+    messages = [{"role": "user", "content": parts}, {"role": "assistant"}]
+    assert read(start=1, messages=orjson.dumps(messages).decode()) == ("u:ab;a:;", "messages")
+    assert read(messages='[{"role":"user","content":"x"}]', tools="[1,2]")[0] == "[2]u:x;"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "A request needs one prompt or messages"),
+        ({"a": "x", "b": "y"}, "A request needs one prompt or messages"),
+        ({"messages": "[]", "prompt": "x"}, "either messages or a prompt, not prompt too"),
+        ({"messages": "[]"}, "messages is empty"),
+        ({"messages": "{}"}, "messages is a JSON list"),
+        ({"messages": "[1]"}, "Each of the messages is an object with a role"),
+        ({"messages": '[{"role":"user","content":[{"type":"image"}]}]'}, "The model takes text only"),
+        ({"messages": '[{"role":"user","content":1}]'}, "is text or a list of parts"),
+        ({"messages": '[{"role":"robot"}]'}, "template refuses the messages: no robots"),
+        ({"prompt": b"\xff"}, "prompt is no UTF-8 text"),
+    ],
+)
+def test_a_wrong_request_is_told_what_is_wrong(inputs: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        read(**inputs)
+
+
+def test_a_model_without_a_template_takes_no_messages() -> None:
+    assert [tensor.name for tensor in Prompts(Letters(), None).inputs()] == ["prompt"]
+    assert [tensor.name for tensor in Prompts(Letters(), "any").inputs()] == ["prompt", "messages"]
+    with pytest.raises(InvalidRequest, match="no chat template, so it takes no messages"):
+        read(template=None, messages="[]")

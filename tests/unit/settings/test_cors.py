@@ -1,0 +1,19 @@
+"""Settings of CORS."""
+
+from pathlib import Path
+
+import pytest
+
+from inferstream.settings import (
+    load_settings,
+)
+
+
+def test_cross_origin_rules_may_be_variables_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLSERVER_CORS_SETTINGS", '{"max_age": 5}')
+    monkeypatch.setenv("MLSERVER_ALLOW_ORIGINS", '["https://a"]')
+    cors = load_settings(tmp_path).cors_settings
+    assert cors is not None
+    assert (cors.max_age, cors.allow_origins) == (5, ["https://a"])

@@ -1,0 +1,50 @@
+"""Settings of a model."""
+
+from collections import Counter, OrderedDict
+from uuid import UUID
+
+import pytest
+
+from inferstream.errors import InvalidSettings
+from inferstream.settings import (
+    MODEL_SETTINGS_FILE,
+    ModelParameters,
+    ModelSettings,
+    load_model_settings,
+)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_model_from_variables_alone(monkeypatch) -> None:
+    monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "m.M")
+    assert ModelSettings().implementation_ == "m.M"
+
+
+def test_a_version_must_be_text(tmp_path) -> None:
+    file = tmp_path / MODEL_SETTINGS_FILE
+    file.write_text('{"implementation": "m.M", "parameters": {"version": 1}}')
+    with pytest.raises(InvalidSettings, match=r"parameters\.version"):
+        load_model_settings(file)
+
+
+def test_an_implementation_may_be_set_as_a_class_or_as_its_path() -> None:
+    settings = ModelSettings(name="m", implementation="collections.OrderedDict")
+    settings.implementation = Counter
+    assert settings.implementation is Counter
+    assert settings.dict()["implementation"] == "collections.Counter"
+    settings.implementation = "collections.OrderedDict"
+    assert settings.implementation is OrderedDict
+
+
+def test_a_pool_of_its_own_gets_a_random_name_unless_it_has_one() -> None:
+    first, second = (ModelParameters(autogenerate_inference_pool_gid=True) for _ in range(2))
+    names = {UUID(each.dict()["inference_pool_gid"]) for each in (first, second)}
+    assert {name.version for name in names} == {4}
+    assert len(names) == 2
+    assert ModelParameters.from_complete(first.json().encode()) == first
+    given = ModelParameters(autogenerate_inference_pool_gid=True, inference_pool_gid="mine")
+    assert (given.inference_pool_gid, ModelParameters().inference_pool_gid) == ("mine", None)

@@ -1,0 +1,67 @@
+"""One name has one meaning: names of classes, retired words, the glossary and the imports of types."""
+
+import ast
+import re
+from pathlib import Path
+
+from scripts.house import patterns
+from scripts.house.circles import circles
+from scripts.house.source import sources
+
+ROOT = Path(__file__).parents[2]
+FILES = sources(ROOT / "inferstream")
+
+DOUBLES = {"Live", "Load", "Numbers", "Peer"}
+"""Classes of two rooms that still have one name. The list only gets shorter."""
+
+UNRENAMED = ("dataplane", "protos", "server", "telemetry", "types")
+"""Rooms in which retired words are still names. The list only gets shorter."""
+
+PUBLIC = {"face"}
+"""Retired words that a published interface has: `CallInfo.face`."""
+
+CIRCLES = {
+    "dataplane.stages.base",
+    "server.frontends.access_log",
+    "telemetry.access",
+}
+"""The first files of circles that are left. The list only gets shorter."""
+
+
+def test_no_two_classes_have_one_name() -> None:
+    twice = {name: where for name, where in patterns.doubles(FILES).items() if name not in DOUBLES}
+    assert twice == {}
+
+
+def test_no_name_is_a_retired_word() -> None:
+    left = {
+        file: names
+        for file, names in patterns.retired(FILES).items()
+        if file.partition("/")[0] not in UNRENAMED and set(names) - PUBLIC
+    }
+    assert left == {}
+
+
+def test_a_retired_word_is_seen_in_a_name() -> None:
+    for name in ("found", "_found", "face", "log_follower", "FACES", "_follow"):
+        assert patterns.RETIRED.fullmatch(name.lower()), name
+    for name in ("not_found", "surface", "following", "gateway"):
+        assert not patterns.RETIRED.fullmatch(name), name
+
+
+def test_no_files_import_each_other_for_types_alone() -> None:
+    assert [circle for circle in circles(FILES) if circle[0] not in CIRCLES] == []
+
+
+def test_modules_say_what_they_are_by_a_noun_or_a_verb() -> None:
+    relative = re.compile(r"(What|Where|How|Which|When|Whether)\b")
+    pending = ("dataplane", "processes", "protos", "server/rest/dialects", "telemetry")
+    begun = {file.name: ast.get_docstring(file.tree) for file in FILES if not file.name.startswith(pending)}
+    assert [name for name, said in begun.items() if not said or relative.match(said)] == []
+
+
+def test_the_glossary_has_thirty_words_at_most() -> None:
+    lines = (ROOT / "docs" / "glossary.md").read_text().splitlines()
+    words = [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:]
+    assert 10 < len(words) <= 30
+    assert words == sorted(words)
