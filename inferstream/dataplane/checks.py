@@ -1,6 +1,6 @@
 """Checks of inputs against their shape, their datatype and the model's declaration."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from math import prod
 from typing import Literal, Protocol
 
@@ -11,6 +11,8 @@ from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, RequestInput, RequestOutput, ResponseOutput
 from ..types.unchecked import UncheckedData
 from ..types.values_request import ValuesRequest
+from .call import Call, Handler
+from .reply import Reply
 
 Strictness = Literal["declared", "strict", "off"]
 
@@ -57,6 +59,16 @@ def checks_of(signature: Signature, strictness: Strictness) -> Checks:
     strict = strictness == "strict"
     inputs = (signature.inputs or ()) if strict else signature.declared_inputs
     return Declaration(inputs, signature.declared_outputs, strict, not signature.inputs_annotated)
+
+
+def checked(inner: Handler, checks: Checks) -> Handler:
+    """A handler that refuses a bad first request of a call before it costs anything."""
+
+    def handle(call: Call) -> Awaitable[Reply]:
+        checks.check(call.request)
+        return inner(call)
+
+    return handle
 
 
 class OfFunction:

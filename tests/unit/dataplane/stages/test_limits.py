@@ -8,14 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.queue import Queue
 from inferstream.dataplane.reply import Reply, StreamReply
-from inferstream.dataplane.slots import Slots
-from inferstream.dataplane.stages.deadline import Deadline
+from inferstream.dataplane.slots import Queue, Slots
 from inferstream.dataplane.stages.limits import Limits
-from inferstream.dataplane.stages.live import Live
+from inferstream.dataplane.stages.live import Deadline, Live
 from inferstream.errors import DeadlineExceeded, ModelError, Overloaded
-from inferstream.telemetry.queues import QueueMeters
+from inferstream.telemetry.stages import QueueMeters
 from inferstream.types import InferenceRequest, InferenceResponse
 from tests.examples import examples
 

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.call import Call, Handler, Operation
 from inferstream.dataplane.checks import checks_of
-from inferstream.dataplane.handler import Handler
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.slots import Slots
-from inferstream.dataplane.stages.batches import Batching
-from inferstream.dataplane.stages.batching import callers
+from inferstream.dataplane.stages.batching import Batching, callers
 from inferstream.dataplane.stages.limits import Limits
 from inferstream.errors import (
     DeadlineExceeded,
@@ -29,8 +27,7 @@ from inferstream.errors import (
 )
 from inferstream.rows import RowErrors
 from inferstream.signature import Signature
-from inferstream.telemetry.queues import QueueMeters
-from inferstream.telemetry.stages import BatchMeters
+from inferstream.telemetry.stages import BatchMeters, QueueMeters
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 from tests.examples import examples
 

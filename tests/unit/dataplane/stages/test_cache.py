@@ -13,13 +13,11 @@ from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.slots import Slots
 from inferstream.dataplane.stages import flight
 from inferstream.dataplane.stages.cache import Cache
-from inferstream.dataplane.stages.deadline import Deadline
 from inferstream.dataplane.stages.limits import Limits
-from inferstream.dataplane.stages.live import Live
+from inferstream.dataplane.stages.live import Deadline, Live
 from inferstream.dataplane.stages.store import Store
 from inferstream.errors import DeadlineExceeded, ModelError, Overloaded
-from inferstream.telemetry.queues import QueueMeters
-from inferstream.telemetry.stages import CacheMeters, StoreMeters
+from inferstream.telemetry.stages import CacheMeters, QueueMeters, StoreMeters
 from inferstream.types import (
     Headers,
     InferenceRequest,

@@ -25,9 +25,7 @@ class Front(WorkerClient):
         self._forms = {}
         self._calls = {}
         self.completed = 0
-        self._decode = msgspec.msgpack.Decoder(
-            frames.Form | frames.ItemOf | frames.Item | frames.Completed
-        ).decode
+        self._decode = msgspec.msgpack.Decoder(frames.Form | frames.ItemOf | frames.Item).decode
 
     def send(self, frame: Frame) -> int:
         if isinstance(frame, frames.Form | frames.ItemOf):

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from inferstream.telemetry.sums import Sums, families_of
+from inferstream.telemetry.families import Sums, families_of
 
 
 def process(count: float, depth: float, seconds: float, **labels: str) -> CollectorRegistry:

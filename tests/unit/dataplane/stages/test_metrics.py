@@ -12,14 +12,13 @@ from inferstream.dataplane.pipeline import build_pipeline, build_shared
 from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.slots import Slots
 from inferstream.dataplane.stages.base import Shared
-from inferstream.dataplane.stages.compute import Compute
 from inferstream.dataplane.stages.limits import Limits
-from inferstream.dataplane.stages.metrics import Metrics
+from inferstream.dataplane.stages.metrics import Compute, Metrics
 from inferstream.settings import Settings
-from inferstream.telemetry.compute import SIZES, ComputeMeters
 from inferstream.telemetry.families import families
 from inferstream.telemetry.metrics import Meters
 from inferstream.telemetry.model_meters import ModelMeters
+from inferstream.telemetry.stages import SIZES, ComputeMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
 
 RESPONSE = InferenceResponse(model_name="m", outputs=[])

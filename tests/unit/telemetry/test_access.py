@@ -5,9 +5,8 @@ import pytest
 from inferstream import InferenceRequest, InferenceResponse, MLModel, testing
 from inferstream.dataplane.stages.access_log import AccessLog
 from inferstream.errors import ModelNotFound
-from inferstream.telemetry import subscribers as module
-from inferstream.telemetry.access import AccessLines
-from inferstream.telemetry.subscribers import Subscribers
+from inferstream.telemetry import access as module
+from inferstream.telemetry.access import AccessLines, Subscribers
 from tests.unit.telemetry.test_console import record
 
 
@@ -44,7 +43,7 @@ async def test_a_model_has_the_stage_while_somebody_follows_and_new_models_too()
 
 async def test_a_slow_subscriber_loses_records_and_learns_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 10)
-    lines = AccessLines(logged=False)
+    lines = AccessLines()
     subscribers = Subscribers(lines)
     slow, failures = subscribers.open(None, errors=False), subscribers.open("add", errors=True)
     for _ in range(25):
@@ -61,7 +60,7 @@ async def test_a_slow_subscriber_loses_records_and_learns_how_many(monkeypatch: 
 
 
 async def test_only_the_first_and_the_last_subscriber_change_anything() -> None:
-    lines = AccessLines(logged=False)
+    lines = AccessLines()
     subscribers = Subscribers(lines)
     changes: list[bool] = []
     subscribers.changed = changes.append

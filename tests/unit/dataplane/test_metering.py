@@ -1,6 +1,6 @@
 """The tokens of calls with keys."""
 
-from inferstream.dataplane.metered import _tokens
+from inferstream.dataplane.metering import _tokens
 from inferstream.types import InferenceResponse, Parameters
 
 
