@@ -14,11 +14,13 @@ LLM_STAMP := $(LLM)/.installed
 MODELS := $(VENV)/models
 MODELS_STAMP := $(MODELS)/.installed
 TORCH ?= torch>=2.6
+# Servers that the matrix of conformance compares, each in an environment of its own.
+RIVALS := $(VENV)/rivals
 # Clients of gRPC that others wrote in other languages.
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance grpc-clients manifests matrix neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -128,6 +130,13 @@ soak-grpc: $(STAMP)  ## misuse the gRPC port in every way, and look for what the
 
 conformance: $(STAMP)  ## RFC 9113 and RFC 7541 case by case: against the server, or against any PORT=HOST:PORT
 	$(if $(PORT),$(BIN)/python -m tests.conformance.http2 $(PORT),$(BIN)/python -m pytest tests/conformance)
+
+conformance-matrix: $(STAMP)  ## the V2 protocol, sentence by sentence: this server, MLServer and KServe's, into docs/conformance.md
+	for rival in mlserver==1.7.1 kserve==0.21.0; do \
+		test -x $(RIVALS)/$${rival%%==*}/bin/python || $(PYTHON) -m venv $(RIVALS)/$${rival%%==*} || exit 1; \
+		$(RIVALS)/$${rival%%==*}/bin/python -m pip install --quiet --disable-pip-version-check $$rival || exit 1; \
+	done
+	PYTHONPATH=conformance $(BIN)/python -m scripts.conformance_matrix $(RIVALS)
 
 # GO_PATH is where Go finds gRPC's package; Debian's golang-google-grpc-dev puts it here. A client that cannot be had
 # is missing, and its tests say so.

@@ -6,7 +6,7 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
-from ..telemetry.console import ERASE, Live, is_terminal
+from ..telemetry.console import ERASE, StatusLine, is_terminal
 
 if TYPE_CHECKING:
     from ..dataplane.registry import Registry
@@ -51,13 +51,13 @@ class Progress:
         try:
             while not self._over.wait(EVERY):
                 if line := progress_line(self._registry.wanted, self._registry.loading.copy(), monotonic()):
-                    Live.shown = True
+                    StatusLine.shown = True
                     # The cursor goes back, so that output of a model overwrites the line.
                     width = shutil.get_terminal_size().columns - 1
                     self._write(f"{ERASE}{line[:width]}\r")
         finally:
-            if Live.shown:
-                Live.shown = False
+            if StatusLine.shown:
+                StatusLine.shown = False
                 self._write(ERASE)
 
     def _write(self, text: str) -> None:

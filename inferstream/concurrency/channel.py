@@ -96,6 +96,11 @@ class Channel(AsyncIterator[T]):
             self._taken()
         return item
 
+    @property
+    def awaited(self) -> bool:
+        """Whether the reader waits."""
+        return self._reader is not None
+
     def news(self) -> asyncio.Future[None]:
         """A future that is done when there is an item or the end. It may be done too early: check, and wait again."""
         reader = self._reader = self._loop.create_future()

@@ -8,11 +8,9 @@ from ..keys.credentials import WithoutKeys
 from ..signature import Signature
 from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters
-from .call import Call, Operation, identify
+from .call import Call, Operation, apply_parameters, identify
 from .caller import Caller
-from .metered import metered
-from .metering import Metering
-from .priority import apply_parameters
+from .metering import Metering, metered
 from .reply import Reply
 from .stages.access_log import refused
 

@@ -1,6 +1,6 @@
 """Checks of inputs against their shape, their datatype and the model's declaration."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from math import prod
 from typing import Literal, Protocol
 
@@ -9,6 +9,8 @@ from ..protos.counts import expect_tensors
 from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, RequestInput, RequestOutput, ResponseOutput
+from .call import Call, Handler
+from .reply import Reply
 
 Strictness = Literal["declared", "strict", "off"]
 
@@ -55,6 +57,16 @@ def checks_of(signature: Signature, strictness: Strictness) -> Checks:
     strict = strictness == "strict"
     inputs = (signature.inputs or ()) if strict else signature.declared_inputs
     return Declaration(inputs, signature.declared_outputs, strict, not signature.inputs_annotated)
+
+
+def checked(inner: Handler, checks: Checks) -> Handler:
+    """A handler that refuses a bad first request of a call before it costs anything."""
+
+    def handle(call: Call) -> Awaitable[Reply]:
+        checks.check(call.request)
+        return inner(call)
+
+    return handle
 
 
 class OfFunction:

@@ -7,19 +7,17 @@ from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..keys.credentials import without_keys
 from ..settings import Settings
 from ..signature import Signature
-from ..telemetry.access import AccessLines
-from ..telemetry.subscribers import Subscribers
+from ..telemetry.access import AccessLines, Subscribers
 from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access, Action
 from .admission import Admission
-from .caller import Caller
+from .caller import Caller, Picked
 from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Capabilities
 from .load import Loads
 from .peers import Peers
-from .picked import Picked
 from .proxies import Proxies
 from .serving import Serving
 from .stages.access_log import refused
@@ -187,19 +185,19 @@ class DataPlane:
         """
         if self._settings.default_model is not None:
             return self._settings.default_model
-        found = [name for name in self._registry.text_models if caller.sees(name)]
-        if not found:
+        names = [name for name in self._registry.text_models if caller.sees(name)]
+        if not names:
             for (name, version), (state, _) in self._registry.unserved.items():
                 if state is State.LOADING:
                     raise ModelNotReady(name, version)
-        if len(found) != 1:
+        if len(names) != 1:
             which = (
-                f"{len(found)} models return texts: {', '.join(found)}" if found else "no model returns texts"
+                f"{len(names)} models return texts: {', '.join(names)}" if names else "no model returns texts"
             )
             raise InvalidRequest(
                 f"The request names no model, and {which}. The setting default_model names one."
             )
-        return found[0]
+        return names[0]
 
     def subscribers(self) -> Subscribers:
         """The subscribers of the access log. Raises Draining."""

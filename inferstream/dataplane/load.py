@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from time import monotonic, process_time
 from typing import NamedTuple
 
-from ..telemetry.kv import KvMeters
-from ..telemetry.steps import StepMeters
+from ..telemetry.stages import KvMeters, StepMeters
 from .peers import CountLoad, ModelLoad, Peers, ProcessLoad
 from .serving import ModelKey, ServedModel, Serving
 
@@ -81,7 +80,7 @@ class Loads:
         return self._own(question.ends)
 
     def _own(self, ends: bool) -> ProcessLoad:
-        models = [_of_model(key, served, ends) for key, served in self._registry.loaded()]
+        models = [_of_model(key, served, ends) for key, served in self._registry.items()]
         return ProcessLoad(models, process_time())
 
 

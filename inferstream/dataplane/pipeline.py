@@ -1,37 +1,71 @@
 """The stages of a model, put around it when it loads."""
 
+import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import plugins
 from ..errors import ModelLoadFailed
 from ..settings import Settings
 from ..telemetry.access import AccessLines
-from ..telemetry.kv import KvMeters
+from ..telemetry.console import access_sink
 from ..telemetry.metrics import Meters
-from ..telemetry.stages import BatchMeters
-from ..telemetry.steps import StepMeters
-from ..telemetry.tokens import TokenMeters
+from ..telemetry.stages import BatchMeters, KvMeters, StepMeters, TokenMeters
+from .checks import checked
 from .execution.base import Execution
 from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
-from .stages.batching import batching
-from .stages.caching import caching, store_of
-from .stages.compute import compute
-from .stages.deadline import deadline
 from .stages.joined import joined
 from .stages.limits import limits
-from .stages.live import live
-from .stages.long_calls import LongCalls
-from .stages.metrics import metrics
+from .stages.live import Deadline, Live, LongCalls, limit_of
+from .stages.metrics import compute, metrics
 from .stages.middleware import middleware
 from .stages.show_errors import show_errors
 from .stages.tracing import tracing
-from .stages.validation import validation
 
 if TYPE_CHECKING:
     from ..functions.app import App
     from ..functions.middleware import Middleware
     from ..telemetry.tracing import Tracer
+    from .stages.store import Store
+
+logger = logging.getLogger("inferstream.dataplane")
+
+
+def batching(model: Pipeline, shared: Shared) -> Pipeline:
+    if model.settings.max_batch_size <= 1:
+        return model
+    from .stages.batching import batched  # late: no import cost when it is off
+
+    return batched(model)
+
+
+def caching(model: Pipeline, shared: Shared) -> Pipeline:
+    """Off unless the settings of the server and of the model enable it."""
+    if not model.settings.cache_enabled:
+        return model
+    if shared.store is None:
+        name = model.settings.name
+        logger.warning("model %s: cache_enabled has no effect unless the server enables it", name)
+        return model
+    from .stages.cache import cached  # late: no import cost when it is off
+
+    return cached(model, shared.store, shared)
+
+
+def validation(model: Pipeline, shared: Shared) -> Pipeline:
+    return replace(model, handler=checked(model.handler, model.checks))
+
+
+def deadline(model: Pipeline, shared: Shared) -> Pipeline:
+    return replace(model, handler=Deadline(model.handler, limit_of(model.settings, shared.settings)))
+
+
+def live(model: Pipeline, shared: Shared) -> Pipeline:
+    handler = Live(model.handler)
+    shared.long_calls.watch(handler, model.settings)
+    return replace(model, handler=handler, live=handler)
+
 
 STAGES: tuple[StageFactory, ...] = (
     compute,
@@ -57,7 +91,11 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
     Raises InvalidSettings for middleware that cannot be imported, and in strict mode for a stage of a package.
     """
     meters.show(BatchMeters)
-    store = store_of(settings, meters)
+    store: Store | None = None
+    if settings.cache_enabled:
+        from .stages.cache import store_of
+
+        store = store_of(settings, meters)
     meters.show(StepMeters)
     meters.show(TokenMeters)
     meters.show(KvMeters)
@@ -66,7 +104,7 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
         from ..repository.middleware import middlewares_of  # late: few servers have any
 
         middlewares = middlewares_of(settings)
-    lines = AccessLines(bool(settings.access_log))
+    lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
     stages = tuple(plugins.loaded(plugins.STAGES, settings.strict))
     return Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines, stages)
 

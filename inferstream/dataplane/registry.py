@@ -96,7 +96,7 @@ class Registry(Serving):
         if not paths:
             return []
         sources = {(name, source) for (name, _), source in self._sources.items()}
-        sources |= {(found.name, found.source or "") for found in await self._repository.list()}
+        sources |= {(settings.name, settings.source or "") for settings in await self._repository.list()}
         sources |= {(model.name, model.source) for model in await self._repository.broken()}
         folders = {source: Path(source).resolve().parent for _, source in sources if source}
         shared = any(
@@ -112,9 +112,9 @@ class Registry(Serving):
     async def start(self) -> None:
         """Load all models of the repository at once. Raises the first failure if the settings are strict."""
         if self._settings.load_models_at_startup:
-            found = await self._repository.list()
+            wanted = await self._repository.list()
             broken = await self._repository.broken()
-            self._wanted = {(settings.name, settings.version) for settings in found}
+            self._wanted = {(settings.name, settings.version) for settings in wanted}
             for model in broken:
                 key = (model.name, model.version)
                 self._wanted.add(key)
@@ -123,10 +123,10 @@ class Registry(Serving):
                 logger.error("model %s cannot be loaded: %s", model.name, model.reason)
             if broken and self._settings.strict:
                 raise InvalidSettings(f"Model {broken[0].name} cannot be loaded: {broken[0].reason}")
-            if found:
-                names = ", ".join(_label((settings.name, settings.version)) for settings in found)
+            if wanted:
+                names = ", ".join(_label((settings.name, settings.version)) for settings in wanted)
                 logger.info("loading %s", names, extra={"brief": True})
-            results = await asyncio.gather(*map(self._load_version, found), return_exceptions=True)
+            results = await asyncio.gather(*map(self._load_version, wanted), return_exceptions=True)
             for result in results:
                 strange = not isinstance(result, InferstreamError)
                 if isinstance(result, BaseException) and (strange or self._settings.strict):
@@ -185,12 +185,12 @@ class Registry(Serving):
             self._outdated.pop(key, None)
             self._wanted.discard(key)
 
-    async def _load_found(self, name: str, found: list[ModelSettings]) -> None:
+    async def _load_found(self, name: str, wanted: list[ModelSettings]) -> None:
         broken = [model for model in await self._repository.broken() if model.name == name]
-        found_keys = {(settings.name, settings.version) for settings in found}
+        found_keys = {(settings.name, settings.version) for settings in wanted}
         gone = [key for key in self._known(name) if key not in found_keys]
         failures: list[InferstreamError] = []
-        for settings in found:
+        for settings in wanted:
             try:
                 await self._load_version(settings, gone)
             except InferstreamError as error:
@@ -291,19 +291,19 @@ class Registry(Serving):
 
     async def index(self, ready: bool) -> list[RepositoryIndexResponseItem]:
         """Every version on disk or in memory; with `ready` only those that serve."""
-        found: dict[ModelKey, tuple[State, str]] = {}
+        states: dict[ModelKey, tuple[State, str]] = {}
         for settings in await self._repository.list():
-            found[settings.name, settings.version] = (State.UNAVAILABLE, "not loaded")
+            states[settings.name, settings.version] = (State.UNAVAILABLE, "not loaded")
         for model in await self._repository.broken():
-            found[model.name, model.version] = (State.UNAVAILABLE, model.reason)
-        found.update(self._states)
+            states[model.name, model.version] = (State.UNAVAILABLE, model.reason)
+        states.update(self._states)
         for key, served in self._served.items():
             ready_now = (State.READY, self._outdated.get(key, ""))
-            found[key] = ready_now if served.ready else (State.UNAVAILABLE, "the model is not ready")
+            states[key] = ready_now if served.ready else (State.UNAVAILABLE, "the model is not ready")
         return [
             RepositoryIndexResponseItem(name=name, version=version or "", state=state, reason=reason)
             for (name, version), (state, reason) in sorted(
-                found.items(), key=lambda item: (item[0][0], item[0][1] or "")
+                states.items(), key=lambda item: (item[0][0], item[0][1] or "")
             )
             if not ready or state is State.READY
         ]

@@ -8,7 +8,6 @@ from ..concurrency.scope import Scope, swallowed
 from ..concurrency.tasks import Tasks
 from ..errors import Abandoned
 from ..types import InferenceResponse
-from .pacing import paced
 
 
 class Watcher:
@@ -56,9 +55,12 @@ _closing = Tasks()
 
 
 class Responses(Protocol):
-    """The responses after the first: an async generator, or another object with `aclose`."""
+    """The responses after the first: an async generator, or another object with `aclose`.
 
-    async def __anext__(self) -> InferenceResponse: ...
+    Other items are for a `Direct`, which makes responses of them.
+    """
+
+    async def __anext__(self) -> Any: ...
 
     async def aclose(self) -> None: ...
 
@@ -294,3 +296,19 @@ class StreamReply(Reply):
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if not self._closed:
             await self.aclose(error or Abandoned())
+
+
+def paced(following: Callable[[], Awaitable[Any]], interval: float) -> Callable[[], Awaitable[Any]]:
+    """`following` at a rate of one item in `interval` seconds."""
+    loop = asyncio.get_running_loop()
+    due = loop.time() + interval
+
+    async def next_item() -> Any:
+        nonlocal due
+        if (early := due - loop.time()) > 0:
+            await asyncio.sleep(early)
+        item = await following()
+        due = max(due + interval, loop.time())  # a late item may be followed sooner, so that the rate is kept
+        return item
+
+    return next_item

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from time import time
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,10 +13,9 @@ from ..repository.apps import app_of
 from ..settings import Settings
 from ..settings.versions import newest
 from ..signature import Signature
-from ..telemetry.access import AccessLines
+from ..telemetry.access import AccessLines, Subscribers
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
-from ..telemetry.subscribers import Subscribers
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
 from .pipeline import build_pipeline, build_shared
@@ -184,10 +182,6 @@ class Serving(ABC):
     def default(self, name: str) -> ServedModel | None:
         """The version of a model that answers calls without a version."""
         return self._defaults.get(name)
-
-    def loaded(self) -> Iterable[tuple[ModelKey, ServedModel]]:
-        """Every model that is loaded, in no order."""
-        return self._served.items()
 
     def items(self) -> list[tuple[ModelKey, ServedModel]]:
         """Every model that is loaded, by name and version."""

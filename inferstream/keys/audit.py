@@ -3,8 +3,9 @@
 import logging
 import os
 import threading
-from collections import deque
+import time
 from contextlib import suppress
+from queue import SimpleQueue
 
 import msgspec
 
@@ -53,9 +54,8 @@ class AuditLog:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._records: deque[AuditRecord] = deque()
-        self._there = threading.Event()
-        self._closing = threading.Event()
+        self._records: SimpleQueue[AuditRecord | None] = SimpleQueue()
+        """None after the last one."""
         self._refused = 0
         """Records without room, ever; the loop alone counts them."""
         self._reported = 0
@@ -70,30 +70,27 @@ class AuditLog:
 
     def put(self, record: AuditRecord) -> None:
         """Write a record soon. It never waits."""
-        if len(self._records) >= MOST:
+        if self._records.qsize() >= MOST:
             self._refused += 1
-            return
-        self._records.append(record)
-        if not self._there.is_set():
-            self._there.set()
+        else:
+            self._records.put(record)
 
     def close(self) -> None:
         """Write what is waiting, and end. It may wait for the disk."""
-        self._closing.set()
-        self._there.set()
+        self._records.put(None)
         self._thread.join()
         os.close(self._descriptor)
 
     def _run(self) -> None:
-        while True:
-            self._there.wait()
-            self._closing.wait(_PAUSE)
-            self._there.clear()
-            while self._records:
-                batch = [self._records.popleft() for _ in range(min(len(self._records), _BATCH))]
-                self._write(batch)
-            if self._closing.is_set():
-                return
+        closed = False
+        while not closed:
+            waiting = [self._records.get()]
+            time.sleep(_PAUSE)
+            waiting += [self._records.get() for _ in range(self._records.qsize())]
+            closed = None in waiting
+            records = [record for record in waiting if record is not None]
+            for start in range(0, len(records), _BATCH):
+                self._write(records[start : start + _BATCH])
 
     def _write(self, batch: list[AuditRecord]) -> None:
         text = b"".join(self._encode(record) + b"\n" for record in batch)

@@ -11,10 +11,10 @@ from ..telemetry.tracebacks import RaisedElsewhere
 
 _FRAMES = """
 Frame Query Answer Logged Registered
-Start LoadInstance UnloadInstance Unloaded Ping Stop Readiness Numbers Describe CallRoute Free
-Open More Wanted Credit Full Cancel Form Item ItemOf Completed Ended Failed Partly
+Start LoadInstance UnloadInstance Unloaded Ping Stop Readiness MeterChanges Describe CallRoute Free
+Open More Wanted Credit Full Cancel Form Item ItemOf Ended Failed Partly
 Configure Prepare Serve Withdraw Release Tell OpenPorts Drain Shutdown Retired Lost Replace
-Load Unload ListModels SumMeters Count Counted SendRecords Subscribed Records
+LoadVersions UnloadVersions ListModels SumMeters Count Counted SendRecords Subscribed Records
 Forward CancelCalls AttachReader ReadEvents LeaveStream ReleaseStream CountLoad
 """
 TAGS = {name: tag for tag, name in enumerate(_FRAMES.split())}

@@ -1,17 +1,21 @@
 """Makes a process a part of the server that started it."""
 
+import asyncio
 import ctypes
 import logging
 import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
+from ..concurrency.event_loop import new_event_loop
 from ..telemetry.custom import CUSTOM
 from ..telemetry.reserving import reserve_metric_files
+from .custom_metrics import CustomMetricSender
 
 _PR_SET_PDEATHSIG = 1
 
@@ -48,6 +52,18 @@ def end() -> NoReturn:
     with suppress(Exception):  # model code may have closed stdout
         sys.stdout.flush()
     os._exit(0)
+
+
+def run(start: Callable[[], CustomMetricSender]) -> None:
+    """Serve on an event loop until the process is ended. `start` begins to, and returns what sends custom metrics."""
+
+    async def serve() -> None:
+        CUSTOM.sink = start()
+        await asyncio.Event().wait()
+
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(serve())
 
 
 def belong_to(parent: int, end: int, lifeline: int, *others: int) -> None:

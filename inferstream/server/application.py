@@ -20,7 +20,7 @@ from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
 from ..telemetry.files import MetricFiles, ModelMetrics
 from ..telemetry.gpu import GpuMemory
-from ..telemetry.histogram import Buckets
+from ..telemetry.meter_set import Buckets
 from ..telemetry.metrics import Meters
 from ..telemetry.workers import WorkerMeters
 from .custom import build_route_handler

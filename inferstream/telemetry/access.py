@@ -1,12 +1,16 @@
-"""The access log: a record of each call that has ended, and the places where records go."""
+"""The access log: a record of each call that has ended, the places where records go, and its subscribers."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from .console import ACCESS, console_of
+from ..concurrency.channel import Channel
+
+ACCESS = "inferstream.access"
+"""The logger of the access log."""
 
 logger = logging.getLogger(ACCESS)
 
@@ -41,7 +45,7 @@ class AccessRecord(msgspec.Struct, array_like=True, gc=False):
 
     def fields(self) -> dict[str, str | int | float]:
         """The record as an object for logs in JSON, without what is empty."""
-        found: dict[str, str | int | float] = {
+        fields: dict[str, str | int | float] = {
             "face": self.face,
             "operation": self.operation,
             "model": self.model,
@@ -55,7 +59,7 @@ class AccessRecord(msgspec.Struct, array_like=True, gc=False):
             "request_id": self.request_id,
             "error": self.error,
         }
-        return {name: value for name, value in found.items() if value != ""}
+        return {name: value for name, value in fields.items() if value != ""}
 
 
 Sink = Callable[[AccessRecord], object]
@@ -65,9 +69,9 @@ Sink = Callable[[AccessRecord], object]
 class AccessLines:
     """The sinks of one application or front end. `changed` is called when the first one comes or the last one goes."""
 
-    def __init__(self, logged: bool) -> None:
-        self._sinks: tuple[Sink, ...] = (_log_sink(),) if logged else ()
-        self.on = logged
+    def __init__(self, *sinks: Sink) -> None:
+        self._sinks = sinks
+        self.on = bool(sinks)
         """Whether any sink wants records."""
         self.changed: Callable[[bool], object] = lambda _: None
 
@@ -86,12 +90,6 @@ class AccessLines:
     def put(self, record: AccessRecord) -> None:
         for sink in self._sinks:
             sink(record)
-
-
-def _log_sink() -> Sink:
-    """The console's own lines where the command has set them up, else records of the logger."""
-    console = console_of(logger)
-    return log if console is None else console.put
 
 
 def log(record: AccessRecord) -> None:
@@ -113,3 +111,85 @@ def log(record: AccessRecord) -> None:
         f", {record.principal}" if record.principal else "",
         extra=extra,
     )
+
+
+MOST_WAITING = 1024
+"""Records that wait for one subscriber. Further ones are dropped and counted."""
+
+MOST_SUBSCRIBERS = 16
+
+
+class Subscriber(Channel[AccessRecord]):
+    """Reads records as they come. A slow reader loses records, and learns how many."""
+
+    def __init__(self, model: str | None, errors: bool) -> None:
+        super().__init__(MOST_WAITING)
+        self._model = model
+        self._errors = errors
+        self._dropped = 0
+
+    def put(self, record: AccessRecord) -> None:
+        if (self._errors and record.status == "success") or self._model not in (None, record.model):
+            return
+        if self.has_room():
+            super().put(record)
+        else:
+            self._dropped += 1
+
+    def lost(self, count: int) -> None:
+        """Records were dropped on their way here."""
+        self._dropped += count
+
+    async def read(self, seconds: float) -> tuple[list[AccessRecord], int]:
+        """The records since the last time, after at most so many seconds, and how many were dropped."""
+        if self.open and not self._items:
+            try:
+                async with asyncio.timeout(seconds):
+                    await self.news()
+            except TimeoutError:
+                return [], 0
+        records = list(self._items)
+        self._items.clear()
+        dropped, self._dropped = self._dropped, 0
+        return records, dropped
+
+
+class Subscribers:
+    """The subscribers at one front end. They see the records of all front ends."""
+
+    def __init__(self, lines: AccessLines) -> None:
+        self._lines = lines
+        self._subscribers: list[Subscriber] = []
+        self.changed: Callable[[bool], object] = lambda _: None
+        """Called when the first one comes and when the last one goes."""
+
+    @property
+    def full(self) -> bool:
+        """Whether there are as many as may be."""
+        return len(self._subscribers) >= MOST_SUBSCRIBERS
+
+    def open(self, model: str | None, errors: bool) -> Subscriber:
+        """A new subscriber, until `close`."""
+        subscriber = Subscriber(model, errors)
+        self._subscribers.append(subscriber)
+        self._lines.add(subscriber.put)
+        if len(self._subscribers) == 1:
+            self.changed(True)
+        return subscriber
+
+    def close(self, subscriber: Subscriber) -> None:
+        self._subscribers.remove(subscriber)
+        self._lines.remove(subscriber.put)
+        if not self._subscribers:
+            self.changed(False)
+
+    def put_foreign(self, records: list[AccessRecord], dropped: int) -> None:
+        """Show the subscribers records of another front end."""
+        for subscriber in self._subscribers:
+            subscriber.lost(dropped)
+            for record in records:
+                subscriber.put(record)
+
+    def end(self) -> None:
+        for subscriber in self._subscribers:
+            subscriber.end()

@@ -8,15 +8,10 @@ import threading
 from collections import deque
 from functools import lru_cache
 from time import localtime, monotonic, sleep, strftime
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
+from .access import ACCESS, AccessRecord, Sink, log
 from .logs import LineFormatter, escaped
-
-if TYPE_CHECKING:
-    from .access import AccessRecord
-
-ACCESS = "inferstream.access"
-"""The logger of the access log."""
 
 MOST_WAITING = 4096
 """Access lines that wait for a terminal. Further ones are dropped and counted."""
@@ -38,7 +33,7 @@ ERASE = "\r\x1b[K"
 _STATUS = {"success": GREEN, "cancelled": YELLOW, "internal": RED, "worker_lost": RED}
 
 
-class Live:
+class StatusLine:
     """A line at the bottom of the terminal that changes, as while models load."""
 
     shown = False
@@ -66,7 +61,7 @@ class TerminalFormatter(LineFormatter):
         self._colours = colours
 
     def head(self, record: logging.LogRecord) -> str:
-        erase = ERASE if Live.shown else ""
+        erase = ERASE if StatusLine.shown else ""
         head = f"{erase}{self.formatTime(record, '%H:%M:%S')} "
         if not record.name.startswith("inferstream"):
             head += f"[{record.name}] "
@@ -95,7 +90,7 @@ class Console(logging.Handler):
         self._thread: threading.Thread | None = None
         self._writing = threading.Lock()
 
-    def put(self, record: "AccessRecord") -> None:
+    def put(self, record: AccessRecord) -> None:
         """Show a record soon. Takes no lock and writes nothing, so it never waits."""
         if len(self._waiting) >= MOST_WAITING:
             self._dropped += 1
@@ -138,7 +133,7 @@ class Console(logging.Handler):
         if dropped:
             lines.append(f"{dropped} lines were dropped: the terminal was too slow")
         if lines:
-            erase = ERASE if Live.shown else ""
+            erase = ERASE if StatusLine.shown else ""
             self._write((erase + "\n".join(lines) + "\n").encode(errors="replace"), until)
 
     def _write(self, data: bytes, until: float | None) -> None:
@@ -154,7 +149,7 @@ class Console(logging.Handler):
                 return
 
 
-def access_line(record: "AccessRecord", colours: bool) -> str:
+def access_line(record: AccessRecord, colours: bool) -> str:
     """A record as a line: time, face, model, status, milliseconds, items, client, error."""
     seconds = int(record.time)
     head = _head(record.face, record.operation, record.model, record.version, record.status, colours)
@@ -188,9 +183,10 @@ def _head(face: str, operation: str, model: str, version: str, status: str, colo
     return f"{shown:<9} {name:<20} {text}"
 
 
-def console_of(logger: logging.Logger) -> Console | None:
-    """The console that shows the lines of this logger, unless another configuration has taken its place."""
-    return next((handler for handler in logger.handlers if isinstance(handler, Console)), None)
+def access_sink() -> Sink:
+    """The console's own lines where the command has set them up, else records of the logger."""
+    handlers = logging.getLogger(ACCESS).handlers
+    return next((handler.put for handler in handlers if isinstance(handler, Console)), log)
 
 
 def configure_console(structured: bool, custom: object) -> None:

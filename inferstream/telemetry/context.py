@@ -34,10 +34,10 @@ def trace_by(current: Callable[[], SpanIds | None]) -> None:
 def call_fields() -> dict[str, str]:
     """What identifies the call whose code is running: its span, and the id that its client gave it."""
     span = _current_span()
-    found = {} if span is None else span._asdict()
+    fields = {} if span is None else span._asdict()
     if request_id := request_id_var.get():
-        found["request_id"] = request_id
-    return found
+        fields["request_id"] = request_id
+    return fields
 
 
 @contextmanager

@@ -1,8 +1,9 @@
-"""Prometheus' families of the meters that sets declare."""
+"""Prometheus' families of the meters that sets declare, and their sums over several processes."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from prometheus_client import generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -11,6 +12,7 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from .meter_set import MeterSet
 
@@ -27,21 +29,17 @@ def families(
 ) -> Iterable[Metric]:
     """The families of these sets' meters, each set with the values of its labels, in the declared order."""
     made: dict[str, Any] = {}
-    for meter in kind.declared.values():
+    declared = {attribute: meter for attribute, meter in kind.declared.items() if meter.name}
+    for meter in declared.values():
         if meter.name not in made:
             names = kind.label_names if meter.labels is None else meter.labels
             name = meter.name.replace("rest_server", prefix, 1)
             made[meter.name] = FAMILIES[meter.kind](name, meter.help, labels=[*names, *meter.by])
     for labels, meters in sets:
-        for attribute, meter in kind.declared.items():
-            value = getattr(meters, attribute) if meter.read is None else meter.read(meters)
+        for attribute, meter in declared.items():
             own = labels if meter.labels is None else labels[: len(meter.labels)]
-            if meter.fixed is not None:
-                value = {meter.fixed: value}
-            if not isinstance(value, dict):
-                value = {} if value is None else {(): value}
-            for key, each in value.items():
-                _add(made[meter.name], [*own, *((key,) if isinstance(key, str) else key)], each)
+            for key, value in meters.series(attribute).items():
+                _add(made[meter.name], [*own, *key], value)
     return made.values()
 
 
@@ -54,10 +52,52 @@ def _add(family: Any, labels: list[str], value: Any) -> None:
         family.add_metric(labels, value)
 
 
-class Single(MeterSet, Collector):
-    """Meters of a subject that there is once, without labels."""
+class Family(NamedTuple):
+    """The numbers of one metric in one process, each with the name and labels of its series."""
 
-    label_names = ()
+    name: str
+    documentation: str
+    kind: str
+    samples: list[tuple[str, dict[str, str], float]]
+
+
+def families_of(metrics: Iterable[Metric]) -> list[Family]:
+    """The families of these metrics, for another process to add."""
+    return [
+        Family(
+            metric.name,
+            metric.documentation,
+            metric.type,
+            [(sample.name, dict(sample.labels), sample.value) for sample in metric.samples],
+        )
+        for metric in metrics
+    ]
+
+
+class Sums(Collector):
+    """Adds up series with the same name and labels. All our own meters may be added."""
+
+    def __init__(self) -> None:
+        self._families: dict[str, Family] = {}
+        self._values: dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]] = {}
+
+    def add(self, families: Iterable[Family], *, over: bool = False) -> None:
+        """Add the numbers of a process; without gauges if it is `over`."""
+        for family in families:
+            if over and family.kind == "gauge":
+                continue
+            self._families.setdefault(family.name, family)
+            values = self._values.setdefault(family.name, {})
+            for name, labels, value in family.samples:
+                series = (name, tuple(labels.items()))
+                values[series] = values.get(series, 0.0) + value
 
     def collect(self) -> Iterable[Metric]:
-        return families(type(self), [((), self)])
+        for name, family in self._families.items():
+            metric = Metric(name, family.documentation, family.kind)
+            values = self._values[name].items()
+            metric.samples = [Sample(series, dict(labels), value) for (series, labels), value in values]
+            yield metric
+
+    def exposition(self) -> bytes:
+        return generate_latest(self)

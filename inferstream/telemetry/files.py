@@ -85,11 +85,11 @@ class MetricFiles:
             return ()
         try:
             paths = map(str, self._folder.glob("*.db"))
-            found: Iterable[Metric] = MultiProcessCollector.merge(paths)  # type: ignore[no-untyped-call]  # untyped
+            metrics: Iterable[Metric] = MultiProcessCollector.merge(paths)  # type: ignore[no-untyped-call]  # untyped
         except (OSError, RuntimeError, ValueError, struct.error) as error:
             logger.warning("the metrics of workers cannot be read: %s", error)
             return ()
-        return found
+        return metrics
 
     def close(self) -> None:
         if self._folder is not None:
@@ -123,12 +123,12 @@ class ModelMetrics(Collector):
 
 def _summed(samples: list[Sample]) -> list[Sample]:
     """One sample for each name and labels. A model may run here, and another with the same code in workers."""
-    found: dict[object, Sample] = {}
+    sums: dict[object, Sample] = {}
     for sample in samples:
         key = (sample.name, tuple(sorted(sample.labels.items())))
-        before = found.get(key)
-        found[key] = sample if before is None else sample._replace(value=before.value + sample.value)
-    return list(found.values())
+        before = sums.get(key)
+        sums[key] = sample if before is None else sample._replace(value=before.value + sample.value)
+    return list(sums.values())
 
 
 def _lock(folder: Path) -> int | None:

@@ -1,14 +1,74 @@
 """Meters, each declared once: its kind, name, help and labels.
 
-A scrape, the changes that a worker reports, and the table of the documentation read the declarations. The numbers
-are plain attributes of each set, so that counting costs one addition.
+A scrape, the changes that a worker reports, the push to a collector, and the table of the documentation read the
+declarations. The numbers are plain attributes of each set, so that counting costs one addition.
 """
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from .histogram import SECONDS, Bounds, Histogram
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+Bounds = tuple[float, ...]
+"""The upper bounds of buckets, ascending; the last bucket has none."""
+
+SECONDS: Bounds = (
+    *(0.0001, 0.00025, 0.0005),  # small calls, and streams that make several responses in a millisecond
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
+)
+
+COUNTS: Bounds = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+"""Counts: calls in a queue, requests in a batch."""
+
+TOKENS: Bounds = tuple(4**power for power in range(14))
+"""Tokens of a request. OpenTelemetry's convention for `gen_ai.client.token.usage` has these bounds."""
+
+
+class Buckets(NamedTuple):
+    """The bounds of the histograms of seconds that the settings may change."""
+
+    requests: Bounds = SECONDS
+    """Calls, HTTP requests and RPCs, from their arrival to their end."""
+    first_item: Bounds = SECONDS
+    """From a call to the first response of its stream."""
+    between_items: Bounds = SECONDS
+    """From one response of a stream to the next."""
+
+
+class Histogram:
+    """One bisect per observation, without the lock and the label lookup of prometheus_client."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total: float = 0
+
+    @property
+    def count(self) -> int:
+        """Observations so far."""
+        return sum(self.counts)
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def add(self, counts: list[int], total: float) -> None:
+        """Add the counts of another histogram with these bounds."""
+        self.counts = [own + other for own, other in zip(self.counts, counts, strict=True)]
+        self.total += total
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative counts by upper bound, as in the exposition format."""
+        buckets, running = [], 0
+        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
+            running += count
+            buckets.append((bound, float(running)))
+        return buckets
 
 
 class Meter(NamedTuple):
@@ -16,6 +76,7 @@ class Meter(NamedTuple):
 
     kind: Literal["gauge", "counter", "summary", "histogram"]
     name: str
+    """Prometheus' name; empty for a meter that only an OpenTelemetry collector gets."""
     help: str
     bounds: Bounds = SECONDS
     labels: tuple[str, ...] | None = None
@@ -25,6 +86,8 @@ class Meter(NamedTuple):
     """The value of the label that `by` names, where several attributes are series of one metric."""
     read: Callable[[Any], object] | None = None
     """Makes the value from the set at a scrape, where it is no attribute. None and empty mappings have no series."""
+    pushed: tuple[str, str] | None = None
+    """The name and the unit for an OpenTelemetry collector, if it gets this one."""
 
 
 def _declare(kind: str) -> Callable[..., Any]:
@@ -92,6 +155,16 @@ class MeterSet:
         for name, (counts, total) in zip(self._histograms, changes.histograms, strict=True):
             getattr(self, name).add(counts, total)
 
+    def series(self, attribute: str) -> dict[tuple[str, ...], Any]:
+        """The values of a meter by its keys; by the empty key for a single value."""
+        meter = self.declared[attribute]
+        value = getattr(self, attribute) if meter.read is None else meter.read(self)
+        if meter.fixed is not None:
+            value = {meter.fixed: value}
+        if not isinstance(value, dict):
+            return {} if value is None else {(): value}
+        return {(key,) if isinstance(key, str) else key: each for key, each in value.items()}
+
     def gauges(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self._numbers if self.declared[name].kind == "gauge"}
 
@@ -99,3 +172,14 @@ class MeterSet:
         """Take away the gauges of a process that has ended."""
         for name, gauge in share.gauges().items():
             setattr(self, name, getattr(self, name) - gauge)
+
+
+class Single(MeterSet):
+    """Meters of a subject that there is once, without labels."""
+
+    label_names = ()
+
+    def collect(self) -> "Iterable[Metric]":
+        from .families import families  # late: workers count without `prometheus_client`
+
+        return families(type(self), [((), self)])

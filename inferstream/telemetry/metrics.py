@@ -11,14 +11,12 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from .compute import ComputeMeters
 from .custom import CUSTOM
-from .families import Single, families
-from .histogram import SECONDS, Bounds, Buckets, Histogram
-from .meter_set import MeterSet, counter, gauge, histogram
+from .families import families
+from .meter_set import SECONDS, Bounds, Buckets, Histogram, MeterSet, Single, counter, gauge, histogram
 from .model_meters import DEFAULT, ModelMeters, StreamMeters
-from .queues import QueueMeters
 from .rpcs import RpcMeters
+from .stages import ComputeMeters, QueueMeters
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

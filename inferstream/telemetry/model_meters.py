@@ -2,10 +2,8 @@
 
 from typing import TypeVar
 
-from .compute import ComputeMeters
-from .histogram import Buckets, Histogram
-from .meter_set import MeterSet, counter, gauge, histogram, summary
-from .queues import QueueMeters
+from .meter_set import Buckets, Histogram, MeterSet, counter, gauge, histogram, summary
+from .stages import ComputeMeters, QueueMeters
 
 DEFAULT = Buckets()
 
@@ -16,7 +14,11 @@ OfStage = TypeVar("OfStage", bound=MeterSet)
 class StreamMeters(MeterSet):
     """Responses in streams, the seconds to the first, and the seconds between them."""
 
-    items: int = counter("inferstream_stream_items", "Responses sent in streams")
+    items: int = counter(
+        "inferstream_stream_items",
+        "Responses sent in streams",
+        pushed=("inferstream.stream.items", "{item}"),
+    )
     first: Histogram = histogram(
         "inferstream_time_to_first_item_seconds", "Seconds from call to a stream's first response"
     )
@@ -50,8 +52,25 @@ class ModelMeters(MeterSet):
         "Seconds of calls that ended in an error",
         read=lambda self: self.every.total - self.won.total,
     )
-    calls = counter("inferstream_calls", "Calls by how they ended", by=("end",), read=lambda self: self.ends)
-    in_flight: int = gauge("inferstream_calls_in_progress", "Calls waiting or running")
+    calls = counter(
+        "inferstream_calls",
+        "Calls by how they ended",
+        by=("end",),
+        read=lambda self: self.ends,
+        pushed=("inferstream.calls", "{call}"),
+    )
+    in_flight: int = gauge(
+        "inferstream_calls_in_progress",
+        "Calls waiting or running",
+        pushed=("inferstream.calls.in_progress", "{call}"),
+    )
+    seconds_by_end = histogram(
+        "",
+        "Seconds from call to end",
+        by=("end",),
+        read=lambda self: self.durations,
+        pushed=("inferstream.call.duration", "s"),
+    )
     seconds = histogram("inferstream_call_seconds", "Seconds from call to end", read=lambda self: self.every)
     load = gauge(
         "inferstream_model_load_seconds",

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from time import time_ns
 from typing import Any
 
@@ -23,10 +23,10 @@ from opentelemetry.sdk.metrics.export import Histogram as HistogramPoints
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from .histogram import Histogram
+from .meter_set import Histogram, MeterSet
 from .metrics import Meters
-from .model_meters import ModelMeters
-from .tokens import PROVIDER, TokenMeters
+from .model_meters import ModelMeters, StreamMeters
+from .stages import PROVIDER, TokenMeters
 
 logger = logging.getLogger("inferstream.push")
 
@@ -76,48 +76,35 @@ class MetricPush:
 
     def _data(self) -> MetricsData:
         now = time_ns()
-        models = [(_labels(meters), meters) for meters in self._meters.models.values()]
-        seconds = [
-            self._point({**labels, "call.end": end}, durations, now)
-            for labels, meters in models
-            for end, durations in meters.durations.items()
-        ]
         metrics = [
-            Metric(
-                "inferstream.call.duration",
-                "Seconds from call to end",
-                "s",
-                HistogramPoints(seconds, AggregationTemporality.CUMULATIVE),
-            ),
-            Metric(
-                "inferstream.calls",
-                "Calls by how they ended",
-                "{call}",
-                self._sum(
-                    (
-                        ({**labels, "call.end": end}, durations.count)
-                        for labels, meters in models
-                        for end, durations in meters.durations.items()
-                    ),
-                    now,
-                ),
-            ),
-            Metric(
-                "inferstream.calls.in_progress",
-                "Calls waiting or running",
-                "{call}",
-                self._sum(((labels, meters.in_flight) for labels, meters in models), now, monotonic=False),
-            ),
-            Metric(
-                "inferstream.stream.items",
-                "Responses sent in streams",
-                "{item}",
-                self._sum(((labels, meters.streams.items) for labels, meters in models), now),
-            ),
+            *self._declared(ModelMeters, lambda meters: meters, now),
+            *self._declared(StreamMeters, lambda meters: meters.streams, now),
             *self._generative(now),
         ]
         scope = ScopeMetrics(self._scope, [metric for metric in metrics if metric.data.data_points], "")
         return MetricsData([ResourceMetrics(self._resource, [scope], "")])
+
+    def _declared(
+        self, kind: type[MeterSet], of: Callable[[ModelMeters], MeterSet], now: int
+    ) -> Iterator[Metric]:
+        """What the sets of this kind declare for a collector."""
+        for attribute, meter in kind.declared.items():
+            if meter.pushed is not None:
+                labels = [f"call.{label}" for label in meter.by]
+                series = [
+                    ({**_labels(meters), **dict(zip(labels, key, strict=True))}, value)
+                    for meters in self._meters.models.values()
+                    for key, value in of(meters).series(attribute).items()
+                ]
+                name, unit = meter.pushed
+                yield Metric(name, meter.help, unit, self._data_of(meter.kind, series, now))
+
+    def _data_of(self, kind: str, series: list[tuple[Labels, Any]], now: int) -> HistogramPoints | Sum:
+        if kind == "histogram":
+            points = [self._point(labels, value, now) for labels, value in series]
+            return HistogramPoints(points, AggregationTemporality.CUMULATIVE)
+        numbers = [NumberDataPoint(labels, self._began, now, value) for labels, value in series]
+        return Sum(numbers, AggregationTemporality.CUMULATIVE, is_monotonic=kind == "counter")
 
     def _generative(self, now: int) -> Iterator[Metric]:
         """OpenTelemetry's metrics of generative models, for models of text."""
@@ -127,17 +114,17 @@ class MetricPush:
             if isinstance(tokens := meters.stages.get(TokenMeters), TokenMeters) and tokens.operation
         ]
         durations = [
-            self._point(labels if end == "success" else {**labels, "error.type": end}, found, now)
+            self._point(labels if end == "success" else {**labels, "error.type": end}, seconds, now)
             for labels, meters, _ in texts
-            for end, found in meters.durations.items()
+            for end, seconds in meters.durations.items()
         ]
         first = [self._point(labels, meters.streams.first, now) for labels, meters, _ in texts]
         gaps = [self._point(labels, meters.streams.gaps, now) for labels, meters, _ in texts]
         used = [
-            self._point({**labels, "gen_ai.token.type": kind}, found, now)
+            self._point({**labels, "gen_ai.token.type": kind}, tokens, now)
             for labels, _, meters in texts
-            for kind, found in (("input", meters.input), ("output", meters.output))
-            if found.count
+            for kind, tokens in (("input", meters.input), ("output", meters.output))
+            if tokens.count
         ]
         for name, description, unit, points in (
             ("gen_ai.server.request.duration", "Seconds from call to end", "s", durations),
@@ -148,23 +135,19 @@ class MetricPush:
             histogram = HistogramPoints(points, AggregationTemporality.CUMULATIVE)
             yield Metric(name, description, unit, histogram)
 
-    def _point(self, labels: Labels, found: Histogram, now: int) -> HistogramDataPoint:
+    def _point(self, labels: Labels, histogram: Histogram, now: int) -> HistogramDataPoint:
         unknown: Any = None  # the protocol allows it, the class of the library does not say so
         return HistogramDataPoint(
             labels,
             self._began,
             now,
-            found.count,
-            found.total,
-            [*found.counts],
-            [*found.bounds],
+            histogram.count,
+            histogram.total,
+            [*histogram.counts],
+            [*histogram.bounds],
             min=unknown,
             max=unknown,
         )
-
-    def _sum(self, found: Iterable[tuple[Labels, int]], now: int, monotonic: bool = True) -> Sum:
-        points = [NumberDataPoint(labels, self._began, now, value) for labels, value in found]
-        return Sum(points, AggregationTemporality.CUMULATIVE, monotonic)
 
 
 def _labels(meters: ModelMeters) -> Labels:

@@ -1,7 +1,6 @@
 """Meters of gRPC, with the names of py-grpc-prometheus, which MLServer uses."""
 
-from .histogram import SECONDS, Bounds, Histogram
-from .meter_set import MeterSet, counter, histogram
+from .meter_set import SECONDS, Bounds, Histogram, MeterSet, counter, histogram
 
 UNLOGGED = ("Check", "List", "Watch", "ServerLive", "ServerReady", "ModelReady")
 """Frequent RPCs of probes, which logs and traces omit."""

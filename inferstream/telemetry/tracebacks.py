@@ -78,9 +78,9 @@ def located(function: Callable[..., Any]) -> str:
     )
 
 
-def _chain(found: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
+def _chain(error: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
     """The error, its causes, its contexts, and the errors of groups."""
-    waiting = [found]
+    waiting = [error]
     while waiting:
         each = waiting.pop()
         yield each
@@ -91,17 +91,17 @@ def _chain(found: traceback.TracebackException) -> Iterator[traceback.TracebackE
         ]
 
 
-def _own(found: traceback.TracebackException) -> list[traceback.FrameSummary]:
-    return [frame for frame in found.stack if not is_of_server(frame.filename)]
+def _own(error: traceback.TracebackException) -> list[traceback.FrameSummary]:
+    return [frame for frame in error.stack if not is_of_server(frame.filename)]
 
 
-def _cut(found: traceback.TracebackException) -> int:
+def _cut(error: traceback.TracebackException) -> int:
     """Remove the frames of the server; returns their number."""
-    own = _own(found)
-    if not own and not hasattr(found, "lineno"):  # which errors of syntax have, with the user's file
+    own = _own(error)
+    if not own and not hasattr(error, "lineno"):  # which errors of syntax have, with the user's file
         return 0
-    left_out = len(found.stack) - len(own)
-    found.stack = traceback.StackSummary.from_list(own)
+    left_out = len(error.stack) - len(own)
+    error.stack = traceback.StackSummary.from_list(own)
     return left_out
 
 

@@ -29,9 +29,9 @@ class Span:
 
     def carrier(self) -> dict[str, str]:
         """The headers of W3C's trace context, with which another process makes children of this span."""
-        found: dict[str, str] = {}
-        propagate.inject(found, trace.set_span_in_context(self._span))
-        return found
+        headers: dict[str, str] = {}
+        propagate.inject(headers, trace.set_span_in_context(self._span))
+        return headers
 
     def rename(self, name: str) -> None:
         self._span.update_name(name)
@@ -55,10 +55,10 @@ class Span:
 
 def current_span() -> SpanIds | None:
     """The current span of this task or thread."""
-    found = trace.get_current_span().get_span_context()
-    if not found.is_valid:
+    span = trace.get_current_span().get_span_context()
+    if not span.is_valid:
         return None
-    return SpanIds(format_trace_id(found.trace_id), format_span_id(found.span_id))
+    return SpanIds(format_trace_id(span.trace_id), format_span_id(span.span_id))
 
 
 class Tracer:

@@ -3,10 +3,8 @@
 import os
 from pathlib import Path
 
-from .families import Single
 from .files import MetricFiles
-from .histogram import COUNTS, Histogram
-from .meter_set import counter, gauge, histogram
+from .meter_set import COUNTS, Histogram, Single, counter, gauge, histogram
 
 
 class WorkerMeters(Single):
@@ -18,10 +16,10 @@ class WorkerMeters(Single):
         "Resident memory of the worker processes, shared memory in each",
         read=lambda self: sum(map(_resident, self._running)),
     )
-    _started: int = counter("inferstream_workers_started", "Worker processes started")
-    _ended: int = counter("inferstream_workers_lost", "Worker processes that ended early")
-    _retried: int = counter("inferstream_calls_retried", "Calls given to a second worker")
-    _depths: Histogram = histogram("parallel_request_queue", "Calls a worker had when given one more", COUNTS)
+    begun: int = counter("inferstream_workers_started", "Worker processes started")
+    lost: int = counter("inferstream_workers_lost", "Worker processes that ended early")
+    retried: int = counter("inferstream_calls_retried", "Calls given to a second worker")
+    depths: Histogram = histogram("parallel_request_queue", "Calls a worker had when given one more", COUNTS)
 
     def __init__(self, files: MetricFiles) -> None:
         super().__init__()
@@ -30,27 +28,19 @@ class WorkerMeters(Single):
 
     def started(self, pid: int) -> None:
         self._running.add(pid)
-        self._started += 1
+        self.begun += 1
         self.files.started(pid)
 
     def ended(self, pid: int) -> None:
         """A worker process ended unexpectedly."""
         self._running.discard(pid)
-        self._ended += 1
+        self.lost += 1
         self.files.ended(pid)
 
     def stopped(self, pid: int) -> None:
         """A worker process is no longer needed."""
         self._running.discard(pid)
         self.files.ended(pid)
-
-    def retried(self) -> None:
-        """A second worker got a request, because the first ended before it began."""
-        self._retried += 1
-
-    def scheduled(self, depth: int) -> None:
-        """A worker got a call when it had `depth` already."""
-        self._depths.observe(depth)
 
 
 def _resident(pid: int) -> int:

@@ -180,6 +180,35 @@ def tail(
     raise typer.Exit(run(Target(url, verify=not insecure), model, errors, as_json))
 
 
+def check(
+    target: Annotated[
+        str, typer.Argument(help="Folder of models, or of one model, or an app: module:app or app.py.")
+    ],
+    model: Annotated[
+        list[str] | None, typer.Option("--model", "-m", help="Only this one; repeatable.")
+    ] = None,
+    examples: Annotated[int, typer.Option(min=1, help="Requests to make for each contract.")] = 20,
+    calls: Annotated[int, typer.Option(min=10, help="Calls between two looks at the memory.")] = 1000,
+    ending: Annotated[
+        float, typer.Option(min=0.01, help="Seconds a call that is left may take to end.")
+    ] = 1.0,
+    seconds: Annotated[float, typer.Option(min=1, help="Seconds for each contract.")] = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit's XML to this file.")] = None,
+) -> None:
+    """Test the models of TARGET against contracts made from their signatures."""
+    from ..errors import MissingExtra
+
+    try:
+        from .check.contracts import Limits
+        from .check.run import Options, run
+    except MissingExtra as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    options = Options(target, model or (), examples, Limits(ending, calls, seconds), as_json, junit)
+    raise typer.Exit(run(options))
+
+
 def dockerfile(
     folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
     include_dockerignore: Annotated[

@@ -12,7 +12,7 @@ import msgspec
 from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.workers.client import WorkerClient
 from inferstream.dataplane.workers.instance import Instance, Models
-from inferstream.dataplane.workers.peer import Peer
+from inferstream.dataplane.workers.peer import ConnectedFrontEnd
 from inferstream.dataplane.workers.pool import Group
 from inferstream.processes import shared_memory
 from inferstream.processes.frames import encode_foreign
@@ -74,7 +74,7 @@ class VirtualProcess(WorkerClient):
             self._connect(pid, ours.connected, {}, self._lose)  # type: ignore[arg-type]
             models = Models()
             models.instances[INSTANCE] = Instance(local, models)
-            self.peer = Peer(
+            self.peer = ConnectedFrontEnd(
                 its.connected,  # type: ignore[arg-type]
                 (requests, responses),
                 models,
@@ -90,7 +90,7 @@ class VirtualProcess(WorkerClient):
         """It is killed, or has no model left: what it runs has no effect from now on."""
         self.its.close()
         self.peer.end()
-        self._lose()
+        self._lose("has ended")
 
 
 class VirtualGroup(Group):

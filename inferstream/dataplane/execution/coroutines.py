@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from time import perf_counter
 from types import coroutine
-from typing import Any, Protocol
+from typing import Any
 
 from ...concurrency.model_thread import ModelThread
 from ...context import request_context
@@ -39,17 +39,6 @@ OFFENCES = 3
 
 LONG = 0.5
 """Seconds of a single stretch that are worth a warning, whatever the machine does meanwhile."""
-
-
-class Coroutines(Protocol):
-    """Where the coroutines of a model run."""
-
-    @property
-    def predict(self) -> Callable[[InferenceRequest], Awaitable[Any]]:
-        """Await the result of `predict`."""
-
-    def stream(self, start: Callable[[], Any], call: Call) -> Any:
-        """An iterator for the stream that `start` makes; `start` may also return an awaitable of it."""
 
 
 class InThread:

@@ -3,9 +3,8 @@
 import logging
 
 from ...model import MLModel
-from ...telemetry.kv import KvMeters
 from ...telemetry.model_meters import ModelMeters
-from ...telemetry.steps import StepMeters
+from ...telemetry.stages import KvMeters, StepMeters
 
 logger = logging.getLogger("inferstream.model")
 

@@ -20,7 +20,7 @@ from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.model_meters import ModelMeters
-from ...telemetry.steps import StepMeters
+from ...telemetry.stages import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import Call, Operation
 from ..checks import checks_of, strictness_of
@@ -29,7 +29,7 @@ from ..reply import Reply
 from ..slots import Slots
 from . import kv
 from .base import BuildRouteHandler, Capabilities
-from .coroutines import Coroutines, InThread, OnLoop
+from .coroutines import InThread, OnLoop
 from .method_caller import is_async
 from .payloads import Payloads
 from .responses import ModelResponses, cause, open_reply, translated
@@ -98,7 +98,7 @@ class Local:
         self._stream_is_async = inspect.isasyncgenfunction(stream)
         self._thread = self._loaded.thread
         self.slots, fixed = self._slots()
-        self._coroutines: Coroutines
+        self._coroutines: InThread | OnLoop
         if self._thread is None:
             self._coroutines = OnLoop(model)
         else:

@@ -7,9 +7,8 @@ from ...context import request_id_var
 from ...errors import InferstreamError
 from ...telemetry.access import AccessLines, AccessRecord
 from ...types import InferenceResponse
-from ..call import Call, Operation
+from ..call import Call, Handler, Operation
 from ..caller import Caller
-from ..handler import Handler
 from ..metering import kind_of
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared

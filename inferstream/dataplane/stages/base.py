@@ -8,9 +8,9 @@ from ...codecs.values.flat import FlatInterface, flat_interface
 from ...telemetry.access import AccessLines
 from ...text.interface import TextInterface, text_interface
 from ...types.forms import InputsForm
+from ..call import Handler
 from ..checks import Checks, checks_of
 from ..execution.base import Execution
-from ..handler import Handler
 from ..slots import Slots
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from ...telemetry.metrics import Meters
     from ...telemetry.model_meters import ModelMeters
     from ...telemetry.tracing import Tracer
-    from .live import Live
-    from .long_calls import LongCalls
+    from .live import Live, LongCalls
     from .store import Store
 
 
@@ -37,7 +36,7 @@ class Shared:
     """Makes spans; None without a collector in the settings."""
     middlewares: "tuple[Middleware, ...]" = ()
     """Functions around every call of every model, the first outermost."""
-    lines: AccessLines = field(default_factory=lambda: AccessLines(logged=False))
+    lines: AccessLines = field(default_factory=AccessLines)
     """Where the records of the access log go."""
     joined: "tuple[tuple[Plugin, StageFactory], ...]" = ()
     """The stages of other packages."""

@@ -1,20 +1,26 @@
 """Returns cached responses, and computes equal concurrent requests once."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import AsyncGenerator, Awaitable
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from itertools import count
+from itertools import count, islice
+from math import inf
+from time import monotonic
 from typing import Any
 
 from ...errors import InferenceFailed, Overloaded
-from ...telemetry.stages import CacheMeters
+from ...settings import Settings
+from ...telemetry.metrics import Meters
+from ...telemetry.stages import CacheMeters, StoreMeters
 from ...types import Headers, InferenceRequest, InferenceResponse, RequestInput, TensorData
-from ..call import Call, Operation
-from ..handler import Handler
+from ..call import Call, Handler, Operation
 from ..reply import Reply, StreamReply
+from .base import Pipeline, Shared
 from .flight import Flight
-from .sharing import EACH_ITS_OWN, UNENCODABLE, canonical, common, copied
+from .live import Deadline, Live, limit_of
+from .merging import EACH_ITS_OWN, UNENCODABLE, canonical, common, copied
 from .store import CachedResponses, CacheKey, Snapshot, Store
 
 HASH_IN_THREAD = 2**20
@@ -56,7 +62,7 @@ class Cache:
         known = self._store.get(key)
         if known is not None:
             self._meters.hits += 1
-            return await _replayed(known, call.request.id)
+            return _replayed(known, call.request.id)
         flight = self._flights.get(key)
         if flight is not None and flight.retained:
             if flight.readers >= self._most:
@@ -156,23 +162,37 @@ def _shared(request: InferenceRequest) -> InferenceRequest:
     return InferenceRequest.of(request.inputs, request.id, parameters, request.outputs)
 
 
-class Replay:
-    __slots__ = ("_request_id", "_responses")
-
-    def __init__(self, responses: list[Snapshot], request_id: str | None) -> None:
-        self._responses = iter(responses)
-        self._request_id = request_id
-
-    async def __anext__(self) -> InferenceResponse:
-        for snapshot in self._responses:
-            return snapshot.response(self._request_id)
-        raise StopAsyncIteration
-
-    async def aclose(self) -> None:
-        self._responses = iter(())
+def _replayed(entry: CachedResponses, request_id: str | None) -> Reply:
+    first = entry.responses[0].response(request_id) if entry.responses else None
+    return Reply(first) if entry.single else StreamReply(first, _rest(entry.responses, request_id))
 
 
-async def _replayed(entry: CachedResponses, request_id: str | None) -> Reply:
-    replay = Replay(entry.responses, request_id)
-    first = await anext(replay, None)
-    return Reply(first) if entry.single else StreamReply(first, replay)
+async def _rest(responses: list[Snapshot], request_id: str | None) -> AsyncGenerator[InferenceResponse]:
+    for snapshot in islice(responses, 1, None):
+        yield snapshot.response(request_id)
+
+
+def store_of(settings: Settings, meters: Meters) -> Store:
+    """The store of the response cache."""
+    seconds = inf if settings.cache_ttl is None else settings.cache_ttl
+    store_meters = StoreMeters()
+    meters.show(CacheMeters, store_meters)
+    return Store(settings.cache_size, settings.cache_max_bytes, seconds, monotonic, store_meters)
+
+
+def cached(model: Pipeline, store: Store, shared: Shared) -> Pipeline:
+    """The model behind the response cache, with an inner time limit for computations."""
+    settings = model.settings
+    inner = model.handler
+    limit = limit_of(settings, shared.settings)
+    if limit is not None or shared.long_calls.limits(settings):
+        # A computation outlives the caller that began it.
+        computations = Live(Deadline(inner, limit))
+        shared.long_calls.watch(computations, settings)
+        inner = computations
+    seconds = settings.cache_ttl or store.seconds
+    most = model.slots.count + settings.max_queue
+    cache = Cache(inner, store, seconds, most, model.meters.of(CacheMeters))
+    at_retirement = (*model.at_retirement, cache.clear)
+    # A cached response needs no place in the queue.
+    return replace(model, handler=cache, form=None, refuse=None, at_retirement=at_retirement)

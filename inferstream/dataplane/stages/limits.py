@@ -4,12 +4,10 @@ import asyncio
 from dataclasses import replace
 
 from ...errors import DeadlineExceeded, Overloaded
-from ...telemetry.queues import QueueMeters
-from ..call import Call
-from ..handler import Handler
-from ..queue import Queue
+from ...telemetry.stages import QueueMeters
+from ..call import Call, Handler
 from ..reply import Reply, Watcher
-from ..slots import Slots
+from ..slots import Queue, Slots
 from .base import Pipeline, Shared
 
 Turn = asyncio.Future[None]

@@ -1,15 +1,15 @@
-"""Tracks the calls in progress, so that other code can wait for them or end them."""
+"""Calls in progress: other code waits for them or ends them, and their deadlines and time limits do."""
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import replace
 from typing import TypeVar
+from weakref import WeakSet
 
 from ...concurrency.scope import Scope
-from ..call import Call
-from ..handler import Handler
-from ..reply import Reply, Watcher
-from .base import Pipeline, Shared
+from ...errors import DeadlineExceeded
+from ...settings import ModelSettings, Settings
+from ..call import Call, Handler, Operation
+from ..reply import AtEnd, Reply, Watcher
 
 Result = TypeVar("Result")
 
@@ -84,7 +84,85 @@ class Live:
             call.end(error)
 
 
-def live(model: Pipeline, shared: Shared) -> Pipeline:
-    handler = Live(model.handler)
-    shared.long_calls.watch(handler, model.settings)
-    return replace(model, handler=handler, live=handler)
+class Deadline:
+    """Sets one timer for each call with a deadline or a time limit (seconds) from the settings."""
+
+    def __init__(self, inner: Handler, limit: float | None) -> None:
+        self._inner = inner
+        self._limit = limit
+
+    def __call__(self, call: Call) -> Awaitable[Reply]:
+        if call.deadline is None and self._limit is None:
+            return self._inner(call)
+        return self._timed(call)
+
+    async def _timed(self, call: Call) -> Reply:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._limit is not None:
+            call.deadline = min(call.deadline or now + self._limit, now + self._limit)
+        assert call.deadline is not None
+        if call.deadline <= now:
+            raise DeadlineExceeded
+        timer = loop.call_at(call.deadline, call.end, DeadlineExceeded())
+        try:
+            reply = await self._inner(call)
+        except BaseException:  # a cancelled call too
+            timer.cancel()
+            raise
+        return reply.watch(AtEnd(lambda _: timer.cancel()))
+
+
+def limit_of(model: ModelSettings, server: Settings) -> float | None:
+    """Seconds that each call of a model may take, its streams too; None unless a settings file says so."""
+    for settings in (model, server):
+        if says_limit(settings):
+            return settings.request_timeout or None
+    return None
+
+
+def says_limit(settings: ModelSettings | Settings) -> bool:
+    """Whether the settings state a time limit, or that there is none."""
+    return "request_timeout" in settings.model_fields_set
+
+
+LOOKS = 60
+"""Looks at the calls in the time of the limit. A call ends at most one sixtieth of it late."""
+
+
+class LongCalls:
+    """Looks at all calls in progress now and then. A timer for each call would cost a tenth of a small request."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit = 0.0 if says_limit(settings) else settings.request_timeout or 0.0
+        self._watched: WeakSet[Live] = WeakSet()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def limits(self, model: ModelSettings) -> bool:
+        return bool(self._limit) and not says_limit(model)
+
+    def watch(self, live: Live, model: ModelSettings) -> None:
+        """Look at the calls of a model, if the default limits them."""
+        if self.limits(model):
+            self._watched.add(live)
+
+    def begin(self) -> None:
+        """Look until there is nothing to look at."""
+        if self._watched and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._limit / LOOKS, self._look)
+
+    def _look(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for live in self._watched:
+            for call in list(live.calls):
+                if isinstance(call, Call) and _is_limited(call):
+                    call.seen = since = getattr(call, "seen", now)
+                    if now - since >= self._limit:
+                        call.end(DeadlineExceeded())
+        self._timer = None
+        self.begin()
+
+
+def _is_limited(call: Call) -> bool:
+    """Whether it is an inference with one response for a client that waits: a stream ends when its reader stalls."""
+    return call.operation is Operation.INFER and call.dialect != "kafka"

@@ -1,15 +1,58 @@
-"""Merges requests into one for a batch, and splits the response."""
+"""What requests share: they are merged into one for a batch, and equal ones get one response of the cache."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
+import msgspec
+
 from ...errors import InvalidOutput, ModelError
 from ...rows import RowErrors
-from ...types import Headers, InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
+from ...types import (
+    Headers,
+    InferenceRequest,
+    InferenceResponse,
+    Parameters,
+    RequestInput,
+    ResponseOutput,
+    TensorData,
+)
+from ..call import PACE, PRIORITY, TIMEOUT
 from ..checks import Checks
-from .sharing import EACH_ITS_OWN, UNENCODABLE, common, copied
+
+canonical = msgspec.msgpack.Encoder(order="deterministic").encode
+"""Distinguishes 1, 1.0 and true, which are equal in Python and may differ for a model."""
+
+UNENCODABLE = (TypeError, ValueError, OverflowError, msgspec.MsgspecError)
+"""Raised by `canonical` for values that exist only in this process and cannot be compared."""
+
+EACH_ITS_OWN = frozenset((PACE, PRIORITY, TIMEOUT))
+"""Parameters that the dataplane has applied; they may differ between callers that share a response."""
+
+
+def common(parameters: Parameters | None, without: frozenset[str] = frozenset()) -> Hashable:
+    """A form of the parameters that is equal only if they are. Raises one of `UNENCODABLE`."""
+    if parameters is None:
+        return None
+    free = parameters.__pydantic_extra__
+    if free and not without.isdisjoint(free):
+        free = {name: value for name, value in free.items() if name not in without}
+    return (parameters.content_type, canonical(free)) if free else parameters.content_type
+
+
+def copied(
+    parameters: Parameters | None,
+    headers: Mapping[str, str] | None = None,
+    without: frozenset[str] = frozenset(),
+) -> Parameters:
+    """A copy with these headers, and without entries of codecs, which belong to one tensor or request."""
+    if parameters is None:
+        return Parameters.aside(headers)
+    free = parameters.__pydantic_extra__ or {}
+    rest = {name: value for name, value in free.items() if name not in without}
+    return Parameters.of(rest, parameters.content_type, headers)
+
 
 BatchKey = Hashable
 

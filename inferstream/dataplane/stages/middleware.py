@@ -12,8 +12,7 @@ from ...errors import InferenceFailed, InferstreamError
 from ...functions.errors import ErrorMap
 from ...functions.middleware import CallEnd, Middleware
 from ...types import InferenceRequest, InferenceResponse
-from ..call import Call
-from ..handler import Handler
+from ..call import Call, Handler
 from ..metering import kind_of
 from ..reply import Reply, Watcher
 from .base import Pipeline, Shared
@@ -137,9 +136,9 @@ class Middlewares:
         """Raise an error as the client may know it: the log gets what is no error of ours, and is not mapped."""
         if not isinstance(error, Exception):
             raise error
-        found = self._errors.translated(error)
-        if isinstance(found, InferstreamError):
-            raise found from error.__cause__ if found is error else error
+        raised = self._errors.translated(error)
+        if isinstance(raised, InferstreamError):
+            raise raised from error.__cause__ if raised is error else error
         logger.error("a middleware of model %s failed", self._model, exc_info=error)
         raise InferenceFailed(
             f"A middleware of model {self._model} failed; the server's log says why."
@@ -166,10 +165,10 @@ async def _pass(middleware: Middleware, call_next: Passage, seen: SeenCall) -> R
 def middleware(model: Pipeline, shared: Shared) -> Pipeline:
     """Off without middleware in the app of the model and in the settings."""
     app = model.app
-    found = [*shared.middlewares, *(() if app is None else app.middlewares)]
-    if not found:
+    middlewares = [*shared.middlewares, *(() if app is None else app.middlewares)]
+    if not middlewares:
         return model
     errors = ErrorMap() if app is None else app.errors
-    handler = Middlewares(model.handler, found, errors, model.settings.name)
+    handler = Middlewares(model.handler, middlewares, errors, model.settings.name)
     # A client is refused for what it is before it is refused for a full queue.
     return replace(model, handler=handler, form=None, refuse=None)

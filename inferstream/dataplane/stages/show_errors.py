@@ -7,8 +7,7 @@ from ipaddress import IPv6Address, ip_address
 from ...errors import Code, InferenceFailed, InferstreamError, ModelError, own_status
 from ...telemetry.tracebacks import RaisedElsewhere, explained
 from ...types import Headers
-from ..call import Call
-from ..handler import Handler
+from ..call import Call, Handler
 from ..reply import Reply
 from .base import Pipeline, Shared
 
@@ -79,11 +78,11 @@ def _is_loopback(peer: str) -> bool:
     if kind not in ("ipv4", "ipv6"):
         return False
     try:
-        found = ip_address(address.rpartition(":")[0].strip("[]").partition("%")[0])
+        host = ip_address(address.rpartition(":")[0].strip("[]").partition("%")[0])
     except ValueError:
         return False
-    mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    return found.is_loopback if mapped is None else mapped.is_loopback
+    mapped = host.ipv4_mapped if isinstance(host, IPv6Address) else None
+    return host.is_loopback if mapped is None else mapped.is_loopback
 
 
 def show_errors(model: Pipeline, shared: Shared) -> Pipeline:

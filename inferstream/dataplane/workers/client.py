@@ -42,15 +42,14 @@ class WorkerClient:
         self._incoming, self._outgoing = self._memory.incoming, self._memory.outgoing
         self._flags = self._incoming.flags
         self._frames: dict[type[Frame], Callable[[Any], object]] = {
-            frames.Completed: self._completed,
             frames.Item: self._item,
             frames.Form: self._form,
             frames.ItemOf: self._item_of,
-            frames.Full: self._full,
+            frames.Full: self._of_call(RemoteCall.full),
             frames.Ended: self._end,
             frames.Failed: lambda frame: self._over(frame.call, unpack_failure(frame.failure)),
             frames.Partly: self._partly,
-            frames.Wanted: self._wanted,
+            frames.Wanted: self._of_call(RemoteCall.wanted),
             frames.Readiness: self._readiness,
             frames.Free: lambda frame: self._outgoing.free(frame.places),
         }
@@ -73,11 +72,6 @@ class WorkerClient:
 
     def _send_freed(self, places: list[int]) -> None:
         self._endpoint.send(frames.Free(places))
-
-    @property
-    def how(self) -> str:
-        """How the process ended, for people."""
-        return "has ended"
 
     def share(self, load: "WorkerLoad") -> None:
         """Share the number of calls with other front ends; before the first call."""
@@ -116,19 +110,28 @@ class WorkerClient:
         """Call a REST route of a model. Raises WorkerLost, or the model's error."""
         return await self._endpoint.ask(frames.CallRoute(instance, request))
 
-    def _completed(self, frame: frames.Completed) -> None:
-        # Unpacked even without a caller, because dropping the tensors frees their places.
-        response = unpack_response(frame.response, self._incoming.view)
-        remote = self._calls.pop(frame.call, None)
-        if remote is not None:
-            self.completed += 1
-            remote.completed(response)
+    def _of_call(self, act: Callable[[RemoteCall, Any], object]) -> Callable[[Any], None]:
+        """The handler of a frame that concerns a call, if that has not ended."""
+
+        def handle(frame: Any) -> None:
+            if (remote := self._calls.get(frame.call)) is not None:
+                act(remote, frame)
+
+        return handle
 
     def _item(self, frame: frames.Item) -> None:
+        # Unpacked even without a caller, because dropping the tensors frees their places.
         response = unpack_response(frame.response, self._incoming.view)
-        remote = self._calls.get(frame.call)
+        if (remote := self._calls.get(frame.call)) is not None:
+            if frame.last:
+                self._leave(frame.call)
+            remote.came(response, frame.last)
+
+    def _leave(self, number: int) -> RemoteCall | None:
+        remote = self._calls.pop(number, None)
         if remote is not None:
-            remote.came(response)
+            self.completed += 1
+        return remote
 
     def _form(self, frame: frames.Form) -> None:
         if len(self._forms) >= frames.MOST_FORMS:
@@ -138,20 +141,10 @@ class WorkerClient:
         )
 
     def _item_of(self, frame: frames.ItemOf) -> None:
-        remote = self._calls.get(frame.call)
-        if remote is not None:
-            response = respond(self._forms[frame.form], frame.value, remote.request_id)
+        if (remote := self._calls.get(frame.call)) is not None:
             if frame.last:
-                self._calls.pop(frame.call)
-                self.completed += 1
-                remote.completed(response)
-            else:
-                remote.came(response)
-
-    def _full(self, frame: frames.Full) -> None:
-        remote = self._calls.get(frame.call)
-        if remote is not None:
-            remote.full()
+                self._leave(frame.call)
+            remote.came(respond(self._forms[frame.form], frame.value, remote.request_id), frame.last)
 
     def _end(self, frame: frames.Ended) -> None:
         if frame.lingering and frame.call in self._calls:
@@ -165,23 +158,17 @@ class WorkerClient:
         self._over(frame.call, RowErrors(errors, rest))
 
     def _over(self, number: int, error: InferstreamError | None) -> None:
-        remote = self._calls.pop(number, None)
-        if remote is not None:
-            self.completed += 1
+        if (remote := self._leave(number)) is not None:
             remote.finished(error)
-
-    def _wanted(self, frame: frames.Wanted) -> None:
-        remote = self._calls.get(frame.call)
-        if remote is not None:
-            remote.wanted(frame.count)
 
     def _readiness(self, frame: frames.Readiness) -> None:
         self.models[frame.instance] = frame.ready
         if self.resized is not None:
             self.resized(frame.instance, frame.slots)
 
-    def _lose(self) -> None:
-        lost = f"The worker process that ran this request {self.how}."
+    def _lose(self, how: str) -> None:
+        """The process has ended; `how` is for people."""
+        lost = f"The worker process that ran this request {how}."
         self._endpoint.end(WorkerLost(lost))
         self.ended.set()
         self.models.clear()

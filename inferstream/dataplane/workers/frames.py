@@ -172,16 +172,12 @@ class Readiness(Frame):
     slots: int
 
 
-class Completed(Frame):
-    """The only response of a call, which ends it."""
-
-    call: int
-    response: PackedResponse
-
-
 class Item(Frame):
+    """A response; `last` for the only one of a call, which ends it."""
+
     call: int
     response: PackedResponse
+    last: bool = False
 
 
 class Form(Frame):
@@ -197,7 +193,7 @@ class Form(Frame):
 
 
 class ItemOf(Frame):
-    """An item of a stream that is one value of a form; `last` for the only response of a call, which ends it."""
+    """A response that is one value of a form; `last` as in `Item`."""
 
     call: int
     form: int
@@ -232,7 +228,7 @@ class Wanted(Frame):
     count: int
 
 
-class Numbers(Frame):
+class MeterChanges(Frame):
     """Changes of a model's meters in the worker since the last such frame."""
 
     instance: int

@@ -15,18 +15,16 @@ from ...processes.shared_memory import Outgoing
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.model_meters import ModelMeters
-from ...types import InferenceRequest
+from ...types import InferenceRequest, InferenceResponse
 from ...types.forms import OutputForm
-from ..call import Call, Operation
+from ..call import Call, Handler, Operation
 from ..cloudevents import CloudEvents
 from ..execution.local import Local
-from ..handler import Handler
 from ..reply import Reply
 from ..stages.limits import Limits
 from ..stages.show_errors import ToldErrors, carried
 from .frames import (
     MOST_FORMS,
-    Completed,
     Ended,
     Failed,
     Form,
@@ -212,24 +210,24 @@ class ResponseSender:
         async with await handler(self.call) as reply:
             if self.call.operation is Operation.INFER:
                 assert reply.first is not None
-                if (form := reply.first.form) is not None:
-                    self._send_value(form, reply.first.value, last=True)
-                else:
-                    self._send(Completed(self.number, pack_response(reply.first, self._arena.put)))
+                self._send_response(reply.first, last=True)
                 return
             async for response in reply:
-                if (form := response.form) is not None:
-                    size = self._send_value(form, response.value)
-                else:
-                    before = self._arena.written
-                    size = self._send(Item(self.number, pack_response(response, self._arena.put)))
-                    size += self._arena.written - before
+                size = self._send_response(response)
                 del response  # a model may take its time for the next one
                 self._unread.put(None, size)
                 if not self._unread.has_room():
                     self._link.send(Full(self.number))
                     await self._unread.room()
         self._link.send(Ended(self.number))
+
+    def _send_response(self, response: InferenceResponse, last: bool = False) -> int:
+        """Send a response; the bytes that it takes until it is read."""
+        if (form := response.form) is not None:
+            return self._send_value(form, response.value, last)
+        before = self._arena.written
+        size = self._send(Item(self.number, pack_response(response, self._arena.put), last))
+        return size + self._arena.written - before
 
     def _send_value(self, form: OutputForm, value: object, last: bool = False) -> int:
         if form.number not in self._forms:
@@ -252,7 +250,7 @@ class ResponseSender:
         except UNENCODABLE as error:
             raise unencodable(error, self.call.model) from error
 
-    def _send(self, frame: Completed | Item | Partly) -> int:
+    def _send(self, frame: Item | Partly) -> int:
         try:
             return self._link.send(frame)
         except UNENCODABLE as error:

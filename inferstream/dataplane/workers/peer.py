@@ -17,7 +17,7 @@ from .instance import Instance, Models, RemoteRequests, ResponseSender, WorkerCa
 from .packing import unpack_request
 
 
-class Peer:
+class ConnectedFrontEnd:
     """Runs the calls of one front end. `more` has the handlers of frames that are not calls."""
 
     def __init__(

@@ -14,7 +14,7 @@ from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..execution.base import BuildRouteHandler, Execution
 from ..execution.local import Local
-from ..stages.deadline import limit_of
+from ..stages.live import limit_of
 
 if TYPE_CHECKING:
     from ...processes.spawning import Program

@@ -19,7 +19,7 @@ from .client import NeverStarted, WorkerClient
 from .frames import Loaded
 
 
-class Place(Protocol):
+class WorkerSlot(Protocol):
     @property
     def process(self) -> WorkerClient | None:
         """The process in this slot now."""
@@ -32,7 +32,7 @@ class Group:
     """Workers that there should be."""
     owned = True
     """Whether this process has started them."""
-    _slots: Sequence[Place] = ()
+    _slots: Sequence[WorkerSlot] = ()
 
     def __init__(self, meters: WorkerMeters) -> None:
         self.meters = meters
@@ -48,11 +48,8 @@ class Group:
 
     def ready(self, instance: int) -> bool:
         """Whether at least one worker has this model ready."""
-        for slot in self._slots:
-            process = slot.process
-            if process is not None and process.models.get(instance):
-                return True
-        return False
+        processes = (slot.process for slot in self._slots)
+        return any(process is not None and process.models.get(instance) for process in processes)
 
     def least_busy(self, instance: int) -> WorkerClient | None:
         """The worker with the fewest calls that has this model ready; in turn among equals."""
@@ -109,12 +106,12 @@ class Pool:
         try:
             return await self._open(call)
         except NeverStarted:
-            self.group.meters.retried()
+            self.group.meters.retried += 1
             return await self._open(call)
 
     async def _open(self, call: Call) -> Reply:
         process = self._worker()
-        self.group.meters.scheduled(process.active)
+        self.group.meters.depths.observe(process.active)
         try:
             remote = process.open(call, self._instance, self.settings.stream_buffer, self._limit, self._hung)
         except UNENCODABLE as error:

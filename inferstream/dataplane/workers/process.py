@@ -33,7 +33,7 @@ class InstanceMeters:
         self._meters = meters
         self._shares: dict[tuple[int, str], MeterSet] = {}
 
-    def add(self, frame: frames.Numbers) -> None:
+    def add(self, frame: frames.MeterChanges) -> None:
         meters = self._of(frame.instance, frame.meters)
         if meters is not None:
             meters.add(frame.changes)
@@ -85,7 +85,7 @@ class WorkerProcess(WorkerClient):
         self._others = 0
         link = partial(Link, self._child.socket)
         self._connect(
-            self._child.pid, link, {frames.Numbers: instance_meters.add, **RECEIVERS}, self._child.kill
+            self._child.pid, link, {frames.MeterChanges: instance_meters.add, **RECEIVERS}, self._child.kill
         )
         self._endpoint.send(start)
 
@@ -163,11 +163,12 @@ class WorkerProcess(WorkerClient):
 
     @property
     def how(self) -> str:
+        """How the process ended, for people."""
         return self._child.how
 
     def _gone(self) -> None:
         self._blame = Suspected if self._changing > 1 else WorkerLost
-        self._lose()
+        self._lose(self.how)
         self._instance_meters.gone()
         if self._intake is not None:
             self._intake.close()

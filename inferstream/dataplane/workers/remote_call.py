@@ -12,7 +12,7 @@ from ...processes.shared_memory import Outgoing
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call, Operation
 from ..reply import Reply, StreamReply
-from .frames import Cancel, Credit, More, Open
+from .frames import Cancel, Credit, Full, More, Open, Wanted
 from .packing import pack_request, places_in
 
 CLOSE_LIMIT = 5.0
@@ -111,7 +111,7 @@ class RemoteCall(Channel[InferenceResponse]):
             self._link.send(Credit(self.number, self._unpaid))
             self._unpaid = 0
 
-    def full(self) -> None:
+    def full(self, _: Full) -> None:
         """The worker waits until responses are taken. A few large responses can fill its window."""
         self._worker_waits = True
         if self._unpaid and not self._items:
@@ -143,14 +143,13 @@ class RemoteCall(Channel[InferenceResponse]):
             overdue = min(overdue, self._opened + self._limit + OVERDUE)
         self._overdue = self._loop.call_at(overdue, self._hung)
 
-    def came(self, response: InferenceResponse) -> None:
-        if not self.cancelled:
+    def came(self, response: InferenceResponse, last: bool) -> None:
+        if last:
+            self._single = True
+            self._items.append(response)
+            self.finished()
+        elif not self.cancelled:
             self.put(response)
-
-    def completed(self, response: InferenceResponse) -> None:
-        self._single = True
-        self._items.append(response)
-        self.finished()
 
     def finished(self, error: InferstreamError | None = None) -> None:
         """The call has left the worker."""
@@ -160,9 +159,10 @@ class RemoteCall(Channel[InferenceResponse]):
         if self._overdue is not None:
             self._overdue.cancel()
 
-    def wanted(self, count: int) -> None:
+    def wanted(self, frame: Wanted) -> None:
+        """The model needs more of the later requests."""
         if self._wanted is not None:
-            for _ in range(count):
+            for _ in range(frame.count):
                 self._wanted.release()
 
     async def _feed(self, call: Call, arena: Outgoing, wanted: asyncio.Semaphore) -> None:

@@ -9,7 +9,6 @@ from functools import partial
 
 from ... import processors
 from ...allocator import keep_freed_memory
-from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, ModelLoadFailed
 from ...garbage import settle
 from ...imports.folders import share_folders
@@ -21,14 +20,13 @@ from ...processes.link import Link
 from ...settings import ModelSettings
 from ...signature import SIGNATURE
 from ...telemetry.console import configure_console
-from ...telemetry.custom import CUSTOM
 from ...telemetry.logs import configure_logging
 from ..cloudevents import CloudEvents
 from ..execution.base import BuildRouteHandler
 from ..execution.local import Local
 from . import frames
 from .instance import Instance, Models
-from .peer import Peer
+from .peer import ConnectedFrontEnd
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -48,8 +46,8 @@ class Worker:
         self._build_route_handler = build_route_handler
         self._models = Models()
         self._instances = self._models.instances
-        self._front_ends: set[Peer] = set()
-        self._supervisor = Peer(
+        self._front_ends: set[ConnectedFrontEnd] = set()
+        self._supervisor = ConnectedFrontEnd(
             link,
             (incoming, outgoing),
             self._models,
@@ -69,12 +67,12 @@ class Worker:
 
     def admit(self, link: MakeLink, memory: tuple[int, int]) -> None:
         """Serve one more front end, which may only call loaded models."""
-        front_end = Peer(link, memory, self._models, {}, lambda: self._left(front_end))
+        front_end = ConnectedFrontEnd(link, memory, self._models, {}, lambda: self._left(front_end))
         self._front_ends.add(front_end)
         for number, instance in self._instances.items():
             front_end.send(instance.readiness(number))
 
-    def _left(self, front_end: Peer) -> None:
+    def _left(self, front_end: ConnectedFrontEnd) -> None:
         self._front_ends.discard(front_end)
         front_end.end()
 
@@ -169,7 +167,7 @@ class Worker:
         for kind, meters in instance.meters.stages.items():
             changes = meters.drain()
             if changes is not None:
-                self._send(frames.Numbers(number, kind.__name__, changes))
+                self._send(frames.MeterChanges(number, kind.__name__, changes))
 
 
 async def _metadata_after_load(local: Local) -> bytes | None:
@@ -194,18 +192,15 @@ def main(
     """Serve the process `parent` through these descriptors. Further front ends connect through `intake`."""
     membership.belong_to(parent, end, lifeline, incoming, outgoing, *(() if intake is None else (intake,)))
 
-    async def serve() -> None:
+    def start() -> CustomMetricSender:
         link = partial(Link, socket.socket(fileno=end))
         worker = Worker(link, incoming, outgoing, build_route_handler)
-        CUSTOM.sink = worker.metrics
         if intake is not None:
             from ...processes.descriptors import Intake  # late: most servers have one front end
 
             Intake(
                 socket.socket(fileno=intake), lambda _, end, *memory: worker.admit(partial(Link, end), memory)
             )
-        await asyncio.Event().wait()
+        return worker.metrics
 
-    loop = new_event_loop()
-    asyncio.set_event_loop(loop)
-    loop.run_until_complete(serve())
+    membership.run(start)

@@ -2,14 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...dataplane.serving import Serving
 from ...telemetry.access import AccessRecord
 from . import frames
-
-if TYPE_CHECKING:
-    from .process import FrontEndProcess
+from .process import FrontEndProcess
 
 GATHERING = 0.1
 """Seconds that records are gathered for one frame."""
@@ -44,7 +41,7 @@ class RecordSender:
 class SharedLog:
     """Lets the front ends send records while another one has a subscriber. The supervisor passes them on."""
 
-    def __init__(self, supervisor: Serving, front_ends: "list[FrontEndProcess]") -> None:
+    def __init__(self, supervisor: Serving, front_ends: list[FrontEndProcess]) -> None:
         self._supervisor = supervisor
         self._front_ends = front_ends
         self._wanting: set[FrontEndProcess | None] = set()
@@ -53,12 +50,12 @@ class SharedLog:
         self._own = RecordSender(lambda frame: self.passed(None, frame))
         supervisor.subscribers.changed = lambda on: self.wanted(None, on)
 
-    def wanted(self, who: "FrontEndProcess | None", on: bool) -> None:
+    def wanted(self, who: FrontEndProcess | None, on: bool) -> None:
         """A front end has its first subscriber, or the last one has left."""
         (self._wanting.add if on else self._wanting.discard)(who)
         self.update()
 
-    def left(self, front_end: "FrontEndProcess") -> None:
+    def left(self, front_end: FrontEndProcess) -> None:
         """A front end has ended."""
         self._sending.discard(front_end)
         self.wanted(front_end, False)
@@ -77,7 +74,7 @@ class SharedLog:
             else:
                 self._supervisor.lines.remove(self._own.put)
 
-    def passed(self, origin: "FrontEndProcess | None", frame: frames.Records) -> None:
+    def passed(self, origin: FrontEndProcess | None, frame: frames.Records) -> None:
         """Give the records of one front end to the subscribers at others."""
         for who in self._wanting - {origin}:
             if who is None:

@@ -6,7 +6,7 @@ from ...dataplane.peers import PeerQuery
 from ...dataplane.workers.frames import Loaded
 from ...processes.frames import Frame, Part, Query
 from ...telemetry.access import AccessRecord
-from ...telemetry.sums import Family
+from ...telemetry.families import Family
 
 
 class Configure(Frame):
@@ -99,13 +99,13 @@ class Count(Query[list[Family]]):
     """Report the meters now."""
 
 
-class Load(Query[None]):
+class LoadVersions(Query[None]):
     """Load a model of the repository."""
 
     name: str
 
 
-class Unload(Query[bool]):
+class UnloadVersions(Query[bool]):
     """Unload a model; the answer is whether it was loaded."""
 
     name: str

@@ -12,7 +12,6 @@ import msgspec
 
 from ... import processors
 from ...allocator import keep_freed_memory
-from ...concurrency.event_loop import new_event_loop
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.peers import PeerQuery, Peers
@@ -29,19 +28,19 @@ from ...processes.frames import answer_type
 from ...processes.link import Link
 from ...settings import Settings
 from ...telemetry.console import configure_console
-from ...telemetry.custom import CUSTOM
+from ...telemetry.families import Family, families_of
 from ...telemetry.files import MetricFiles
-from ...telemetry.histogram import Buckets
 from ...telemetry.logs import configure_logging
+from ...telemetry.meter_set import Buckets
 from ...telemetry.metrics import Meters
-from ...telemetry.sums import Family, families_of
 from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
 from ..ports import bind
 from ..spans import build_push, build_tracing
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
-from .registry import FrontEndRegistry, Loading
+from .registry import FrontEndRegistry
+from .workers import Loading
 
 logger = logging.getLogger("inferstream.server")
 
@@ -170,11 +169,6 @@ def main(parent: int, end: int, lifeline: int, intake: int, loads: int, counters
     """Serve as a front end of the process `parent`, with the descriptors that it has opened."""
     membership.belong_to(parent, end, lifeline, intake, loads, counters)
 
-    async def serve() -> None:
-        front_end = FrontEnd(socket.socket(fileno=end), socket.socket(fileno=intake), loads, counters)
-        CUSTOM.sink = front_end.metrics
-        await asyncio.Event().wait()
-
-    loop = new_event_loop()
-    asyncio.set_event_loop(loop)
-    loop.run_until_complete(serve())
+    membership.run(
+        lambda: FrontEnd(socket.socket(fileno=end), socket.socket(fileno=intake), loads, counters).metrics
+    )

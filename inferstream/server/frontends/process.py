@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,9 +19,8 @@ from ...processes.endpoint import Endpoint, Handlers
 from ...processes.frames import Query
 from ...processes.link import Link
 from ...processes.spawning import REAPED, Child, Program
-from ...telemetry.sums import Family
+from ...telemetry.families import Family
 from . import frames
-from .access_log import SharedLog
 
 logger = logging.getLogger("inferstream.server")
 
@@ -38,8 +38,7 @@ class FrontEndProcess:
     def __init__(
         self,
         index: int,
-        handlers: Handlers,
-        log: SharedLog,
+        handlers: "Callable[[FrontEndProcess], Handlers]",
         variables: dict[str, str],
         memory: tuple[int, int],
     ) -> None:
@@ -54,11 +53,11 @@ class FrontEndProcess:
             raise
         own: Handlers = {
             frames.Counted: self._counted,
-            frames.Subscribed: lambda frame: log.wanted(self, frame.on),
-            frames.Records: lambda frame: log.passed(self, frame),
             **RECEIVERS,
         }
-        self._endpoint = Endpoint(partial(Link, self._child.socket), {**handlers, **own}, self._child.kill)
+        self._endpoint = Endpoint(
+            partial(Link, self._child.socket), {**handlers(self), **own}, self._child.kill
+        )
         self.send, self.ask = self._endpoint.send, self._endpoint.ask
         self.index = index
         """Its number among the front ends; the supervisor is 0."""

@@ -23,9 +23,9 @@ from ...keys.counters import SharedCounters, create_counters
 from ...processes.endpoint import Handlers
 from ...processes.frames import Query
 from ...settings import ModelSettings, Settings
+from ...telemetry.families import Sums, families_of
 from ...telemetry.files import MetricFiles
 from ...telemetry.metrics import Meters
-from ...telemetry.sums import Sums, families_of
 from ...telemetry.workers import FrontEndMeters
 from . import frames
 from .access_log import SharedLog
@@ -76,17 +76,20 @@ class Supervisor:
         self._given_up: InferstreamError | None = None
         self._announced: object = None
         self._draining = False
-        self._handlers: Handlers = {
-            frames.Load: lambda frame: self._registry.load(frame.name),
-            frames.Unload: lambda frame: self._registry.unload(frame.name),
+        self.peers = Peers(0, self.count, self.ask)
+        """What the supervisor's own front end answers, and the way to the others."""
+
+    def _handlers_of(self, front_end: FrontEndProcess) -> Handlers:
+        return {
+            frames.LoadVersions: lambda frame: self._registry.load(frame.name),
+            frames.UnloadVersions: lambda frame: self._registry.unload(frame.name),
             frames.ListModels: self._index,
             frames.SumMeters: lambda _: self.exposition(),
             frames.Forward: lambda frame: self.peers.ask(frame.to, frame.question),
             frames.Replace: self._replace,
+            frames.Subscribed: lambda frame: self._log.wanted(front_end, frame.on),
+            frames.Records: lambda frame: self._log.passed(front_end, frame),
         }
-        """The frames of every front end."""
-        self.peers = Peers(0, self.count, self.ask)
-        """What the supervisor's own front end answers, and the way to the others."""
 
     def start(self, registry: Registry, ports: dict[str, int]) -> None:
         """Start the front ends; each opens these ports when it serves the models of `registry`."""
@@ -157,9 +160,7 @@ class Supervisor:
         """Start a front end and wait for its end; whether it has served."""
         try:
             variables = self._files.variables() if self._settings.metrics_endpoint else {}
-            front_end = FrontEndProcess(
-                index, self._handlers, self._log, variables, (self._memory, self._counting)
-            )
+            front_end = FrontEndProcess(index, self._handlers_of, variables, (self._memory, self._counting))
         except OSError as error:
             logger.error("a front end cannot be started: %s", error.strerror)
             return False

@@ -5,9 +5,9 @@ import re
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Protocol
 
+from ...dataplane.call import header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.cloudevents import CloudEvents
-from ...dataplane.priority import header_priority
 from ...types import Headers, Parameters
 from ..headers import ResponseHeaders
 

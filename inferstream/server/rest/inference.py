@@ -14,10 +14,9 @@ import orjson
 from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
-from ...dataplane.call import Operation
+from ...dataplane.call import PACE, Operation, header_interval, header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.priority import PACE, header_interval, header_priority
 from ...dataplane.reply import Reply
 from ...errors import ModelError
 from ...protos.json_limits import JsonLimits

@@ -16,8 +16,7 @@ from ...errors import InferstreamError, InvalidRequest, Overloaded
 from ...protos.published import ProtoFile, published
 from ...protos.sse import HEARTBEAT, event, named_event
 from ...settings import Settings
-from ...telemetry.access import AccessRecord
-from ...telemetry.subscribers import Subscribers
+from ...telemetry.access import AccessRecord, Subscribers
 from ..custom import bare_application
 from ..json_limits import json_limits
 from ..status import http_headers, status_of

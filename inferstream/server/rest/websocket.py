@@ -9,9 +9,9 @@ from websockets.extensions.permessage_deflate import PerMessageDeflate, ServerPe
 from websockets.frames import Frame
 
 from ...dataplane.access import Action
+from ...dataplane.call import header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.priority import header_priority
 from ...errors import InferstreamError, ModelNotReady, NotFound
 from ...settings import Settings
 from ...telemetry.metrics import Meters

@@ -29,7 +29,7 @@ def caller(**given: Any) -> Caller:
 
 
 def admission(served: Any, successor: Any = None, events: CloudEvents | None = None) -> Admission:
-    registry = SimpleNamespace(serving=successor, lines=AccessLines(logged=False))
+    registry = SimpleNamespace(serving=successor, lines=AccessLines())
     return Admission(served, cast(Any, registry), "m", "2", caller(), events)
 
 

@@ -1,5 +1,6 @@
 """What a request is given on its way in."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -8,7 +9,16 @@ from uuid import UUID
 
 import pytest
 
-from inferstream.dataplane.call import identify, new_id
+from inferstream.dataplane.call import (
+    LOWEST,
+    Call,
+    Operation,
+    apply_parameters,
+    header_priority,
+    identify,
+    new_id,
+)
+from inferstream.errors import InvalidRequest
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.grpc import request_from
 from inferstream.protos.json_requests import build_request
@@ -73,3 +83,51 @@ def test_processes_that_were_one_go_on_with_different_ids() -> None:
     said = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True).stdout
     first, second = said.split()
     assert first[:24] != second[:24]
+
+
+def heeded(parameters: dict, **given) -> Call:
+    call = Call(Operation.INFER, "m", None, InferenceRequest(inputs=[]), {}, **given)
+    apply_parameters(call, Parameters(**parameters))
+    return call
+
+
+@pytest.mark.parametrize(("said", "heard"), [(1, 1), (5, 5), (9, 9), (10, LOWEST), (2**64 - 1, LOWEST)])
+def test_a_priority_is_one_of_nine(said: int, heard: int) -> None:
+    assert heeded({"priority": said}).priority == heard
+    assert header_priority(str(said).encode()) == header_priority(str(said)) == heard
+
+
+def test_the_request_wins_over_the_header_unless_it_leaves_it_to_the_default() -> None:
+    assert heeded({"priority": 2}, priority=7).priority == 2
+    assert heeded({"priority": 0}, priority=7).priority == 7
+    assert heeded({}, priority=7).priority == 7
+    assert heeded({}).priority == heeded({"priority": 0}).priority == header_priority(b"0") == 0
+
+
+@pytest.mark.parametrize("said", [-1, 1.0, "1", True])
+def test_a_priority_that_is_none_is_refused(said: object) -> None:
+    with pytest.raises(InvalidRequest, match='parameter "priority"'):
+        heeded({"priority": said})
+
+
+@pytest.mark.parametrize("said", [b"-1", b"", b"high", b"1.5", "²", b"1" * 400])
+def test_a_header_that_is_no_priority_is_refused(said: bytes | str) -> None:
+    with pytest.raises(InvalidRequest, match="X-Request-Priority"):
+        header_priority(said)
+
+
+async def test_of_two_deadlines_the_earlier_counts() -> None:
+    now = asyncio.get_running_loop().time()
+    assert heeded({}).deadline is None
+    assert heeded({"timeout": 0}).deadline is None
+    assert heeded({"timeout": 0}, deadline=now + 1).deadline == now + 1
+    assert heeded({"timeout": 10**9}, deadline=now + 1).deadline == now + 1
+    shorter = heeded({"timeout": 10**6}, deadline=now + 1000).deadline
+    assert shorter is not None
+    assert now + 1 <= shorter < now + 1000
+
+
+@pytest.mark.parametrize("said", [-1, 0.5, "1000", True, 10**15 + 1])
+def test_a_timeout_that_is_none_is_refused(said: object) -> None:
+    with pytest.raises(InvalidRequest, match='parameter "timeout"'):
+        heeded({"timeout": said})

@@ -15,7 +15,7 @@ from inferstream.server.application import Application
 class Nothing:
     """A registry without models."""
 
-    def loaded(self) -> list[object]:
+    def items(self) -> list[object]:
         return []
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from inferstream import MLModel, testing
-from inferstream.dataplane.pacing import paced
-from inferstream.dataplane.priority import header_interval
+from inferstream.dataplane.call import header_interval
+from inferstream.dataplane.reply import paced
 from inferstream.errors import InvalidRequest
 from inferstream.settings import ModelSettings
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters

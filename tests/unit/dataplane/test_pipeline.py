@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from inferstream import MLModel, ModelSettings
-from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.call import Call, Handler, Operation
 from inferstream.dataplane.execution.local import Local
-from inferstream.dataplane.handler import Handler
 from inferstream.dataplane.pipeline import STAGES, build_pipeline, build_shared
 from inferstream.dataplane.registry import Registry
 from inferstream.dataplane.reply import Reply
@@ -204,7 +203,7 @@ def test_families_are_shown_in_one_order_whatever_is_loaded_first() -> None:
 def test_what_is_off_costs_no_import() -> None:
     code = (
         "import sys, inferstream.dataplane.pipeline; "
-        "print([name for name in sys.modules if name.endswith(('stages.batches', 'stages.cache', 'repository.middleware'))])"
+        "print([name for name in sys.modules if name.endswith(('stages.batching', 'stages.cache', 'repository.middleware'))])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert ran.stdout.strip() == "[]"

@@ -10,7 +10,7 @@ from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.pipeline import build_pipeline, build_shared
 from inferstream.settings import ModelSettings, Settings
 from inferstream.telemetry.metrics import Meters
-from inferstream.telemetry.tokens import TokenMeters
+from inferstream.telemetry.stages import TokenMeters
 from inferstream.text.usage import ToldUsage, usage_of
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 

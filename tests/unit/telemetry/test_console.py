@@ -9,7 +9,7 @@ import pytest
 import inferstream.server.rest.dialects.openai.dialect  # noqa: F401  # it says how lines name it
 from inferstream.telemetry import console
 from inferstream.telemetry.access import AccessLines, AccessRecord, log
-from inferstream.telemetry.console import Console, Live, TerminalFormatter, access_line
+from inferstream.telemetry.console import Console, StatusLine, TerminalFormatter, access_line
 from tests.serving import eventually
 
 
@@ -117,7 +117,7 @@ def test_a_terminal_that_takes_nothing_holds_nobody_up_and_lines_are_dropped_and
 
 
 def test_the_log_of_the_console_needs_no_handler_twice() -> None:
-    lines = AccessLines(logged=False)
+    lines = AccessLines()
     seen: list[AccessRecord] = []
     changes: list[bool] = []
     lines.changed = changes.append
@@ -151,6 +151,6 @@ def test_records_are_short_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
     assert shown(logging.INFO) == "said x\\n"
     assert shown(logging.ERROR) == "error: said x\\n"
     assert shown(logging.WARNING, "theirs") == "[theirs] warning: said x\\n"
-    monkeypatch.setattr(Live, "shown", True)
+    monkeypatch.setattr(StatusLine, "shown", True)
     made = logging.LogRecord("inferstream", logging.INFO, "", 0, "said", (), None)
     assert TerminalFormatter(colours=False).format(made).startswith("\r\x1b[K")

@@ -1,7 +1,21 @@
 """Meters that one process counts and another adds to its own."""
 
-from inferstream.telemetry.meter_set import Changes, MeterSet, counter, gauge
-from inferstream.telemetry.queues import QueueMeters
+import pytest
+
+from inferstream.telemetry.meter_set import (
+    COUNTS,
+    SECONDS,
+    TOKENS,
+    Bounds,
+    Buckets,
+    Changes,
+    Histogram,
+    MeterSet,
+    counter,
+    gauge,
+)
+from inferstream.telemetry.metrics import Meters
+from inferstream.telemetry.stages import QueueMeters
 
 
 class Doors(MeterSet):
@@ -41,3 +55,61 @@ def test_a_histogram_that_is_drained_goes_on_from_nothing() -> None:
     assert second is not None
     assert second.histograms[0][1] == 1.0
     assert sum(first.histograms[0][0]) == sum(second.histograms[0][0]) == 1
+
+
+def test_a_value_is_counted_below_the_first_bound_that_it_does_not_exceed() -> None:
+    histogram = Histogram((1, 2.5))
+    for value in (0, 1, 1.1, 2.5, 2.6, 100):
+        histogram.observe(value)
+    assert histogram.buckets() == [("1", 2.0), ("2.5", 4.0), ("+Inf", 6.0)]
+    assert histogram.total == 107.2
+
+
+def test_what_is_added_counts_as_if_it_had_been_observed() -> None:
+    one, other, both = Histogram(COUNTS), Histogram(COUNTS), Histogram(COUNTS)
+    for histogram, value in ((one, 3), (other, 1025)):
+        histogram.observe(value)
+        both.observe(value)
+    one.add(other.counts, other.total)
+    assert one.buckets() == both.buckets()
+    assert one.total == both.total == 1028
+
+
+@pytest.mark.parametrize("bounds", [SECONDS, COUNTS, TOKENS])
+def test_bounds_ascend_and_are_written_without_an_exponent(bounds: Bounds) -> None:
+    assert sorted(set(bounds)) == list(bounds)
+    assert not any("e" in bound for bound, _ in Histogram(bounds).buckets())
+
+
+def test_the_gaps_of_a_fast_stream_are_told_apart() -> None:
+    meters = Meters()
+    gaps = meters.of("m", None).streams.gaps
+    for seconds in (0.00005, 0.0004, 0.0009):
+        gaps.observe(seconds)
+    text = meters.exposition().decode()
+    for bound, count in (("0.0001", 1), ("0.0005", 2), ("0.001", 3)):
+        labels = f'le="{bound}",model="m",version=""'
+        assert f"inferstream_time_between_items_seconds_bucket{{{labels}}} {count}.0" in text
+
+
+def test_each_kind_of_histogram_has_the_bounds_of_the_settings() -> None:
+    meters = Meters(buckets=Buckets(requests=(1.0, 2.0), first_item=(3.0,), between_items=(4.0,)))
+    model = meters.of("m", None)
+    model.ended(1.5, "success")
+    model.streams.first.observe(1)
+    model.streams.gaps.observe(1)
+    meters.rest.ended("GET", "/x", "200", 1.5)
+    rpc = meters.rpc("UNARY", "s", "m")
+    rpc.started = 1
+    rpc.ended("OK", 1.5)
+    found: dict[str, list[str]] = {}
+    for family in meters.collect():
+        for sample in family.samples:
+            if sample.name.endswith("_bucket"):
+                found.setdefault(family.name, []).append(sample.labels["le"])
+    for name in ("inferstream_call_seconds", "rest_server_request_duration_seconds"):
+        assert found[name] == ["1.0", "2.0", "+Inf"]
+    assert found["grpc_server_handling_seconds"] == ["1.0", "2.0", "+Inf"]
+    assert found["inferstream_time_to_first_item_seconds"] == ["3.0", "+Inf"]
+    assert found["inferstream_time_between_items_seconds"] == ["4.0", "+Inf"]
+    assert found["inferstream_queue_wait_seconds"][0] == "0.0001"

@@ -40,7 +40,7 @@ async def through_the_server() -> BaseException:
     call = type("Call", (), dict.fromkeys(("dialect", "model", "version", "principal", "trace"), None))()
     call.operation, call.request = None, type("Request", (), {"id": ""})()
     try:
-        await AccessLog(inner, AccessLines(logged=False))(call)
+        await AccessLog(inner, AccessLines())(call)
     except KeyError as error:
         return error
     raise AssertionError

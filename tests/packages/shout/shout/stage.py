@@ -3,8 +3,7 @@
 from collections.abc import Awaitable
 from dataclasses import replace
 
-from inferstream.dataplane.call import Call
-from inferstream.dataplane.handler import Handler
+from inferstream.dataplane.call import Call, Handler
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.errors import PermissionDenied

@@ -11,7 +11,7 @@ from inferstream.dataplane.pipeline import build_pipeline, build_shared
 from inferstream.errors import DeadlineExceeded, InferstreamError, ModelError
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
-from inferstream.telemetry.steps import StepMeters
+from inferstream.telemetry.stages import StepMeters
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 
 REFUSE, FAIL, FINISH = "refuse", "fail", "finish"

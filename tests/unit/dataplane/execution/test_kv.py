@@ -6,9 +6,8 @@ import pytest
 
 from inferstream import MLModel, ModelSettings
 from inferstream.dataplane.execution import kv
-from inferstream.telemetry.kv import KvMeters
 from inferstream.telemetry.model_meters import ModelMeters
-from inferstream.telemetry.steps import StepMeters
+from inferstream.telemetry.stages import KvMeters, StepMeters
 
 
 class Cached(MLModel):

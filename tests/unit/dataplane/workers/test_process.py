@@ -7,14 +7,13 @@ from pathlib import Path
 import msgspec
 
 from inferstream.dataplane.execution.base import Capabilities
-from inferstream.dataplane.workers.frames import Loaded, LoadInstance, Numbers, Readiness, Start
+from inferstream.dataplane.workers.frames import Loaded, LoadInstance, MeterChanges, Readiness, Start
 from inferstream.dataplane.workers.process import InstanceMeters, WorkerProcess
 from inferstream.processes.frames import Answer
 from inferstream.processes.spawning import Program
 from inferstream.telemetry.meter_set import Changes, MeterSet, counter
 from inferstream.telemetry.model_meters import ModelMeters
-from inferstream.telemetry.queues import QueueMeters
-from inferstream.telemetry.steps import StepMeters
+from inferstream.telemetry.stages import QueueMeters, StepMeters
 
 
 def changes(active: int, waiting: int) -> Changes:
@@ -30,9 +29,9 @@ def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> 
     model = ModelMeters("m", None)
     meters = model.of(StepMeters)
     dying, living = InstanceMeters({1: model}), InstanceMeters({1: model})
-    dying.add(Numbers(1, "StepMeters", changes(3, 2)))
-    living.add(Numbers(1, "StepMeters", changes(4, 0)))
-    dying.add(Numbers(1, "StepMeters", changes(-1, 1)))
+    dying.add(MeterChanges(1, "StepMeters", changes(3, 2)))
+    living.add(MeterChanges(1, "StepMeters", changes(4, 0)))
+    dying.add(MeterChanges(1, "StepMeters", changes(-1, 1)))
     assert (meters.active, meters.waiting) == (6, 3)
     dying.gone()
     dying.gone()
@@ -43,9 +42,9 @@ def test_a_process_that_ends_takes_its_streams_along_and_leaves_its_counts() -> 
 def test_steps_of_a_model_that_has_gone_count_nowhere() -> None:
     meters = {1: ModelMeters("m", None)}
     instance_meters = InstanceMeters(meters)
-    instance_meters.add(Numbers(1, "StepMeters", changes(3, 2)))
+    instance_meters.add(MeterChanges(1, "StepMeters", changes(3, 2)))
     del meters[1]
-    instance_meters.add(Numbers(1, "StepMeters", changes(3, 2)))
+    instance_meters.add(MeterChanges(1, "StepMeters", changes(3, 2)))
     instance_meters.gone()
     assert meters == {}
 
@@ -58,11 +57,11 @@ def test_what_waited_in_a_process_counts_for_its_model_which_may_come_later() ->
     there.waits.observe(3.0)
     changes = there.drain()
     assert changes is not None
-    instance_meters.add(Numbers(1, "QueueMeters", changes))
+    instance_meters.add(MeterChanges(1, "QueueMeters", changes))
     meters[1] = ModelMeters("m", None)
     here = meters[1].queue
-    instance_meters.add(Numbers(1, "QueueMeters", changes))
-    instance_meters.add(Numbers(2, "QueueMeters", changes))
+    instance_meters.add(MeterChanges(1, "QueueMeters", changes))
+    instance_meters.add(MeterChanges(2, "QueueMeters", changes))
     instance_meters.gone()
     assert (here.expired, here.cancelled, here.waits.total) == (1, 0, 3.0)
 
@@ -75,7 +74,7 @@ def test_a_set_that_only_workers_count_crosses_by_its_class() -> None:
     counted.eaten = 3
     changes = counted.drain()
     assert changes is not None
-    InstanceMeters({1: model}).add(Numbers(1, "DemoMeters", changes))
+    InstanceMeters({1: model}).add(MeterChanges(1, "DemoMeters", changes))
     assert model.of(DemoMeters).eaten == 3
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.workers.frames import Cancel, More
+from inferstream.dataplane.workers.frames import Cancel, More, Wanted
 from inferstream.dataplane.workers.remote_call import RemoteCall
 from inferstream.errors import DeadlineExceeded, Draining
 from inferstream.processes import shared_memory
@@ -63,7 +63,7 @@ async def test_a_later_request_that_cannot_be_sent_ends_the_requests_with_its_er
     link = Sent()
     opened = remote(call, link)
     opened.send(1, outgoing)
-    opened.wanted(8)
+    opened.wanted(Wanted(opened.number, 8))
 
     async with asyncio.timeout(5):
         while not isinstance(link.frames[-1], More):

@@ -16,15 +16,15 @@ import pytest
 from inferstream import MLModel
 from inferstream.dataplane.workers.frames import (
     Cancel,
-    Completed,
     Describe,
     Ended,
     Failed,
     Free,
+    Item,
     Loaded,
     LoadInstance,
+    MeterChanges,
     More,
-    Numbers,
     Open,
     Ping,
     Readiness,
@@ -44,6 +44,11 @@ from inferstream.types import (
     RequestInput,
     ResponseOutput,
 )
+
+
+def completes(frame: object) -> bool:
+    """Whether it is the only response of a call."""
+    return isinstance(frame, Item) and frame.last
 
 
 class Echo(MLModel):
@@ -177,7 +182,7 @@ class Inside:
         """The answer to a question, or its failure."""
         self.tell(question)
         answer = await self.next()
-        while isinstance(answer, Readiness | Numbers):  # whenever something has changed
+        while isinstance(answer, Readiness | MeterChanges):  # whenever something has changed
             answer = await self.next()
         assert isinstance(answer, Answer)
         assert answer.number == question.number
@@ -207,7 +212,7 @@ async def inside() -> AsyncIterator[Inside]:
 async def test_a_call_is_answered(inside: Inside) -> None:
     assert isinstance(await inside.load(Echo), Loaded)
     inside.open()
-    assert isinstance(await inside.next(), Completed)
+    assert completes(await inside.next())
 
 
 async def test_a_caller_can_read_which_of_its_calls_have_started(inside: Inside) -> None:
@@ -220,9 +225,7 @@ async def test_a_caller_can_read_which_of_its_calls_have_started(inside: Inside)
             await asyncio.sleep(0)
     assert inside.flags[8] == 0
     Waiting.may.set()
-    ends = [
-        frame.call for frame in (await inside.next(), await inside.next()) if isinstance(frame, Completed)
-    ]
+    ends = [frame.call for frame in (await inside.next(), await inside.next()) if completes(frame)]
     assert (ends, inside.flags[8]) == ([7, 8], 1)
 
 
@@ -232,7 +235,7 @@ async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: 
     inside.tell(Cancel(7))
     assert await inside.next() == Ended(7)
     queued = await inside.next()
-    assert isinstance(queued, Numbers)
+    assert isinstance(queued, MeterChanges)
     assert (queued.meters, queued.changes.numbers) == ("QueueMeters", [0, 0, 0, 0, 1])
 
 
@@ -242,7 +245,7 @@ async def test_a_call_whose_time_was_over_before_it_began_is_told_as_such(inside
     inside.tell(Cancel(7, expired=True))
     assert await inside.next() == Ended(7)
     queued = await inside.next()
-    assert isinstance(queued, Numbers)
+    assert isinstance(queued, MeterChanges)
     assert (queued.meters, queued.changes.numbers) == ("QueueMeters", [0, 0, 0, 1, 0])
 
 
@@ -311,8 +314,8 @@ async def test_another_front_end_calls_what_is_loaded_and_learns_what_comes_and_
     assert other.sent == [Readiness(1, True, 1)]
     other.tell(Open(7, 1, False, 8, False, None, 5, inside.request(memory=other.arena)))
     inside.open()  # of the same number, which is another call
-    assert isinstance(await inside.next(), Completed)
-    assert isinstance(other.sent[-1], Completed)
+    assert completes(await inside.next())
+    assert completes(other.sent[-1])
     assert await inside.answer(UnloadInstance(1)) is None
     assert other.sent[-1] == Unloaded(1)
     other.tell(Open(8, 1, False, 8, False, None, 5, inside.request(memory=other.arena)))
@@ -341,6 +344,6 @@ async def test_the_calls_of_a_front_end_that_is_gone_end_and_no_others(inside: I
             await asyncio.sleep(0)
     assert await inside.answer(Ping()) == 0
     Waiting.may.set()
-    assert isinstance(await inside.next(), Completed)
+    assert completes(await inside.next())
     assert Waiting.ended == ["cancelled"]
     assert other.closed

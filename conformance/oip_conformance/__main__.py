@@ -1,0 +1,6 @@
+"""The program, as `python -m oip_conformance`."""
+
+from .cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Workers of the supervisor, for a front end that calls them, and the loading of models here or in them."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from ...dataplane.execution.base import Execution
+from ...dataplane.execution.local import Local
+from ...dataplane.stages.live import limit_of
+from ...dataplane.workers.client import WorkerClient
+from ...dataplane.workers.frames import Readiness, Unloaded
+from ...dataplane.workers.loads import WorkerLoads
+from ...dataplane.workers.pool import Group, Pool
+from ...errors import ModelLoadFailed
+from ...processes.endpoint import Handlers
+from ...processes.frames import Frame
+from ...processes.link import Link
+from ...settings import ModelSettings, Settings
+from ...telemetry.workers import WorkerMeters
+from ..custom import build_route_handler
+from . import frames
+from .models import divide
+
+OWNERS_WORD = 0.5
+"""Seconds for the owner of a worker to report how it ended."""
+
+Send = Callable[[Frame], object]
+
+_decode = msgspec.msgpack.Decoder(frames.WorkerConnection).decode
+
+
+class AttachedWorker(WorkerClient):
+    """A worker of the supervisor, through a socket and memory from it. The worker reports its loaded models."""
+
+    def __init__(
+        self, group: "AttachedGroup", number: int, pid: int, end: socket.socket, memory: tuple[int, int]
+    ) -> None:
+        super().__init__(*memory)
+        self.group = group
+        self.number = number
+        self.resized = group.resized
+        unloaded: Handlers = {Unloaded: lambda frame: self.models.pop(frame.instance, None)}
+        self._connect(pid, partial(Link, end), unloaded, self._hung_up)
+
+    @property
+    def process(self) -> WorkerClient | None:
+        """Itself: this worker is its own slot for as long as it runs."""
+        return self
+
+    def _readiness(self, frame: Readiness) -> None:
+        super()._readiness(frame)
+        self.group.news.set()
+
+    def _hung_up(self) -> None:
+        self.models.clear()
+        asyncio.get_running_loop().call_later(OWNERS_WORD, self.lose, "has ended")
+
+    def lose(self, how: str) -> None:
+        if not self.ended.is_set():
+            self._lose(how)
+
+
+class AttachedGroup(Group):
+    """The workers that this front end is connected to. `replace` asks the supervisor for another process."""
+
+    owned = False
+
+    def __init__(self, meters: WorkerMeters, send: Send) -> None:
+        super().__init__(meters)
+        self._slots: list[AttachedWorker] = []
+        self._send = send
+        self.news = asyncio.Event()
+        """A worker has reported a model."""
+
+    def add(self, worker: AttachedWorker) -> None:
+        self._slots.append(worker)
+
+    def remove(self, process: WorkerClient) -> None:
+        """Send no more calls to this worker. Its calls in progress continue."""
+        self._slots = [worker for worker in self._slots if worker is not process]
+
+    async def has(self, instance: int) -> None:
+        """Wait until at least one worker has loaded this model."""
+        while not any(instance in worker.models for worker in self._slots):
+            self.news.clear()
+            await self.news.wait()
+
+    def replace(self, process: WorkerClient, why: str) -> None:
+        assert isinstance(process, AttachedWorker)
+        self._send(frames.Replace(process.number, why))
+
+
+class Loading:
+    """Loads models as the supervisor did. `which` is the index of this front end and the count of all."""
+
+    def __init__(
+        self, settings: Settings, which: tuple[int, int], meters: WorkerMeters, send: Send, loads: WorkerLoads
+    ) -> None:
+        self._settings = settings
+        self._index, self._count = which
+        self._meters = meters
+        self._send = send
+        self._loads = loads
+        self._groups: dict[int, AttachedGroup] = {}
+        self._workers: dict[int, AttachedWorker] = {}
+
+    async def load(self, frame: frames.Prepare) -> Execution:
+        """Load a model here, or wait until a worker has it. Raises ModelLoadFailed."""
+        settings = ModelSettings.from_complete(frame.settings)
+        settings._source = frame.source
+        divide(settings, self._index, self._count)
+        timeout = self._settings.model_load_timeout
+        workers = frame.workers
+        if workers is None:
+            return await Local.load(settings, timeout, build_route_handler)
+        group = self._group(workers.group)
+        group.size = workers.size
+        try:
+            async with asyncio.timeout(timeout):
+                await group.has(workers.loaded.instance)
+        except TimeoutError:
+            raise ModelLoadFailed(f"Model {settings.name}: no worker can be reached.") from None
+        limit = limit_of(settings, self._settings)
+        return Pool(settings, group, workers.loaded.instance, workers.loaded, limit)
+
+    def _group(self, number: int) -> AttachedGroup:
+        if number not in self._groups:
+            self._groups[number] = AttachedGroup(self._meters, self._send)
+        return self._groups[number]
+
+    def arrived(self, message: bytes, end: socket.socket, requests: int, responses: int) -> None:
+        """Attach a worker whose connection has arrived. Raises OSError if its memory cannot be mapped."""
+        connection = _decode(message)
+        group = self._group(connection.group)
+        worker = AttachedWorker(group, connection.worker, connection.pid, end, (requests, responses))
+        worker.share(self._loads.of(connection.worker))
+        group.add(worker)
+        self._workers[connection.worker] = worker
+
+    def retired(self, number: int) -> None:
+        """Send a worker no more calls; its present calls continue."""
+        if (worker := self._workers.get(number)) is not None:
+            worker.group.remove(worker)
+
+    def lost(self, number: int, how: str) -> None:
+        """Fail the calls of a worker that has ended."""
+        if (worker := self._workers.pop(number, None)) is not None:
+            worker.group.remove(worker)
+            worker.lose(how)

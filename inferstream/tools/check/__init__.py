@@ -1,0 +1,1 @@
+"""`server check`: contract tests of models, made from their signatures."""

@@ -1,0 +1,172 @@
+"""A model under check: in this process, in a worker, and over the ports of a server on loopback."""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from typing import Any
+
+from ...clients.rest import RestTransport
+from ...clients.transport import ModelName, OutgoingCall, Target, Transport
+from ...dataplane.caller import Caller
+from ...errors import InferstreamError, MissingExtra
+from ...server.application import Application
+from ...server.served import resolve
+from ...server.server import Server
+from ...testing import InProcess
+from ...types import Headers, InferenceRequest
+from .answers import Answers, answers, joined
+
+ALONE: dict[str, Any] = {
+    "host": "127.0.0.1",
+    "http_port": 0,
+    "grpc_port": 0,
+    "metrics_port": 0,
+    "frontends": 1,
+    "parallel_workers": 0,
+    "kafka_enabled": False,
+    "cache_enabled": False,
+    "keys_file": None,
+    "strict": False,
+    "shutdown_grace": 1.0,
+}
+"""Settings of the server: nobody else calls it, no cache answers for the model, and its end waits for nothing."""
+
+
+class Failed(Exception):
+    """A call ended with an error."""
+
+    def __init__(self, error: InferstreamError) -> None:
+        self.error = error
+        cause = error.__cause__
+        super().__init__(str(error) if cause is None else f"{type(cause).__name__}: {cause}")
+
+
+class Subjects:
+    """All models of a target, served."""
+
+    def __init__(self, server: Server, transports: dict[str, Transport], target: str) -> None:
+        self.target = target
+        self.local = InProcess(server.application)
+        self.transports = transports
+        self.application = server.application
+        self._working: InProcess | None = None
+        self._stack = AsyncExitStack()
+
+    async def worker(self) -> InProcess:
+        """The same models in a worker process, from the first time that somebody asks."""
+        if self._working is None:
+            application = Application(self.target, **{**ALONE, "parallel_workers": 1})
+            self._working = InProcess(await self._stack.enter_async_context(application))
+        return self._working
+
+    async def aclose(self) -> None:
+        """End the worker, if there is one."""
+        await self._stack.aclose()
+
+
+class Subject:
+    """One model."""
+
+    def __init__(self, subjects: Subjects, name: str) -> None:
+        self.name = name
+        self.subjects = subjects
+        caller = Caller(Headers(()), "", asyncio.current_task())
+        admission = subjects.application.dataplane.admit(name, None, caller)
+        signature = admission.signature
+        capabilities = admission.pipeline.execution.capabilities
+        self.inputs = list(signature.inputs or signature.described)
+        self.outputs = list(signature.outputs or ())
+        self.shaped = not signature.outputs_annotated
+        """Whether the outputs have shapes: annotations give datatypes alone."""
+        self.streams = signature.streams
+        self.predicts = capabilities.predict
+        self.faces = [f"{name} {form}" for name in subjects.transports for form in ("typed", "binary")]
+
+    async def infer(self, request: InferenceRequest, process: InProcess | None = None) -> Answers:
+        """The response, in this process unless another is given. Raises Failed."""
+        try:
+            if not self.predicts:
+                return joined(await self.stream(request, process))
+            return answers(await (process or self.subjects.local).infer(self.name, copied(request)))
+        except InferstreamError as error:
+            raise Failed(error) from error
+
+    async def stream(self, request: InferenceRequest, process: InProcess | None = None) -> list[Answers]:
+        """All responses of a stream. Raises Failed."""
+        try:
+            responses = (process or self.subjects.local).stream(self.name, copied(request))
+            return [answers(response) async for response in responses]
+        except InferstreamError as error:
+            raise Failed(error) from error
+
+    async def leave(self, request: InferenceRequest) -> None:
+        """Read the first response of a stream, and leave. Raises Failed."""
+        responses = self.subjects.local.stream(self.name, copied(request))
+        try:
+            async for _ in responses:
+                break
+        except InferstreamError as error:
+            raise Failed(error) from error
+        finally:
+            if isinstance(responses, AsyncGenerator):
+                await responses.aclose()
+
+    async def infer_over(self, face: str, request: InferenceRequest) -> Answers:
+        """The response over a port. Raises Failed."""
+        transport, call = self._call(face, request)
+        try:
+            return answers(await transport.infer(call))
+        except InferstreamError as error:
+            raise Failed(error) from error
+
+    async def stream_over(self, face: str, request: InferenceRequest) -> list[Answers]:
+        """All responses of a stream over a port. Raises Failed."""
+        transport, call = self._call(face, request)
+        try:
+            async with aclosing(transport.stream(call)) as responses:
+                return [answers(response) async for response in responses]
+        except InferstreamError as error:
+            raise Failed(error) from error
+
+    def _call(self, face: str, request: InferenceRequest) -> tuple[Transport, OutgoingCall]:
+        name, _, form = face.rpartition(" ")
+        call = OutgoingCall(ModelName(self.name), copied(request), timeout=math.inf, binary=form == "binary")
+        return self.subjects.transports[name], call
+
+
+def copied(request: InferenceRequest) -> InferenceRequest:
+    """The request for another call: a model may change what it is given."""
+    return request.model_copy(deep=True)
+
+
+@asynccontextmanager
+async def serving(target: str) -> AsyncIterator[Subjects]:
+    """The models of a folder or an app, until the end of the block. Raises InvalidSettings."""
+    settings, repository = resolve(target, ALONE)
+    server = Server(settings, repository)
+    started = asyncio.Event()
+    running = asyncio.create_task(server.run(lambda _: started.set()))
+    waiting = asyncio.create_task(started.wait())
+    await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if not started.is_set():
+        await running  # raises why it did not start
+    transports = {"REST": RestTransport(Target(f"http://127.0.0.1:{server.ports['REST']}"))} | _grpc(server)
+    subjects = Subjects(server, transports, target)
+    try:
+        yield subjects
+    finally:
+        await subjects.aclose()
+        for transport in transports.values():
+            await transport.aclose()
+        server.stop()
+        await running
+
+
+def _grpc(server: Server) -> dict[str, Transport]:
+    with suppress(MissingExtra):
+        from ...clients.grpc import GrpcTransport
+
+        return {"gRPC": GrpcTransport(Target(f"127.0.0.1:{server.ports['gRPC']}"))}
+    return {}

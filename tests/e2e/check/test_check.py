@@ -1,0 +1,126 @@
+"""`server check` finds a fault in each model that has one, by its name, and none in the others."""
+
+import json
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from inferstream.cli.main import app
+from inferstream.tools.check.contracts import CONTRACTS
+
+FAULTY = Path(__file__).with_name("faulty.py")
+NUMBERS = {
+    "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1]}],
+    "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1]}],
+}
+TEXTS = {
+    "inputs": [{"name": "prompt", "datatype": "BYTES", "shape": [1], "parameters": {"content_type": "str"}}],
+    "outputs": [{"name": "text", "datatype": "BYTES", "shape": [1, 1]}],
+}
+PLANTED = {
+    "OtherRows": ("batch-invariant", "rows are answered"),
+    "KeepsState": ("keeps no state", "the same request is answered"),
+    "SharesABuffer": ("concurrent calls", "among others"),
+    "BreaksInAWorker": (
+        "safe in workers",
+        "it fails in a worker process: Model BreaksInAWorker failed",
+    ),
+    "OtherDatatype": ("declared equals real", "it declares y as FP32 [-1], and answers FP64"),
+    "OtherShape": ("declared equals real", "it declares y as FP32 [-1], and answers FP32 [1, "),
+    "OtherName": ("declared equals real", "it declares the output y, and answers z="),
+    "Leaks": ("memory is flat", "faulty_leaks.py:"),
+    "FailsForSome": (
+        "answers what it declares",
+        "it fails for inputs that it declares: IndexError: no such row; with x=[",
+    ),
+    "ReadsTheForm": ("JSON equals binary", "over REST binary"),
+    "ReadsTheFace": ("all faces equal", "over gRPC typed"),
+    "StreamsOtherText": ("stream equals whole", "it streams text="),
+    "IgnoresCancel": ("cancel ends it", "1 generator of a stream had not ended 0.3 s after its caller left"),
+}
+
+
+def _write(root: Path, name: str) -> None:
+    folder = root / name
+    folder.mkdir(parents=True)
+    shutil.copy(FAULTY, folder / f"faulty_{name.lower()}.py")
+    declared = TEXTS if name in ("Speaks", "StreamsOtherText", "IgnoresCancel") else NUMBERS
+    settings = {
+        "name": name,
+        "implementation": f"faulty_{name.lower()}.{name}",
+        "input_validation": "declared",
+    }
+    (folder / "model-settings.json").write_text(json.dumps(settings | declared))
+
+
+def _check(*arguments: str) -> Result:
+    flags = ["--examples", "6", "--calls", "50", "--ending", "0.3"]
+    return CliRunner().invoke(app, ["check", *arguments, *flags])
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """The case of each contract of each model, by model and contract, of one run over all."""
+    root = tmp_path_factory.mktemp("models")
+    for name in ("Doubles", "Speaks", *PLANTED):
+        _write(root, name)
+    result = _check(str(root), "--json", "--junit", str(root / "results.xml"))
+    document = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert document["schema"] == "inferstream.check/1"
+    assert len(ElementTree.parse(root / "results.xml").getroot()) == len(document["cases"])
+    cases: dict[str, dict[str, str]] = {}
+    for case in document["cases"]:
+        model, contract = case["name"].split(": ")
+        cases.setdefault(model, {})[contract] = f"{case['status']} {case['detail']}"
+    return cases
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_has_the_name_of_its_contract(name: str, checked: dict[str, dict[str, str]]) -> None:
+    contract, detail = PLANTED[name]
+    assert checked[name][contract].startswith("failed ")
+    assert detail in checked[name][contract]
+
+
+def test_models_without_a_fault_pass_what_they_can_show(checked: dict[str, dict[str, str]]) -> None:
+    doubles = {contract: text for contract, text in checked["Doubles"].items() if text != "passed "}
+    assert doubles == {
+        "stream equals whole": "skipped it does not both predict and stream",
+        "cancel ends it": "skipped it does not stream",
+    }
+    speaks = {contract: text for contract, text in checked["Speaks"].items() if text != "passed "}
+    assert speaks == {
+        "batch-invariant": "skipped it does not declare a variable first dimension of all tensors"
+    }
+
+
+def test_each_contract_finds_a_fault() -> None:
+    assert {contract for contract, _ in PLANTED.values()} == {contract.name for contract in CONTRACTS}
+
+
+def test_one_model_as_a_table(tmp_path: Path) -> None:
+    _write(tmp_path, "Doubles")
+    _write(tmp_path, "OtherShape")
+    result = _check(str(tmp_path), "--model", "Doubles")
+    assert result.exit_code == 0
+    assert "9 passed, 0 failed, 2 skipped" in result.stdout
+    assert "OtherShape" not in result.stdout
+    unknown = _check(str(tmp_path), "--model", "none")
+    assert (unknown.exit_code, "no model none" in unknown.stderr) == (1, True)
+
+
+def test_a_model_that_does_not_load_is_a_failure(tmp_path: Path) -> None:
+    _write(tmp_path, "Doubles")
+    settings = tmp_path / "Doubles/model-settings.json"
+    settings.write_text(settings.read_text().replace("faulty_doubles.Doubles", "faulty_doubles.Missing"))
+    result = _check(str(tmp_path), "--json")
+    assert result.exit_code == 1
+    assert [case["name"] for case in json.loads(result.stdout)["cases"]] == ["Doubles: loads"]
+
+
+def test_a_wrong_flag_exits_with_2(tmp_path: Path) -> None:
+    assert _check(str(tmp_path), "--no-such").exit_code == 2

@@ -1,0 +1,66 @@
+"""What a collector gets follows from the declarations of the meters."""
+
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.metrics.export import Metric
+
+from inferstream.telemetry.metrics import Meters
+from inferstream.telemetry.model_meters import ModelMeters, StreamMeters
+from inferstream.telemetry.push import MetricPush
+
+
+@pytest.fixture(name="meters")
+def _meters() -> Meters:
+    meters = Meters()
+    model = meters.of("m", "2")
+    model.ended(0.5, "success")
+    model.ended(2.0, "internal")
+    model.in_flight = 3
+    model.streams.items = 7
+    return meters
+
+
+@pytest.fixture(name="pushed")
+def _pushed(meters: Meters) -> Iterator[dict[str, Metric]]:
+    push = MetricPush(meters, "http://127.0.0.1:9", "server", "1", 60.0)
+    yield {
+        metric.name: metric
+        for resource in push._data().resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+    }
+    push._exporter.shutdown(timeout_millis=0)
+
+
+def test_each_declared_metric_is_pushed_with_its_unit_and_help(pushed: dict[str, Metric]) -> None:
+    declared = [*ModelMeters.declared.values(), *StreamMeters.declared.values()]
+    expected = {meter.pushed: meter.help for meter in declared if meter.pushed is not None}
+    assert {(metric.name, metric.unit): metric.description for metric in pushed.values()} == expected
+    assert ("inferstream.call.duration", "s") in expected
+
+
+def test_keys_of_a_meter_are_labels(pushed: dict[str, Metric]) -> None:
+    model = {"model.name": "m", "model.version": "2"}
+    calls = {point.attributes["call.end"]: point for point in pushed["inferstream.calls"].data.data_points}
+    assert {end: point.value for end, point in calls.items()} == {"success": 1, "internal": 1}
+    assert calls["internal"].attributes == {**model, "call.end": "internal"}
+    (streamed,) = pushed["inferstream.stream.items"].data.data_points
+    assert (streamed.attributes, streamed.value) == (model, 7)
+
+
+def test_counters_only_grow_and_gauges_do_not(pushed: dict[str, Metric]) -> None:
+    assert pushed["inferstream.calls"].data.is_monotonic
+    assert not pushed["inferstream.calls.in_progress"].data.is_monotonic
+
+
+def test_a_histogram_has_its_bounds_and_sum(pushed: dict[str, Metric]) -> None:
+    points = pushed["inferstream.call.duration"].data.data_points
+    assert {point.attributes["call.end"]: point.sum for point in points} == {"success": 0.5, "internal": 2.0}
+    assert all(len(point.bucket_counts) == len(point.explicit_bounds) + 1 for point in points)
+
+
+def test_a_metric_of_collectors_alone_has_no_family(meters: Meters) -> None:
+    names = [family.name for family in meters.collect()]
+    assert "" not in names
+    assert "inferstream_calls" in names

@@ -1,0 +1,55 @@
+"""Meters of queues and steps."""
+
+from inferstream.telemetry.metrics import Meters
+from inferstream.telemetry.stages import QueueMeters, StepMeters
+
+
+def test_what_is_drained_there_and_added_here_comes_to_the_same() -> None:
+    there, here, totals = QueueMeters(), QueueMeters(), QueueMeters()
+    assert there.drain() is None
+    for seconds, expired in ((0.002, True), (3.0, False), (0.0, False)):
+        for meters in (there, totals):
+            meters.waits.observe(seconds)
+            meters.left(expired)
+        changes = there.drain()
+        assert changes is not None
+        here.add(changes)
+        assert there.drain() is None
+    assert (here.expired, here.cancelled) == (totals.expired, totals.cancelled) == (1, 2)
+    assert here.waits.buckets() == totals.waits.buckets()
+    assert here.waits.total == totals.waits.total
+
+
+def test_steps_that_are_drained_there_and_added_here_come_to_the_same() -> None:
+    there, here = StepMeters(), StepMeters()
+    assert there.drain() is None
+    totals = StepMeters()
+    for states, seconds in ((1, 0.002), (32, 0.2), (2, 0.0)):
+        for meters in (there, totals):
+            meters.active = states
+            meters.stepped(states, seconds)
+        here.add(there.drain())
+        assert there.drain() is None
+    there.active, there.waiting = 0, 3
+    here.add(there.drain())
+    assert (here.active, here.waiting) == (0, 3)
+    assert here.sizes.buckets() == totals.sizes.buckets()
+    assert here.durations.buckets() == totals.durations.buckets()
+    assert (here.sizes.total, here.durations.total) == (35, 0.202)
+
+
+def test_only_models_with_steps_show_them() -> None:
+    meters = Meters()
+    meters.of("plain", None)
+    stepping = meters.of("stepping", "2").of(StepMeters)
+    stepping.stepped(3, 0.5)
+    stepping.active = 3
+    text = meters.exposition().decode()
+    lines = [
+        line for line in text.splitlines() if line.startswith(("inferstream_step_", "inferstream_streams_"))
+    ]
+    assert not any("plain" in line for line in lines)
+    labels = '{model="stepping",version="2"}'
+    assert f"inferstream_streams_active{labels} 3.0" in text
+    assert f"inferstream_step_size_sum{labels} 3.0" in text
+    assert f"inferstream_step_seconds_sum{labels} 0.5" in text
