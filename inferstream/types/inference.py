@@ -5,7 +5,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from pydantic import Field
 
-from .base import BaseModel
+from .base import BaseModel, FieldValues
 from .forms import InputsForm, OutputForm
 from .parameters import Headers, Parameters
 from .payload import ABSENT, Payload, new
@@ -73,6 +73,17 @@ class InferenceRequest(
         request.values = values
         request._headers = request._parameters = request.outputs = None
         return request
+
+    def __getstate__(self) -> tuple[None, FieldValues]:
+        empty, slots = super().__getstate__()
+        parameters = slots.get("_parameters")
+        if parameters is not None and not parameters.given:
+            # Copies of parameters do not know that no client gave them, and would be in the dumps of the request's.
+            slots |= {
+                "_parameters": None,
+                "_headers": Headers(()) if parameters.headers is None else parameters.headers,
+            }
+        return empty, slots
 
     @property
     def inputs(self) -> list[RequestInput]:

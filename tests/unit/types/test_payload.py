@@ -154,6 +154,25 @@ def test_headers_that_are_added_later_are_in_no_dump() -> None:
         assert "secret" not in request.model_dump_json()
 
 
+@pytest.mark.parametrize(
+    "copied",
+    [
+        copy.copy,
+        copy.deepcopy,
+        lambda request: request.model_copy(deep=True),
+        lambda request: pickle.loads(pickle.dumps(request)),  # its own bytes
+    ],
+)
+def test_copies_of_a_request_show_no_headers_that_the_server_added(copied) -> None:
+    request = InferenceRequest(inputs=[RequestInput(**TENSOR)])
+    assert copied(request) == request
+    request.carry({"authorization": "secret"})
+    made = copied(request)
+    assert made == request
+    assert made.dict() == request.dict()
+    assert made.parameters.headers["authorization"] == "secret"
+
+
 def test_an_assigned_none_counts_as_set_after_all() -> None:
     made = Parameters.of(None, "str")
     made.headers = None
