@@ -184,6 +184,7 @@ class InferenceResponse(
             and {*map(type, outputs)} <= _OUTPUTS
             and {type(model_version), type(id)} <= _TEXTS
             and type(parameters) in PARAMETERS
+            and self.exact
             and not others
         ):
             # What pydantic finds sound too, in a third of its time.

@@ -1,6 +1,7 @@
 """The base of payloads: slotted classes of our own that pydantic checks, dumps and takes as fields of its models."""
 
 import copy
+from abc import ABCMeta
 from collections.abc import Iterator
 from dataclasses import make_dataclass
 from typing import Any, ClassVar, Self, cast
@@ -9,7 +10,7 @@ import pydantic
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, SchemaSerializer, SchemaValidator
 
-from .base import FieldValues, OlderNames
+from .base import BaseModel, FieldValues, OlderNames
 
 new = object.__new__
 
@@ -20,11 +21,109 @@ GIVEN = {"exclude_unset": True, "exclude_none": True}
 """Options of dumps. Headers that the server adds to parameters are not set."""
 
 
-class _Slotted(type):
-    """The type of payloads. A subclass without slots gets none: a `__dict__` of its instances would hide ours."""
+def _fields_of(payload: "Payload") -> FieldValues:
+    fields = {name: getattr(payload, name) for name in payload.model_fields}
+    parameters = fields["parameters"]
+    if parameters is not None and not parameters.given:
+        fields["parameters"] = None
+    return fields
 
-    def __new__(cls, name: str, bases: tuple[type, ...], names: FieldValues, **options: Any) -> "_Slotted":
-        return super().__new__(cls, name, bases, {"__slots__": (), **names}, **options)
+
+def _set_fields_of(payload: "Payload", fields: FieldValues) -> None:
+    payload._begin()
+    for name, value in fields.items():
+        setattr(payload, name, value)
+
+
+class _Slotted(ABCMeta):
+    """The type of payloads. Each has a pydantic model of its fields, which is also what `__class__` of instances says.
+
+    So `isinstance(request, pydantic.BaseModel)` is true, which FastAPI, `singledispatch` and pydantic ask. A class
+    without slots gets some for the fields that it adds: a `__dict__` of its instances would hide ours.
+    """
+
+    _model: type[BaseModel]
+
+    # Payloads may be mixed with abstract classes, whose checks take longer.
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
+
+    def __new__(
+        cls,
+        name: str,
+        bases: tuple[type, ...],
+        names: FieldValues,
+        fields: FieldValues | None = None,
+        **options: Any,
+    ) -> "_Slotted":
+        names = {"__slots__": (), "__dict__": property(_fields_of, _set_fields_of), **names}
+        if fields is not None:
+            made_from = {"__base__": BaseModel, "__module__": names["__module__"], **fields}
+            return cls._over(pydantic.create_model(name, **made_from), bases, names)
+        models: tuple[Any, ...] = tuple(getattr(base, "_model", base) for base in bases)
+        parent = next((base for base in models if issubclass(base, BaseModel)), None)
+        if parent is None:
+            return super().__new__(cls, name, bases, names)
+        own = {key: value for key, value in names.items() if key not in _OURS}
+        model = type(parent)(name, models, own, **options)
+        added = {*model.model_fields, *model.__private_attributes__}
+        names = {key: value for key, value in names.items() if key not in added}
+        slots = added.difference(parent.model_fields, parent.__private_attributes__)
+        names["__slots__"] = (*names["__slots__"], *slots)
+        if model.__private_attributes__:
+            names["model_post_init"] = model.model_post_init
+            names["__private_attributes__"] = model.__private_attributes__
+        return cls._over(model, bases, {**names, "exact": False})
+
+    @classmethod
+    def _over(cls, model: type[BaseModel], bases: tuple[type, ...], names: FieldValues) -> "_Slotted":
+        name = model.__name__
+        made = cast(
+            type[Payload], super().__new__(cls, name, bases, {**names, "_model": model, "__class__": model})
+        )
+        schema = cast(FieldValues, model.__pydantic_core_schema__)
+        _schema_of(model, schema)["cls"] = made
+        setattr(model, "__new__", lambda _, **values: made(**values))  # noqa: B010  # for `request.__class__(...)`
+        fields = model.model_fields
+        made.model_fields = fields
+        made.__pydantic_decorators__ = model.__pydantic_decorators__  # older versions ask for it
+        made.__dataclass_fields__ = cast(Any, make_dataclass(name, fields)).__dataclass_fields__
+        made.__pydantic_core_schema__ = cast(CoreSchema, schema)
+        made.__pydantic_validator__ = SchemaValidator(made.__pydantic_core_schema__)
+        made.__pydantic_serializer__ = SchemaSerializer(made.__pydantic_core_schema__)
+        model.__pydantic_validator__ = made.__pydantic_validator__
+        return made
+
+    def __getattr__(cls, name: str) -> Any:
+        """What pydantic gives each model, such as `schema`. Copies ask the class for names with underscores."""
+        if name[0] == "_" and name not in {"__fields__", "__signature__"}:
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+        return getattr(cls._model, name)
+
+
+def _schema_of(model: type[BaseModel], schema: FieldValues) -> FieldValues:
+    """The part of a model's schema that makes its instances: within validators, or a definition."""
+    for part in (schema, *schema.get("definitions", ())):
+        while part["type"] != "model" and "schema" in part:
+            part = part["schema"]
+        if part.get("cls") is model:
+            break
+    return cast(FieldValues, part)
+
+
+_OURS = {"__slots__", "__dict__", "__classcell__"}
+"""Names of a subclass that are not for its model."""
+
+
+class _Private:
+    """The private attributes of a subclass, each in a slot."""
+
+    def __get__(self, instance: object, owner: type) -> None:
+        return None
+
+    def __set__(self, instance: object, values: FieldValues | None) -> None:
+        for name, value in (values or {}).items():
+            setattr(instance, name, value)
 
 
 class _Unkept:
@@ -46,38 +145,30 @@ class Payload(OlderNames, metaclass=_Slotted):
 
     __slots__ = ()
 
-    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(
-        protected_namespaces=(), use_enum_values=True
-    )
+    model_config: ClassVar = BaseModel.model_config
     model_fields: ClassVar[FieldValues]
     model_extra = None
     _slots: ClassVar[tuple[str, ...]]
 
     # What pydantic reads of the class and the instances of a model.
     __pydantic_core_schema__: ClassVar[CoreSchema]
+    __pydantic_decorators__: ClassVar[Any]
     __pydantic_serializer__: ClassVar[SchemaSerializer]
     __pydantic_validator__: ClassVar[SchemaValidator]
     __pydantic_root_model__ = False
-    __pydantic_extra__ = __pydantic_private__ = _Unkept()
+    __pydantic_extra__ = _Unkept()
+    __pydantic_private__ = _Private()
 
     __dataclass_fields__: ClassVar[FieldValues]
     """FastAPI reads models and dataclasses from the body, and other classes from the query."""
 
-    def __init_subclass__(cls, fields: FieldValues | None = None) -> None:
+    exact: ClassVar = True
+    """Whether this class has exactly our fields, which a call may check without pydantic."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         slots = (slot for base in cls.__mro__ for slot in getattr(base, "__slots__", ()))
         cls._slots = tuple(slot for slot in slots if slot != "__weakref__")
-        if fields is None:
-            return
-        model: type[pydantic.BaseModel] = pydantic.create_model(
-            cls.__name__, __config__=cls.model_config, __module__=cls.__module__, **fields
-        )
-        cls.model_fields = cast(FieldValues, model.model_fields)
-        cls.__dataclass_fields__ = cast(Any, make_dataclass(cls.__name__, fields)).__dataclass_fields__
-        schema = cast(FieldValues, model.__pydantic_core_schema__)
-        (schema["schema"] if schema["type"] == "definitions" else schema)["cls"] = cls
-        cls.__pydantic_core_schema__ = cast(CoreSchema, schema)
-        cls.__pydantic_validator__ = SchemaValidator(cls.__pydantic_core_schema__)
-        cls.__pydantic_serializer__ = SchemaSerializer(cls.__pydantic_core_schema__)
 
     def __init__(self, **fields: Any) -> None:
         present = {name: value for name, value in fields.items() if value is not ABSENT}
@@ -85,20 +176,6 @@ class Payload(OlderNames, metaclass=_Slotted):
 
     def _begin(self) -> None:
         """Prepare an instance whose fields follow."""
-
-    @property
-    def __dict__(self) -> FieldValues:
-        fields = {name: getattr(self, name) for name in self.model_fields}
-        parameters = fields["parameters"]
-        if parameters is not None and not parameters.given:
-            fields["parameters"] = None
-        return fields
-
-    @__dict__.setter
-    def __dict__(self, fields: FieldValues) -> None:
-        self._begin()
-        for name, value in fields.items():
-            setattr(self, name, value)
 
     @property
     def model_fields_set(self) -> set[str]:
@@ -160,6 +237,9 @@ class Payload(OlderNames, metaclass=_Slotted):
         return made
 
     copy = model_copy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return new, (type(self),), self.__getstate__()
 
     def __getstate__(self) -> tuple[None, FieldValues]:
         return None, {name: getattr(self, name) for name in self._slots if hasattr(self, name)}

@@ -58,6 +58,7 @@ class Tensor(Payload):
             and datatype in NAMES
             and type(parameters) in PARAMETERS
             and data is not ABSENT
+            and self.exact
             and not others
         ):
             # What pydantic finds sound too, in a third of its time.

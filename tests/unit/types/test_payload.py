@@ -1,13 +1,18 @@
 """The types behave as MLServer's do: dumps, older calls, null, extra parameters."""
 
 import copy
+import inspect
 import json
 import pickle
+from abc import ABC
+from functools import singledispatch
+from typing import Generic, TypeVar
 
 import fastapi
 import numpy as np
 import pydantic
 import pytest
+from fastapi.encoders import jsonable_encoder
 from fastapi.testclient import TestClient
 
 from inferstream.codecs import NumpyCodec, StringCodec, StringRequestCodec
@@ -20,6 +25,9 @@ from inferstream.types import (
     ResponseOutput,
     TensorData,
 )
+from inferstream.types.base import BaseModel
+
+Model = TypeVar("Model", bound=pydantic.BaseModel)
 
 TENSOR = {"name": "x", "shape": [1], "datatype": "FP32", "data": [1.0]}
 
@@ -241,3 +249,117 @@ def test_a_subclass_is_a_payload() -> None:
     assert type(made.model_copy()) is Named
     constructed = InferenceResponse.construct(model_name="m", outputs=[])
     assert constructed == InferenceResponse(model_name="m", outputs=[])
+
+
+def test_a_payload_is_a_pydantic_model_for_who_asks() -> None:
+    @singledispatch
+    def kind(value: object) -> str:
+        return "other"
+
+    kind.register(pydantic.BaseModel, lambda model: "model")
+
+    class Envelope(pydantic.BaseModel, Generic[Model]):
+        item: Model
+
+    tensor = ResponseOutput(**TENSOR)
+    for payload in (InferenceRequest(inputs=[]), InferenceResponse(model_name="m", outputs=[tensor]), tensor):
+        assert isinstance(payload, pydantic.BaseModel)
+        assert isinstance(payload, BaseModel)
+        assert kind(payload) == "model"
+        assert Envelope(item=payload).item is payload
+        assert jsonable_encoder(payload) == payload.dict()
+        assert payload.__class__.__name__ == type(payload).__name__
+        assert type(payload.__class__(**payload.dict())) is type(payload)
+    assert not isinstance(tensor, InferenceRequest)
+
+
+def test_a_subclass_may_declare_fields_and_functions_that_pydantic_calls() -> None:
+    class Scored(ResponseOutput):
+        name: str = "score"
+        score: float | None = None
+        unit: str = pydantic.Field(default="%", max_length=2)
+        _cache: dict[str, int] = pydantic.PrivateAttr(default_factory=dict)
+
+        @pydantic.field_validator("name")
+        @classmethod
+        def in_capitals(cls, name: str) -> str:
+            return name.upper()
+
+        def model_post_init(self, context: object) -> None:
+            self._cache["made"] = 1
+
+    scored = Scored(shape=[1], datatype="FP32", data=[1.0], score="0.5", name="x")
+    assert (scored.name, scored.score, scored.unit, scored._cache) == ("X", 0.5, "%", {"made": 1})
+    assert scored.model_dump() == {**TENSOR, "name": "X", "score": 0.5, "unit": "%"}
+    response = InferenceResponse(model_name="m", outputs=[scored])
+    assert response.outputs[0] is scored
+    for made in (copy.copy(scored), scored.model_copy(deep=True), Scored.model_validate(scored.dict())):
+        assert type(made) is Scored
+        assert made == scored
+    with pytest.raises(pydantic.ValidationError, match="unit"):
+        Scored(**TENSOR, unit="long")
+    assert not hasattr(ResponseOutput(**TENSOR), "score")
+
+
+def test_a_subclass_of_a_subclass_has_the_fields_of_both() -> None:
+    class Traced(InferenceRequest):
+        trace: str = "none"
+
+    class Timed(Traced):
+        after: int
+
+        def __init__(self, **fields: object) -> None:
+            super().__init__(after=fields.pop("after", 1), **fields)
+
+    assert Timed(inputs=[]).model_dump() == {"inputs": [], "trace": "none", "after": 1}
+    assert Traced(inputs=[], trace="t").model_dump() == {"inputs": [], "trace": "t"}
+
+    class Holding(InferenceRequest, Generic[Model]):
+        held: Model
+
+    assert Holding[Traced](inputs=[], held=Traced(inputs=[])).held.trace == "none"
+    made = pydantic.create_model("Made", __base__=InferenceRequest, trace=(str, "t"))
+    assert made(inputs=[]).trace == "t"
+
+
+@pytest.mark.parametrize("base", [object, ABC])
+def test_a_payload_may_be_mixed_with_a_class_of_methods(base) -> None:
+    class Greeting(base):
+        def greet(self) -> str:
+            return f"hello {self.id}"
+
+    class Greeted(Greeting, InferenceRequest):
+        pass
+
+    request = Greeted(id="7", inputs=[RequestInput(**TENSOR)])
+    assert request.greet() == "hello 7"
+    assert request.model_dump() == {"id": "7", "inputs": [TENSOR]}
+    assert copy.deepcopy(request) == request
+
+
+class Tree(InferenceRequest):
+    branches: list["Tree"] = []
+
+    @pydantic.model_validator(mode="after")
+    def named(self) -> "Tree":
+        self.id = self.id or "leaf"
+        return self
+
+
+def test_a_subclass_may_hold_itself() -> None:
+    tree = Tree.model_validate({"inputs": [], "id": "root", "branches": [{"inputs": []}]})
+    assert type(tree.branches[0]) is Tree
+    assert tree.branches[0].id == "leaf"
+    assert pickle.loads(pickle.dumps(tree)) == tree  # its own bytes
+
+
+@pytest.mark.filterwarnings("ignore::pydantic.PydanticDeprecatedSince20")
+def test_payloads_have_the_older_names_of_pydantic() -> None:
+    request = InferenceRequest(id="1", inputs=[RequestInput(**TENSOR)])
+    assert sorted(InferenceRequest.__fields__) == ["id", "inputs", "outputs", "parameters"]
+    assert InferenceRequest.schema() == InferenceRequest.model_json_schema()
+    assert InferenceRequest.validate(request.dict()) == request
+    assert type(InferenceRequest.validate(request.dict())) is InferenceRequest
+    assert list(inspect.signature(InferenceRequest).parameters) == ["id", "parameters", "inputs", "outputs"]
+    with pytest.raises(AttributeError, match="unknown"):
+        InferenceRequest.unknown  # noqa: B018
