@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABCMeta
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import make_dataclass
 from typing import Any, ClassVar, Self, cast
 
@@ -182,6 +182,8 @@ class Payload(OlderNames, metaclass=_Slotted):
         """The fields that are not None."""
         return {name for name, value in self.__dict__.items() if value is not None}
 
+    __fields_set__ = model_fields_set
+
     @property
     def __pydantic_fields_set__(self) -> set[str]:
         return self.model_fields_set
@@ -236,7 +238,15 @@ class Payload(OlderNames, metaclass=_Slotted):
             setattr(made, name, value)
         return made
 
-    copy = model_copy
+    def copy(
+        self, *, include: Collection[str] | None = None, exclude: Collection[str] = (), **options: Any
+    ) -> Self:
+        made = self.model_copy(**options)
+        for name in self.model_fields.keys() - (self.model_fields if include is None else include) | {
+            *exclude
+        }:
+            setattr(made, name, None)
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         return new, (type(self),), self.__getstate__()

@@ -357,9 +357,17 @@ def test_a_subclass_may_hold_itself() -> None:
 def test_payloads_have_the_older_names_of_pydantic() -> None:
     request = InferenceRequest(id="1", inputs=[RequestInput(**TENSOR)])
     assert sorted(InferenceRequest.__fields__) == ["id", "inputs", "outputs", "parameters"]
+    assert request.__fields_set__ == {"id", "inputs"}
     assert InferenceRequest.schema() == InferenceRequest.model_json_schema()
     assert InferenceRequest.validate(request.dict()) == request
     assert type(InferenceRequest.validate(request.dict())) is InferenceRequest
     assert list(inspect.signature(InferenceRequest).parameters) == ["id", "parameters", "inputs", "outputs"]
     with pytest.raises(AttributeError, match="unknown"):
         InferenceRequest.unknown  # noqa: B018
+
+
+def test_copies_leave_fields_out() -> None:
+    request = InferenceRequest(id="1", inputs=[RequestInput(**TENSOR)])
+    assert request.copy(exclude={"id"}).model_dump() == {"inputs": [TENSOR]}
+    assert request.copy(include={"id"}, update={"id": "2"}).model_dump() == {"id": "2"}
+    assert request.id == "1"
