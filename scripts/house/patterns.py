@@ -1,4 +1,4 @@
-"""Patterns that the measures look for: payloads asked for their kind, queues and writers by hand, names with two meanings."""
+"""Patterns that the measures look for: questions of a payload, queues and writers by hand, names with two meanings."""
 
 import ast
 import re
