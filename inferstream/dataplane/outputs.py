@@ -1,4 +1,4 @@
-"""What a model answers on its way out: checked, completed, and reduced to what the client asked for."""
+"""Responses of a model on their way out: checked, completed, and reduced to what the client asked for."""
 
 import logging
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What requests share: they are merged into one for a batch, and equal ones get one response of the cache."""
+"""Parts that requests share: they are merged into one for a batch, and equal ones get one response of the cache."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate, pairwise

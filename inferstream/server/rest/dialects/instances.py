@@ -178,5 +178,5 @@ def _nested(tensor: ResponseOutput) -> list[Any]:
     if not isinstance(values, np.ndarray):
         values = np.array(TensorData(values).flat(), object)
     shape = tensor.shape[:1] if tensor.shape[1:] == [1] else tensor.shape
-    found = values.reshape(shape).tolist()
-    return cast("list[Any]", found) if shape else [found]
+    rows = values.reshape(shape).tolist()
+    return cast("list[Any]", rows) if shape else [rows]

@@ -1,4 +1,4 @@
-"""What the dialects of text have in common: texts are read from responses, and a format writes them."""
+"""The base of the dialects of text: texts are read from responses, and a format writes them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
