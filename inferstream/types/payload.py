@@ -264,3 +264,6 @@ class Payload(OlderNames, metaclass=_Slotted):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self)})"
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={value!r}" for name, value in self)

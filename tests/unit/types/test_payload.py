@@ -354,9 +354,10 @@ def test_a_subclass_may_hold_itself() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pydantic.PydanticDeprecatedSince20")
-def test_payloads_have_the_older_names_of_pydantic() -> None:
+def test_payloads_have_the_older_names_and_the_text_of_pydantic() -> None:
     request = InferenceRequest(id="1", inputs=[RequestInput(**TENSOR)])
     assert sorted(InferenceRequest.__fields__) == ["id", "inputs", "outputs", "parameters"]
+    assert str(InferenceRequest(id="1", inputs=[])) == "id='1' parameters=None inputs=[] outputs=None"
     assert request.__fields_set__ == {"id", "inputs"}
     assert InferenceRequest.schema() == InferenceRequest.model_json_schema()
     assert InferenceRequest.validate(request.dict()) == request
