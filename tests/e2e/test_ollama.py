@@ -251,11 +251,18 @@ def test_what_there_is_to_call(serving: Running) -> None:
     assert asked.show("continuing").capabilities == ["completion"]
     assert httpx.get(f"{serving.url}/api/version").json()["version"]
     for name in ("nobody", "nobody:1"):
-        with pytest.raises(ollama.ResponseError, match="not found") as refused:
+        with pytest.raises(ollama.ResponseError, match=r"there are models [a-z, ]+ \(status") as refused:
             asked.show(name)
     assert refused.value.status_code == 404
     too_much = httpx.post(f"{serving.url}/api/show", json={"model": "a" * 70000})
     assert too_much.status_code == 413
+
+
+def test_the_command_learns_with_head_that_the_server_is_there(serving: Running) -> None:
+    with httpx.Client(base_url=serving.url, timeout=20) as connection:
+        answer = connection.head("/")
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert connection.get("/api/version").json()["version"]  # no body is left on the connection
 
 
 def test_a_model_by_its_version(texts: Running) -> None:
