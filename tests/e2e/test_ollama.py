@@ -119,6 +119,22 @@ def test_a_completion(serving: Running) -> None:
     assert json.loads(messages.response) == [{"role": "system", "content": "s"}, *said("messages")]
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_request_without_a_prompt_loads_the_model_and_does_not_call_it(
+    serving: Running, stream: bool
+) -> None:
+    """Ollama's command sends an empty prompt; the client for Python leaves it out."""
+    for prompt in (None, ""):
+        answer = client(serving.url).generate(model="continuing", prompt=prompt, stream=stream)
+        [loaded] = answer if stream else [answer]
+        assert (loaded.response, loaded.done, loaded.done_reason) == ("", True, "load")
+    answer = client(serving.url).chat(model="assistant", messages=[], keep_alive=-1, stream=stream)
+    [loaded] = answer if stream else [answer]
+    assert (loaded.message.content, loaded.done, loaded.done_reason) == ("", True, "load")
+    with pytest.raises(ollama.ResponseError, match="not found"):
+        client(serving.url).generate(model="nobody", prompt="")
+
+
 def test_the_turns_reach_the_model(serving: Running) -> None:
     turns = [
         {"role": "system", "content": "s"},
@@ -276,7 +292,7 @@ def test_a_model_by_its_version(texts: Running) -> None:
     ("changes", "status", "message"),
     [
         ({"model": "nobody"}, 404, "nobody not found"),
-        ({"messages": []}, 400, "messages: must not be empty"),
+        ({"messages": "hi"}, 400, "messages: must be a list"),
         ({"messages": [{"role": "robot"}]}, 400, r"messages\[0\].role: must be one of"),
         ({"messages": [{"role": "user", "images": ["/etc/passwd"]}]}, 400, "is not valid base64"),
         ({"options": {"num_predict": 0}}, 400, "options.num_predict: must not be 0"),

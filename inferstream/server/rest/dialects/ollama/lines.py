@@ -66,6 +66,10 @@ class LineFormat(TextFormat):
             document["logprobs"] = token_logprobs(reader)
         return orjson.dumps(document)
 
+    def loaded(self) -> bytes:
+        """The response to a request without a prompt."""
+        return orjson.dumps(self._document("", True) | {"done_reason": "load"})
+
     def failure(self, error: InferstreamError) -> bytes:
         return _line({"error": error.message})
 
