@@ -303,8 +303,10 @@ def test_models(serving: Running) -> None:
     assert model.created_at.year > 2000
     others = httpx.get(f"{serving.url}/v1/models").json()
     assert [model["object"] for model in others["data"]] == ["model", "model"]
-    with pytest.raises(anthropic.NotFoundError):
-        asked.models.retrieve("nobody")
+    for name in ("nobody", "nobody:1"):
+        with pytest.raises(anthropic.NotFoundError) as refused:
+            asked.models.retrieve(name)
+        assert refused.value.type == "not_found_error"
 
 
 @pytest.mark.parametrize(
