@@ -341,6 +341,12 @@ def test_models(serving: Running) -> None:
             r"tools\[0\].type: 'web_search_20260209' is not taken",
         ),
         (
+            {"tools": [{"name": "weather", "input_schema": "object"}]},
+            anthropic.BadRequestError,
+            "invalid_request_error",
+            r"tools\[0\].input_schema: must be an object",
+        ),
+        (
             {"tools": TOOLS, "tool_choice": {"type": "tool", "name": "other"}},
             anthropic.BadRequestError,
             "invalid_request_error",

@@ -204,6 +204,7 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
         if (kind := tool.text("type")) not in (None, "custom"):
             taken = "the server has no tools of its own, only those of the client"
             raise tool.wrong("type", f"{str(kind)[:40]!r} is not taken; {taken}")
+        tool.object("input_schema")  # refuses what is no object
         function = {"name": tool.needed_text("name"), "parameters": tool.get("input_schema") or {}}
         if (description := tool.text("description")) is not None:
             function["description"] = description
