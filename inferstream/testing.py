@@ -19,7 +19,6 @@ from .server.application import Application
 from .server.served import Served
 from .settings import Settings
 from .types import Headers, InferenceRequest, InferenceResponse, ResponseOutput
-from .types.value_response import whole
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -41,7 +40,7 @@ class InProcess:
         """
         reply = await self._open(Operation.INFER, model, _one_of(request, inputs))
         assert reply.first is not None
-        return whole(reply.first)
+        return reply.first
 
     async def stream(
         self,
@@ -55,7 +54,7 @@ class InProcess:
         opening = self._open(Operation.STREAM, model, _one_of(request, inputs), more)
         async with await opening as reply:
             async for response in reply:
-                yield whole(response)
+                yield response
 
     async def _open(
         self,

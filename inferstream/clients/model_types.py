@@ -131,12 +131,10 @@ class ModelTypes:
 
     async def prepare(self, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> PreparedCall:
         """The request of checked arguments."""
-        fields: dict[str, Any] = {"inputs": []}
         if isinstance(arguments, OfColumns):
             parameters = {"content_type": "pd", **parameters}
-        if parameters:
-            fields["parameters"] = Parameters(**parameters)
-        prepared = PreparedCall(InferenceRequest.trusted(fields), raw=self._raw)
+        given = Parameters(**parameters) if parameters else None
+        prepared = PreparedCall(InferenceRequest.of([], None, given), raw=self._raw)
         for name, value in arguments.items():
             if isinstance(value, Later):
                 if prepared.more is not None:
@@ -211,7 +209,7 @@ class ModelTypes:
     async def _requests(self, name: str, values: Later) -> AsyncIterator[InferenceRequest]:
         async for value in values:
             tensor = self._tensor(name, value)
-            yield InferenceRequest.trusted({"inputs": [tensor]})
+            yield InferenceRequest.of([] if tensor is None else [tensor])
 
     def _tensor(self, name: str, value: Any) -> RequestInput | None:
         try:
@@ -224,7 +222,7 @@ class ModelTypes:
                 return known.value.null(name)
             if isinstance(value, RequestInput):
                 return value
-            return RequestInput.trusted(_fields(name, known.value, value))
+            return _input(name, known.value, value)
         except (TypeError, ValueError, CodecError) as error:
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(f'model "{self.model}": {fault_of(name, error)}') from None
@@ -275,14 +273,16 @@ def _value(tensor: MetadataTensor) -> Value:
     return Array(value.datatype) if isinstance(value, Array) and not named else value
 
 
-def _fields(name: str, known: Value, value: Any) -> dict[str, Any]:
+def _input(name: str, known: Value, value: Any) -> RequestInput:
     try:
-        return known.fields(name, value)
+        return known.encode(RequestInput, name, value)
     except TypeError:
         if not isinstance(known, Json):
             raise
     try:
-        return known.fields(name, to_jsonable_python(value))  # pydantic models, and sets and such
+        return known.encode(
+            RequestInput, name, to_jsonable_python(value)
+        )  # pydantic models, and sets and such
     except PydanticSerializationError as error:
         raise TypeError(f"cannot be written as JSON: {error}") from None
 

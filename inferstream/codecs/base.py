@@ -1,7 +1,7 @@
 """Base classes of codecs: class methods that convert between typed payloads and tensors."""
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ..errors import CodecError
 from ..types import (
@@ -12,10 +12,13 @@ from ..types import (
     RequestInput,
     ResponseOutput,
 )
+from ..types.tensors import AnyTensor
 from .decoded import get_decoded, has_decoded
 
 INPUT_PREFIX = "input-"
 OUTPUT_PREFIX = "output-"
+
+T = TypeVar("T")
 
 
 class _Codec:
@@ -78,6 +81,36 @@ class InputCodec(_Codec):
         """Deprecated name of `decode_input`."""
         warnings.warn("decode is deprecated, use decode_input", DeprecationWarning, stacklevel=2)
         return cls.decode_input(request_input)
+
+
+class TensorCodec(InputCodec, Generic[T]):
+    """An input codec that treats inputs and outputs alike. Subclasses have the two methods for any tensor."""
+
+    @classmethod
+    def encode_tensor(cls, kind: type[AnyTensor], name: str, payload: Any, **options: Any) -> AnyTensor:
+        """Encode a payload as a tensor of this kind."""
+        raise NotImplementedError
+
+    @classmethod
+    def decode_tensor(cls, tensor: RequestInput | ResponseOutput) -> T:
+        """The payload of a tensor."""
+        raise NotImplementedError
+
+    @classmethod
+    def encode_output(cls, name: str, payload: Any, **options: Any) -> ResponseOutput:
+        return cls.encode_tensor(ResponseOutput, name, payload, **options)
+
+    @classmethod
+    def decode_output(cls, response_output: ResponseOutput) -> T:
+        return cls.decode_tensor(response_output)
+
+    @classmethod
+    def encode_input(cls, name: str, payload: Any, **options: Any) -> RequestInput:
+        return cls.encode_tensor(RequestInput, name, payload, **options)
+
+    @classmethod
+    def decode_input(cls, request_input: RequestInput) -> T:
+        return cls.decode_tensor(request_input)
 
 
 class RequestCodec(_Codec):
@@ -152,7 +185,7 @@ class SingleInputRequestCodec(RequestCodec):
     @classmethod
     def encode_request(cls, payload: Any, **options: Any) -> InferenceRequest:
         inputs = [cls.InputCodec.encode_input(f"{INPUT_PREFIX}1", payload, **options)]
-        return InferenceRequest.trusted({"parameters": content_type(cls.ContentType), "inputs": inputs})
+        return InferenceRequest.of(inputs, None, content_type(cls.ContentType))
 
     @classmethod
     def decode_request(cls, request: InferenceRequest) -> Any:
@@ -170,15 +203,11 @@ def _only(tensors: list[Any], kind: str, content: str) -> Any:
 
 def content_type(name: str) -> Parameters:
     """Parameters that name a codec."""
-    return Parameters.filled({"content_type": name, "headers": None})
+    return Parameters.of(None, name)
 
 
 def response_of(
     model_name: str, model_version: str | None, outputs: list[ResponseOutput], content: str | None = None
 ) -> InferenceResponse:
-    fields: dict[str, Any] = {"model_name": model_name, "outputs": outputs}
-    if model_version is not None:
-        fields["model_version"] = model_version
-    if content is not None:
-        fields["parameters"] = content_type(content)
-    return InferenceResponse.trusted(fields)
+    parameters = None if content is None else content_type(content)
+    return InferenceResponse.of(model_name, outputs, model_version, None, parameters)

@@ -39,11 +39,9 @@ def keep(part: Part, payload: Any) -> Any:
     """Store a decoded form and return it. Dumps omit it."""
     parameters = part.parameters
     if parameters is None:
-        # Bypasses pydantic's setter: the client did not send these parameters, so dumps must omit them.
-        parameters = part.__dict__["parameters"] = Parameters.trusted({})
-        part.model_fields_set.discard("parameters")
+        parameters = part.parameters = Parameters.aside()
     elif parameters.has_decoded and not has_decoded(part):
-        parameters = part.__dict__["parameters"] = parameters.model_copy()
+        parameters = part.parameters = parameters.model_copy()
     parameters.keep_decoded(payload, _source(part))
     return payload
 

@@ -120,7 +120,7 @@ class DictCodec(RequestCodec):
             codec_of_payload(name, value, is_input=True).encode_input(name, value, **options)
             for name, value in payload.items()
         ]
-        return InferenceRequest.trusted({"parameters": content_type(cls.ContentType), "inputs": inputs})
+        return InferenceRequest.of(inputs, None, content_type(cls.ContentType))
 
     @classmethod
     def decode_request(cls, request: InferenceRequest) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 """The base of codecs for lists of values that become one column of BYTES."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import CodecError
 from ..types import MetadataTensor, RequestInput, ResponseOutput, TensorData
-from .base import InputCodec, content_type
+from ..types.tensors import AnyTensor
+from .base import TensorCodec, content_type
 
 Element = str | bytes | None
 """One element of a BYTES tensor; None is a missing value."""
@@ -33,7 +34,7 @@ def as_list(payload: Any) -> list[Any]:
     return [payload]
 
 
-class ListCodec(InputCodec, Generic[T]):
+class ListCodec(TensorCodec[list[T]]):
     """Converts between a list and one BYTES tensor of shape [N, 1]. Subclasses convert whole lists of elements.
 
     A TypeError or ValueError of a subclass becomes a CodecError that names the tensor and has its message.
@@ -50,28 +51,14 @@ class ListCodec(InputCodec, Generic[T]):
         raise NotImplementedError
 
     @classmethod
-    def encode_output(cls, name: str, payload: Any, use_bytes: bool = True, **_: Any) -> ResponseOutput:
-        return ResponseOutput.filled(cls._fields("output", name, payload, use_bytes))
-
-    @classmethod
-    def decode_output(cls, response_output: ResponseOutput) -> list[T]:
-        return cls._decode("output", response_output)
-
-    @classmethod
-    def encode_input(cls, name: str, payload: Any, use_bytes: bool = True, **_: Any) -> RequestInput:
-        return RequestInput.filled(cls._fields("input", name, payload, use_bytes))
-
-    @classmethod
-    def decode_input(cls, request_input: RequestInput) -> list[T]:
-        return cls._decode("input", request_input)
-
-    @classmethod
     def describe_tensor(cls, name: str, hint: Any, is_output: bool) -> MetadataTensor | None:
         parameters = content_type(cls.ContentType)
         return MetadataTensor(name=name, datatype="BYTES", shape=[-1, 1], parameters=parameters)
 
     @classmethod
-    def _fields(cls, kind: str, name: str, payload: Any, use_bytes: bool) -> dict[str, Any]:
+    def encode_tensor(
+        cls, kind: type[AnyTensor], name: str, payload: Any, use_bytes: bool = True, **_: Any
+    ) -> AnyTensor:
         try:
             elements = cls.to_elements(payload if type(payload) is list else as_list(payload))
             if use_bytes and len(elements) == 1 and type(elements[0]) is str:
@@ -81,22 +68,19 @@ class ListCodec(InputCodec, Generic[T]):
             else:
                 elements = [value.decode() if isinstance(value, bytes) else value for value in elements]
         except (TypeError, ValueError) as error:
-            raise CodecError(f'{kind} "{name}": cannot be encoded as "{cls.ContentType}": {error}') from None
-        return {
-            "name": name,
-            "shape": [len(elements), 1],
-            "datatype": "BYTES",
-            "parameters": content_type(cls.ContentType),
-            "data": TensorData(elements),
-        }
+            raise CodecError(
+                f'{kind.what} "{name}": cannot be encoded as "{cls.ContentType}": {error}'
+            ) from None
+        shape = [len(elements), 1]
+        return kind.of(name, shape, "BYTES", TensorData(elements), content_type(cls.ContentType))
 
     @classmethod
-    def _decode(cls, kind: str, tensor: RequestInput | ResponseOutput) -> list[T]:
+    def decode_tensor(cls, tensor: RequestInput | ResponseOutput) -> list[T]:
         if tensor.datatype != "BYTES":
             raise CodecError(
-                f'{kind} "{tensor.name}": the "{cls.ContentType}" codec takes BYTES, got {tensor.datatype}'
+                f'{tensor.what} "{tensor.name}": the "{cls.ContentType}" codec takes BYTES, got {tensor.datatype}'
             )
         try:
             return cls.from_elements(tensor.data.flat())
         except (TypeError, ValueError) as error:
-            raise CodecError(f'{kind} "{tensor.name}": {error}') from None
+            raise CodecError(f'{tensor.what} "{tensor.name}": {error}') from None

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodecError
-from ..types import Datatype, MetadataTensor, RequestInput, ResponseOutput, TensorData
+from ..types import Datatype, MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
 from ..types.datatypes import DTYPES
-from .base import InputCodec, SingleInputRequestCodec, content_type
+from ..types.tensors import AnyTensor
+from .base import SingleInputRequestCodec, TensorCodec, content_type
 from .registry import register_input_codec, register_request_codec
 
 Array = npt.NDArray[Any]
@@ -40,15 +41,17 @@ def batch_shape(shape: list[int]) -> list[int]:
     return [1] if not shape else [*shape, 1] if len(shape) == 1 else shape
 
 
-def encoded(name: str, payload: Any, kind: str) -> dict[str, Any]:
-    """The fields of a tensor for an array. Numbers are not copied. Raises CodecError that names the tensor."""
+def encoded(
+    kind: type[AnyTensor], name: str, payload: Any, parameters: Parameters | None = None
+) -> AnyTensor:
+    """The tensor of an array. Numbers are not copied. Raises CodecError that names the tensor."""
     try:
         array = payload if isinstance(payload, np.ndarray) else _array(payload)
         datatype = _DATATYPES.get(array.dtype) or to_datatype(array.dtype).value
         data = TensorData(_elements(array) if datatype == "BYTES" else array)
     except (CodecError, TypeError, ValueError) as error:
-        raise CodecError(f'{kind} "{name}": {error}') from None
-    return {"name": name, "shape": batch_shape(list(array.shape)), "datatype": datatype, "data": data}
+        raise CodecError(f'{kind.what} "{name}": {error}') from None
+    return kind.of(name, batch_shape(list(array.shape)), datatype, data, parameters)
 
 
 def _array(payload: Any) -> Array:
@@ -63,14 +66,14 @@ def _elements(array: Array) -> list[Any]:
     return [value.encode() for value in values] if array.dtype.kind == "U" else values
 
 
-def decoded(tensor: RequestInput | ResponseOutput, kind: str) -> Array:
+def decoded(tensor: RequestInput | ResponseOutput) -> Array:
     """The array of a tensor, in its shape. Raises CodecError that names the tensor."""
     try:
         if tensor.datatype == "BYTES":
             return _strings(tensor.data.flat()).reshape(tensor.shape)
         return tensor.data.to_numpy(tensor.datatype, tensor.shape)
     except (TypeError, ValueError) as error:
-        raise CodecError(f'{kind} "{tensor.name}": {error}') from None
+        raise CodecError(f'{tensor.what} "{tensor.name}": {error}') from None
 
 
 def _strings(values: list[Any]) -> Array:
@@ -83,7 +86,7 @@ def _strings(values: list[Any]) -> Array:
 
 
 @register_input_codec
-class NumpyCodec(InputCodec):
+class NumpyCodec(TensorCodec[Array]):
     """Converts between one NumPy array and one tensor.
 
     - **Shapes.** An array of shape [N] becomes a tensor of shape [N, 1], and a scalar becomes [1], as MLServer's
@@ -102,24 +105,12 @@ class NumpyCodec(InputCodec):
         return isinstance(payload, np.ndarray)
 
     @classmethod
-    def encode_output(cls, name: str, payload: Array, **_: Any) -> ResponseOutput:
-        fields = encoded(name, payload, "output")
-        fields["parameters"] = content_type(cls.ContentType)
-        return ResponseOutput.filled(fields)
+    def encode_tensor(cls, kind: type[AnyTensor], name: str, payload: Array, **_: Any) -> AnyTensor:
+        return encoded(kind, name, payload, content_type(cls.ContentType))
 
     @classmethod
-    def decode_output(cls, response_output: ResponseOutput) -> Array:
-        return decoded(response_output, "output")
-
-    @classmethod
-    def encode_input(cls, name: str, payload: Array, **_: Any) -> RequestInput:
-        fields = encoded(name, payload, "input")
-        fields["parameters"] = content_type(cls.ContentType)
-        return RequestInput.filled(fields)
-
-    @classmethod
-    def decode_input(cls, request_input: RequestInput) -> Array:
-        return decoded(request_input, "input")
+    def decode_tensor(cls, tensor: RequestInput | ResponseOutput) -> Array:
+        return decoded(tensor)
 
     @classmethod
     def describe_tensor(cls, name: str, hint: Any, is_output: bool) -> MetadataTensor | None:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ..errors import CodecError
 from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
+from ..types.tensors import AnyTensor
 from .base import RequestCodec, content_type, response_of
 from .decoded import get_decoded, has_decoded
 from .json import decode_json_input_or_output, encode_to_json
@@ -15,25 +16,25 @@ from .numpy import decoded, encoded
 from .registry import find_input_codec, register_request_codec
 
 
-def _to_series(tensor: RequestInput | ResponseOutput, kind: str) -> "pd.Series[Any]":
-    payload = get_decoded(tensor) if has_decoded(tensor) else _column(tensor, kind)
+def _to_series(tensor: RequestInput | ResponseOutput) -> "pd.Series[Any]":
+    payload = get_decoded(tensor) if has_decoded(tensor) else _payload(tensor)
     if isinstance(payload, np.ndarray):
         payload = payload.reshape(-1) if payload.dtype.kind != "O" else payload.reshape(-1).tolist()
     series: pd.Series[Any] = pd.Series(payload, name=tensor.name)
     return series
 
 
-def _column(tensor: RequestInput | ResponseOutput, kind: str) -> Any:
+def _payload(tensor: RequestInput | ResponseOutput) -> Any:
     name = tensor.parameters.content_type if tensor.parameters is not None else None
     if name == PandasCodec.JsonContentType:
         return decode_json_input_or_output(tensor)
     codec = find_input_codec(content_type=name) if name else None
     if codec is not None:
         return codec.decode_input(tensor) if isinstance(tensor, RequestInput) else codec.decode_output(tensor)
-    return _cells(tensor, kind) if tensor.datatype == "BYTES" else decoded(tensor, kind)
+    return _cells(tensor) if tensor.datatype == "BYTES" else decoded(tensor)
 
 
-def _cells(tensor: RequestInput | ResponseOutput, kind: str) -> list[Any]:
+def _cells(tensor: RequestInput | ResponseOutput) -> list[Any]:
     """The values of a BYTES column. Nested lists that do not match the shape are single values."""
     data, shape = tensor.data.peek(), tensor.shape
     by_row = isinstance(data, list) and len(shape) > 0 and len(data) == shape[0]
@@ -44,34 +45,34 @@ def _cells(tensor: RequestInput | ResponseOutput, kind: str) -> list[Any]:
     except ValueError as error:
         if by_row:
             return list(data)
-        raise CodecError(f'{kind} "{tensor.name}": {error}') from None
+        raise CodecError(f'{tensor.what} "{tensor.name}": {error}') from None
     return list(data) if by_row and len(values) != prod(shape) else values
 
 
-def _columns(frame: pd.DataFrame, use_bytes: bool, kind: str) -> list[dict[str, Any]]:
+def _columns(kind: type[AnyTensor], frame: pd.DataFrame, use_bytes: bool) -> list[AnyTensor]:
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise CodecError(f'{kind} "{twice}": the data frame has more than one column of this name')
-    return [_to_fields(name, frame.iloc[:, position], use_bytes, kind) for position, name in enumerate(names)]
+        raise CodecError(f'{kind.what} "{twice}": the data frame has more than one column of this name')
+    return [_column(kind, name, frame.iloc[:, position], use_bytes) for position, name in enumerate(names)]
 
 
-def _to_fields(name: str, series: "pd.Series[Any]", use_bytes: bool, kind: str) -> dict[str, Any]:
+def _column(kind: type[AnyTensor], name: str, series: "pd.Series[Any]", use_bytes: bool) -> AnyTensor:
     if series.dtype.kind in "biufc":
-        return encoded(name, _numbers(series), kind)
+        return encoded(kind, name, _numbers(series))
     values: list[Any] = [None if _missing(value) else value for value in series]
     if series.dtype.kind == "M":
         texts = [None if value is None else value.isoformat() for value in values]
-        return _bytes_column(name, texts, use_bytes, "datetime")
+        return _bytes_column(kind, name, texts, use_bytes, "datetime")
     if all(value is None or isinstance(value, str) for value in values):
-        return _bytes_column(name, values, use_bytes, "str")
+        return _bytes_column(kind, name, values, use_bytes, "str")
     if all(value is None or isinstance(value, bytes) for value in values):
-        return _bytes_column(name, values, use_bytes, None)
+        return _bytes_column(kind, name, values, use_bytes, None)
     try:
         cells = [encode_to_json(value) for value in values]
     except TypeError as error:
-        raise CodecError(f'{kind} "{name}": {error}') from None
-    return _bytes_column(name, cells, use_bytes, PandasCodec.JsonContentType)
+        raise CodecError(f'{kind.what} "{name}": {error}') from None
+    return _bytes_column(kind, name, cells, use_bytes, PandasCodec.JsonContentType)
 
 
 def _missing(value: Any) -> bool:
@@ -88,20 +89,15 @@ def _numbers(series: "pd.Series[Any]") -> "np.ndarray[Any, np.dtype[Any]]":
     return series.to_numpy(dtype=inner)
 
 
-def _bytes_column(name: str, values: list[Any], use_bytes: bool, content: str | None) -> dict[str, Any]:
+def _bytes_column(
+    kind: type[AnyTensor], name: str, values: list[Any], use_bytes: bool, content: str | None
+) -> AnyTensor:
     if use_bytes:
         values = [value.encode() if isinstance(value, str) else value for value in values]
     elif content is not None:
         values = [value.decode() if isinstance(value, bytes) else value for value in values]
-    fields: dict[str, Any] = {
-        "name": name,
-        "shape": [len(values), 1],
-        "datatype": "BYTES",
-        "data": TensorData(values),
-    }
-    if content is not None:
-        fields["parameters"] = content_type(content)
-    return fields
+    parameters = None if content is None else content_type(content)
+    return kind.of(name, [len(values), 1], "BYTES", TensorData(values), parameters)
 
 
 @register_request_codec
@@ -121,7 +117,7 @@ class PandasCodec(RequestCodec):
     @classmethod
     def encode_outputs(cls, payload: pd.DataFrame, use_bytes: bool = True) -> list[ResponseOutput]:
         """One output per column."""
-        return [ResponseOutput.trusted(fields) for fields in _columns(payload, use_bytes, "output")]
+        return _columns(ResponseOutput, payload, use_bytes)
 
     @classmethod
     def encode_response(
@@ -136,16 +132,16 @@ class PandasCodec(RequestCodec):
 
     @classmethod
     def decode_response(cls, response: InferenceResponse) -> pd.DataFrame:
-        return _frame([_to_series(tensor, "output") for tensor in response.outputs])
+        return _frame([_to_series(tensor) for tensor in response.outputs])
 
     @classmethod
     def encode_request(cls, payload: pd.DataFrame, use_bytes: bool = True, **_: Any) -> InferenceRequest:
-        inputs = [RequestInput.trusted(fields) for fields in _columns(payload, use_bytes, "input")]
-        return InferenceRequest.trusted({"parameters": content_type(cls.ContentType), "inputs": inputs})
+        inputs = _columns(RequestInput, payload, use_bytes)
+        return InferenceRequest.of(inputs, None, content_type(cls.ContentType))
 
     @classmethod
     def decode_request(cls, request: InferenceRequest) -> pd.DataFrame:
-        return _frame([_to_series(tensor, "input") for tensor in request.inputs])
+        return _frame([_to_series(tensor) for tensor in request.inputs])
 
 
 def _frame(columns: "list[pd.Series[Any]]") -> pd.DataFrame:

@@ -81,7 +81,7 @@ class SignatureCodec:
             if not self._requests:
                 raise InputsNotFound(rest, self._hints)
             name, request_codec = next(iter(self._requests.items()))
-            others = InferenceRequest.trusted({"inputs": rest, "parameters": request.parameters})
+            others = InferenceRequest.of(rest, None, request.parameters)
             arguments[name] = request_codec.decode_request(others)
         missing = {name: hint for name, hint in self._hints.items() if name not in arguments}
         if missing:

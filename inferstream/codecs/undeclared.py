@@ -56,8 +56,10 @@ def _value_of(output: ResponseOutput) -> Value:
     content = None if output.parameters is None else output.parameters.content_type
     single = output.data.flat()
     shape = [1] if len(single) == 1 else [-1]
-    fields = {"name": output.name, "datatype": "BYTES", "shape": shape, "parameters": output.parameters}
-    value = value_of_tensor(MetadataTensor.trusted(fields))
+    declared = MetadataTensor.model_construct(
+        name=output.name, datatype="BYTES", shape=shape, parameters=output.parameters
+    )
+    value = value_of_tensor(declared)
     text = isinstance(value, Text) or (isinstance(value, ListOf) and isinstance(value.of, Text))
     if not text or content == "str" or all(map(_is_text, single)):
         return value

@@ -1,4 +1,4 @@
-"""Which operations are open, and to whom: every route, RPC and message asks `Access.check`."""
+"""The one question whether a caller may do something: every route, RPC and message asks `Access.check`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -11,7 +11,6 @@ from ..concurrency.scope import Scope
 from ..errors import DeadlineExceeded, InvalidRequest
 from ..settings import SLOWEST
 from ..types import InferenceRequest, Parameters
-from ..types.values_request import ValuesRequest
 
 if TYPE_CHECKING:
     from .reply import Reply
@@ -133,21 +132,9 @@ def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameter
 
     Returns the parameters, or None if the client gave none and nothing has read them.
     """
-    if type(request) is ValuesRequest:
-        request.headers = headers
-        if request.id is None:
-            request.id = new_id()
-        return None
     if not request.id:
-        request.__dict__["id"] = new_id()
-    parameters = request.parameters
-    if parameters is None:
-        parameters = request.__dict__["parameters"] = Parameters.filled(
-            {"content_type": None, "headers": headers}, {"headers"}
-        )
-    else:
-        parameters.__dict__["headers"] = headers
-    return parameters
+        request.id = new_id()
+    return request.carry(headers)
 
 
 AT_A_TIME = 256

@@ -9,8 +9,6 @@ from ..protos.counts import expect_tensors
 from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, RequestInput, RequestOutput, ResponseOutput
-from ..types.unchecked import UncheckedData
-from ..types.values_request import ValuesRequest
 from .call import Call, Handler
 from .reply import Reply
 
@@ -81,7 +79,7 @@ class OfFunction:
         self._outputs = frozenset(tensor.name for tensor in outputs)
 
     def check(self, request: InferenceRequest) -> None:
-        if type(request) is ValuesRequest:
+        if request.form is not None:
             return  # its values fit the inputs, each given once
         inputs = request.inputs
         expect_tensors(len(inputs), "inputs")
@@ -111,7 +109,7 @@ class NoDeclaration:
         inputs = request.inputs
         expect_tensors(len(inputs), "inputs")
         for tensor in inputs:
-            UncheckedData.take(tensor.data)
+            tensor.data.checked = False
             check_input(tensor, strict=True)
         if len(inputs) > 1 and len({tensor.name for tensor in inputs}) != len(inputs):
             raise InvalidRequest(f'input "{duplicate(inputs)}" is given twice')
@@ -119,7 +117,7 @@ class NoDeclaration:
             _check_wanted(request.outputs)
 
     def counts_rows(self, tensor: RequestInput) -> bool:
-        return bool(tensor.shape) and UncheckedData.sound(tensor.data, tensor.datatype, tensor.shape)
+        return bool(tensor.shape) and tensor.data.is_sound(tensor.datatype, tensor.shape)
 
 
 class Declaration:

@@ -33,7 +33,7 @@ class CloudEvents:
         if type(headers) is Headers:
             assert parameters is not None
             more = partial(self._of_request, model, request.id)
-            parameters.__dict__["headers"] = Headers(headers.raw, more)
+            parameters.carry(Headers(headers.raw, more))
 
     def _of_request(self, model: str, id: str | None) -> dict[str, str]:
         shared = self.of_model(model, REQUEST)

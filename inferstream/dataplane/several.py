@@ -61,7 +61,7 @@ class SeveralReplies(Reply):
         Does not wait long for calls that begin only after others have ended: those need somebody who reads them.
         """
         for request in requests:
-            request.__dict__["id"] = request.id or new_id()
+            request.id = request.id or new_id()
         self._admission.caller.task = None  # each call has a task of its own
         self._operation = operation
         self._running = self._unopened = len(requests)

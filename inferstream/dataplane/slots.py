@@ -1,4 +1,4 @@
-"""How many calls of a model may run at once, and the queue of those that wait."""
+"""The number of calls of a model that may run at once, and the queue of those that wait."""
 
 from collections import OrderedDict
 from collections.abc import Callable

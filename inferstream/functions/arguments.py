@@ -17,7 +17,7 @@ from ..codecs.values.scalars import Boolean, Number, Text
 from ..errors import CodecError, InvalidRequest
 from ..signature import Tensors
 from ..types import InferenceRequest, RequestInput
-from ..types.values_request import KINDS, InputsForm, ValuesRequest
+from ..types.forms import KINDS, InputsForm
 from .docstring import descriptions
 from .injection import Injection, State
 
@@ -121,7 +121,7 @@ class Arguments:
 
     def read(self, request: InferenceRequest) -> dict[str, Any]:
         """The arguments of a call, except injected ones. Raises InvalidRequest, which names the argument."""
-        if type(request) is ValuesRequest:
+        if request.form is not None:
             return {**self._implied, **request.values}
         given: dict[str, Any] = {**self._implied}
         values = self._values

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ..context import request_context
 from ..model import MLModel, StepModel
 from ..signature import Signature
-from ..types.values_request import InputsForm
+from ..types.forms import InputsForm
 from .calls import predict_method, stream_method
 from .function import Function, ModelFunction
 from .results import ResultWriter

@@ -12,7 +12,8 @@ from ..signature import Tensors
 from ..text.output import TextOutput
 from ..text.token import Token
 from ..types import InferenceResponse, Parameters, ResponseOutput
-from ..types.value_response import OutputForm, respond
+from ..types.forms import OutputForm
+from ..types.inference import respond
 from .event import Event, without_event
 
 OUTPUT = "output"
@@ -112,18 +113,11 @@ class ResultWriter:
         value = event.value
         outputs = [] if value is None else self._outputs(value)
         response = self._whole(outputs, request_id)
-        response.parameters = Parameters.trusted({}, dict(event.parameters))
+        response.parameters = Parameters.of(dict(event.parameters))
         return response
 
     def _whole(self, outputs: list[ResponseOutput], request_id: str | None) -> InferenceResponse:
-        return InferenceResponse.trusted(
-            {
-                "model_name": self._model,
-                "model_version": self._version,
-                "id": request_id,
-                "outputs": outputs,
-            }
-        )
+        return InferenceResponse.of(self._model, outputs, self._version, request_id)
 
     def _outputs(self, value: Any) -> list[ResponseOutput]:
         results = self._results

@@ -157,7 +157,7 @@ class RpcRequest(ParsedRequest):
         return [JSON], body_of(self._prepared, self._batch)
 
 
-NOTHING = InferenceResponse.trusted({"model_name": "", "model_version": None, "id": None, "outputs": []})
+NOTHING = InferenceResponse.of("", [])
 """Stands for the responses of the models, which the answers hold."""
 
 

@@ -178,5 +178,5 @@ def ready(admission: Admission, params: dict[str, Any] | Sequence[Any]) -> Ready
         raise InvalidRequest(
             f"Model {admission.model} declares no inputs, so it cannot be called by names of arguments."
         )
-    request = InferenceRequest.trusted({"inputs": flat.arguments.read(params)})
+    request = InferenceRequest.of(flat.arguments.read(params))
     return Ready(admission, request, flat.results)

@@ -1,1 +1,1 @@
-"""What the server's processes share: starting one, frames between two, descriptors and memory passed between them."""
+"""Parts that the processes of a server share: starting one, frames between two, descriptors and memory passed along."""

@@ -1,4 +1,4 @@
-"""How many tensors a request may have, which is asked before one is read."""
+"""The number of tensors that a request may have, which is asked before one is read."""
 
 from ..errors import InvalidRequest
 

@@ -55,11 +55,11 @@ def refuse_duplicate_keys(text: bytes, expected: int) -> None:
         raise InvalidRequest("A key of an object is given twice.")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        unique_keys = dict(pairs)
+        if len(unique_keys) != len(pairs):
             names = Counter(name for name, _ in pairs)
             raise InvalidRequest(f'key "{names.most_common(1)[0][0]}" is given twice')
-        return found
+        return unique_keys
 
     try:
         json.loads(text, object_pairs_hook=unique)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from ..errors import InvalidOutput, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
 from ..types.datatypes import FLOATS, INTEGERS
-from ..types.json_numbers import NOT_NUMBERS, Numbers
-from ..types.value_response import OutputForm, ValueResponse
+from ..types.forms import OutputForm
+from ..types.json_numbers import NOT_NUMBERS, NumbersText
 from .duplicate_keys import keys_of, refuse_duplicate_keys
 from .flat_values import columns_of, fits, flattened, guessed
 from .json_arrays import plain
@@ -24,12 +24,12 @@ def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
     """Whether the body of a generate route is a V2 request, and not Triton's flat object or a list of rows."""
     if not isinstance(document, dict):
         return not isinstance(document, list)
-    found = document.get("inputs")
-    if not isinstance(found, list):
+    given = document.get("inputs")
+    if not isinstance(given, list):
         return False
-    if not found:
+    if not given:
         return all(tensor.name != "inputs" for tensor in inputs)
-    return all(isinstance(item, dict) and "name" in item and "datatype" in item for item in found)
+    return all(isinstance(item, dict) and "name" in item and "datatype" in item for item in given)
 
 
 def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict[str, Any], str | None]:
@@ -44,7 +44,7 @@ def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict
     values = dict(document)
     if isinstance(inputs := values.get("inputs"), list):  # an argument, whose objects are no tensors
         for item in inputs:
-            if isinstance(item, dict) and type(data := item.get("data")) is Numbers:
+            if isinstance(item, dict) and type(data := item.get("data")) is NumbersText:
                 item["data"] = plain(data, "data")
     if "parameters" not in names and isinstance(values.get("parameters"), dict):
         for name, value in values.pop("parameters").items():
@@ -72,10 +72,10 @@ def parse_flat(
     if isinstance(document, list):
         refuse_duplicate_keys(text, keys_of(document))
         columns = columns_of(document)
-        found = [
+        tensors = [
             tensor_of(name, column, declared.get(name), known.get(name)) for name, column in columns.items()
         ]
-        return InferenceRequest.trusted({"inputs": found})
+        return InferenceRequest.of(tensors)
     if not isinstance(document, dict):
         raise InvalidRequest("The body must be a JSON object, or a list of objects.")
     refuse_duplicate_keys(text, _keys(document))
@@ -88,10 +88,10 @@ def parse_flat(
             if name in values:
                 raise InvalidRequest(f'key "{name}" is given twice')
         values.update(nested)
-    fields: dict[str, Any] = {}
-    if "id" not in known and (request_id := values.pop("id", None)) not in (None, ""):
-        fields["id"] = check_id(request_id)
-    tensors: list[RequestInput] = []
+    request_id = None
+    if "id" not in known and (given := values.pop("id", None)) not in (None, ""):
+        request_id = check_id(given)
+    tensors = []
     extra: dict[str, Any] = {}
     for name, value in values.items():
         if value is None:
@@ -102,14 +102,11 @@ def parse_flat(
             raise InvalidRequest(f'parameter "{name}" is reserved')
         elif not declared and name not in (nested or ()):
             tensors.append(_undeclared(name, value, known.get(name)))
-        elif isinstance(value, (dict, list, Numbers)):
+        elif isinstance(value, (dict, list, NumbersText)):
             raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
         else:
             extra[name] = value
-    fields["inputs"] = tensors
-    if extra:
-        fields["parameters"] = Parameters.trusted({}, extra)
-    return InferenceRequest.trusted(fields)
+    return InferenceRequest.of(tensors, request_id, Parameters.of(extra) if extra else None)
 
 
 def tensor_of(
@@ -127,7 +124,7 @@ def _keys(document: dict[str, Any]) -> int:
 
 def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> RequestInput:
     """The tensor of a value that no input declares."""
-    if type(value) is Numbers:
+    if type(value) is NumbersText:
         if not value.literals:
             return _long(name, value, described)
         value = plain(value, name)
@@ -143,7 +140,7 @@ def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> Requ
 
 def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:
     name, datatype = declared.name, declared.datatype
-    if type(value) is Numbers:
+    if type(value) is NumbersText:
         if datatype not in NOT_NUMBERS:
             shape = value.shape if len(value.shape) > 1 else _shape(declared, value.shape[0])
             try:
@@ -159,7 +156,7 @@ def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:
     return _built(name, datatype, shape, values)
 
 
-def _long(name: str, numbers: Numbers, described: MetadataTensor | None) -> RequestInput:
+def _long(name: str, numbers: NumbersText, described: MetadataTensor | None) -> RequestInput:
     """The tensor of a long list of numbers that no input declares."""
     shape = numbers.shape
     if described is not None and described.datatype in (FLOATS | INTEGERS if numbers.whole else FLOATS):
@@ -178,9 +175,7 @@ def _long(name: str, numbers: Numbers, described: MetadataTensor | None) -> Requ
 
 
 def _built(name: str, datatype: str, shape: list[int], values: list[Any] | npt.NDArray[Any]) -> RequestInput:
-    return RequestInput.trusted(
-        {"name": name, "datatype": datatype, "shape": shape, "data": TensorData(values)}
-    )
+    return RequestInput.of(name, shape, datatype, TensorData(values))
 
 
 def _sized(described: MetadataTensor, shape: list[int], count: int) -> list[int] | None:
@@ -227,9 +222,10 @@ def dump_flat(
     `values` gives the outputs by name; by default a tensor of one element is a single value.
     Raises InvalidOutput for a value that JSON cannot hold.
     """
-    if type(response) is ValueResponse and not with_id and response.form.name not in RESERVED:
-        opening, closing = around_value(response.form)
-        return b"%b%b%b" % (opening, json_value(response.form, response.value), closing)
+    form = response.form
+    if form is not None and not with_id and form.name not in RESERVED:
+        opening, closing = around_value(form)
+        return b"%b%b%b" % (opening, json_value(form, response.value), closing)
     document = _values(response) if values is None else values(response)
     if response.parameters is not None:
         document |= {name: value for name, value in response.parameters.items() if name != "content_type"}

@@ -3,7 +3,6 @@
 from typing import Any
 
 from ..types import InferenceResponse
-from ..types.value_response import ValueResponse
 from .grpc_responses import dump_response
 
 MOST_SIZES = 32
@@ -28,10 +27,10 @@ class MessageWriter:
 
     def write(self, response: InferenceResponse) -> bytes:
         """The bytes of the message. Raises InvalidOutput for an output that cannot be written."""
-        found = _text_of(response)
-        if found is None:
+        parts = _text_of(response)
+        if parts is None:
             return dump_response(response, self._typed)
-        text, shape, facts = found
+        text, shape, facts = parts
         if facts != self._facts or shape != self._shape:
             self._facts, self._shape = facts, [*shape]
             self._before.clear()
@@ -48,24 +47,23 @@ class MessageWriter:
 def _text_of(response: InferenceResponse) -> tuple[bytes, list[int], tuple[Any, ...]] | None:
     """The only text of a response, its shape, and all else that its message depends on; None for other responses."""
     facts: tuple[Any, ...]
-    if type(response) is InferenceResponse:
-        fields = response.__dict__  # once, because pydantic's __getattr__ makes each attribute dear
-        outputs = fields["outputs"]
-        if len(outputs) != 1 or fields["parameters"] is not None:
+    if (form := response.form) is None:
+        outputs = response.outputs
+        if len(outputs) != 1 or response.parameters is not None:
             return None
-        tensor = outputs[0].__dict__
-        values, parameters, content_type = tensor["data"].values, tensor["parameters"], None
-        if type(values) is not list or len(values) != 1 or tensor["datatype"] != "BYTES":
+        tensor = outputs[0]
+        values, parameters, content_type = tensor.data.values, tensor.parameters, None
+        if type(values) is not list or len(values) != 1 or tensor.datatype != "BYTES":
             return None
         if parameters is not None:
             if parameters.__pydantic_extra__:
                 return None
             content_type = parameters.content_type
-        text, shape = values[0], tensor["shape"]
-        facts = (tensor["name"], content_type, fields["id"], fields["model_name"], fields["model_version"])
-    elif type(response) is ValueResponse and response.form.datatype == "BYTES":
-        text, shape = response.value, response.form.shape
-        facts = (response.form, response.id)
+        text, shape = values[0], tensor.shape
+        facts = (tensor.name, content_type, response.id, response.model_name, response.model_version)
+    elif form.datatype == "BYTES":
+        text, shape = response.value, form.shape
+        facts = (form, response.id)
     else:
         return None
     if type(text) is str:

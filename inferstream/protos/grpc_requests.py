@@ -6,7 +6,7 @@ is a key (number and wire type), a length and a value (protobuf's "Encoding"); a
 form.
 """
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 
 from .dataplane_pb2 import InferParameter, ModelInferRequest
 
@@ -28,8 +28,8 @@ class InferRequests:
     @staticmethod
     def FromString(data: bytes) -> "InferMessage":  # noqa: N802  # protobuf's name
         """The message in `data`. Raises DecodeError."""
-        if len(data) >= LARGE and (found := _split(data)) is not None:
-            return LargeRequest(*found)
+        if len(data) >= LARGE and (parts := _split(data)) is not None:
+            return LargeRequest(*parts)
         return ModelInferRequest.FromString(data)
 
 
@@ -68,24 +68,40 @@ def size_of(message: InferMessage) -> int:
 
 def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:
     """The message without its raw contents, and the raw contents; None for bytes that only protobuf can judge."""
-    view = memoryview(data)
     rest: list[memoryview] = []
     raws: list[memoryview] = []
-    position = 0
-    for _ in range(MANY):
-        if position == len(data):
-            return b"".join(rest), raws
-        key, begin = varint(data, position)
-        size, begin = varint(data, begin)
-        end = begin + size
-        if key & 7 != 2 or end > len(data):
+    for count, (key, field, value) in enumerate(walk(memoryview(data))):
+        if value is None or key & 7 != 2 or count == MANY:
             return None
         if key == RAW:
-            raws.append(view[begin:end])
+            raws.append(value)
         else:
-            rest.append(view[position:end])
-        position = end
-    return None
+            rest.append(field)
+    return b"".join(rest), raws
+
+
+FIXED = {1: 8, 5: 4}
+"""Sizes of the wire types of fixed size."""
+
+
+def walk(view: memoryview) -> Iterator[tuple[int, memoryview, memoryview | None]]:
+    """Key, whole bytes and value of each field. The value is None, and the last, where the bytes are no message."""
+    position, end = 0, len(view)
+    while position < end:
+        key, begin = varint(view, position)
+        kind = key & 7
+        if kind == 0:
+            _, after = varint(view, begin)
+        elif kind == 2:
+            size, begin = varint(view, begin)
+            after = begin + size
+        else:
+            after = begin + FIXED.get(kind, end)
+        if after > end or not key >> 3:
+            yield key, view[position:], None
+            return
+        yield key, view[position:after], view[begin:after]
+        position = after
 
 
 def varint(data: bytes | memoryview, position: int) -> tuple[int, int]:

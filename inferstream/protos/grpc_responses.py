@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters, ResponseOutput
 from ..types.conversion import to_bytes
-from ..types.value_response import OutputForm, ValueResponse
+from ..types.forms import OutputForm
 from .dataplane_pb2 import InferTensorContents, ModelInferResponse
 from .grpc import FIELDS, parameters_to
 
@@ -37,8 +37,8 @@ def dump_response(response: InferenceResponse, typed: bool) -> bytes:
 
     The bytes are a copy: models use their arrays again for the next call, before a slow client has read this one.
     """
-    if type(response) is ValueResponse:
-        return _value_response(response.form, response.id, response.value, typed)
+    if (form := response.form) is not None:
+        return _value_response(form, response.id, response.value, typed)
     outputs = response.outputs
     head = _names(response.model_name, response.model_version or "")
     if response.id:
@@ -146,12 +146,12 @@ def length(size: int) -> bytes:
     """
     if size < 128:
         return _LENGTHS[size]
-    found = bytearray()
+    encoded = bytearray()
     while size > 127:
-        found.append(size & 127 | 128)
+        encoded.append(size & 127 | 128)
         size >>= 7
-    found.append(size)
-    return bytes(found)
+    encoded.append(size)
+    return bytes(encoded)
 
 
 @lru_cache(256)
@@ -177,7 +177,7 @@ def _opening(tensor: ResponseOutput) -> bytes:
 
 @lru_cache(1024)
 def _plain_opening(name: str, datatype: str, shape: tuple[int, ...], content_type: str | None) -> bytes:
-    parameters = None if content_type is None else Parameters.trusted({"content_type": content_type})
+    parameters = None if content_type is None else Parameters.of(None, content_type)
     return _any_opening(name, datatype, shape, parameters)
 
 

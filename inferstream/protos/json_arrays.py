@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ..errors import InvalidRequest
-from ..types.json_numbers import Malformed, Numbers
+from ..types.json_numbers import Malformed, NumbersText
 from .json_limits import outside_strings
 from .json_pieces import loads
 
@@ -46,7 +46,7 @@ def parse(text: bytes) -> tuple[Any, bytes]:
 def parse_request(text: bytes) -> tuple[Any, bytes]:
     """The document of a request of tensors, and its text.
 
-    Where tensors are, which is as `data` and as the values of flat JSON, long lists of numbers are `Numbers` in the
+    Where tensors are, which is as `data` and as the values of flat JSON, long lists of numbers are `NumbersText` in the
     document. Raises as `parse`.
     """
     return (orjson.loads(text), text) if len(text) < LARGE else _parse_large(text, tensors=True)
@@ -67,7 +67,7 @@ def _parse_large(text: bytes, tensors: bool) -> tuple[Any, bytes]:
     return document, rest
 
 
-def _restore(document: Any, numbers: dict[str, Numbers], tensors: bool) -> None:
+def _restore(document: Any, numbers: dict[str, NumbersText], tensors: bool) -> None:
     """Put the lists of numbers in the place of the strings that stand for them."""
     flat, items = None, frozenset[int]()
     if tensors and type(document) is dict:
@@ -86,7 +86,7 @@ def _restore(document: Any, numbers: dict[str, Numbers], tensors: bool) -> None:
                 holder[name] = numbers[value] if whole else plain(numbers[value], str(name))
 
 
-def plain(numbers: Numbers, name: str) -> Any:
+def plain(numbers: NumbersText, name: str) -> Any:
     """The numbers as Python's, at a place of this name where no array is wanted. Raises InvalidRequest."""
     if len(numbers.text) > MAX_PLAIN:
         raise InvalidRequest(
@@ -98,10 +98,10 @@ def plain(numbers: Numbers, name: str) -> Any:
         raise InvalidRequest(f'"{name[:40]}" is not valid JSON: {error}') from None
 
 
-def cut(text: bytes) -> tuple[bytes, dict[str, Numbers]]:
+def cut(text: bytes) -> tuple[bytes, dict[str, NumbersText]]:
     """A JSON text with a string in place of each long list of numbers and the lists by these strings."""
     kept: list[bytes] = []
-    lists: list[Numbers] = []
+    lists: list[NumbersText] = []
     position = 0
     for start, end, numbers in _spans(text):
         kept.append(text[position:start])
@@ -110,12 +110,12 @@ def cut(text: bytes) -> tuple[bytes, dict[str, Numbers]]:
     if not lists:
         return text, {}
     kept.append(text[position:])
-    found = {f"{_SECRET}{index}": numbers for index, numbers in enumerate(lists)}
-    parts = [part + b'"%b"' % name.encode() for part, name in zip(kept, found, strict=False)]
-    return b"".join((*parts, kept[-1])), found
+    named = {f"{_SECRET}{index}": numbers for index, numbers in enumerate(lists)}
+    parts = [part + b'"%b"' % name.encode() for part, name in zip(kept, named, strict=False)]
+    return b"".join((*parts, kept[-1])), named
 
 
-def _spans(text: bytes) -> Iterator[tuple[int, int, Numbers]]:
+def _spans(text: bytes) -> Iterator[tuple[int, int, NumbersText]]:
     """The long lists of numbers that are data, and their places, in linear time."""
     position = counted = quote = brace = quotes = 0
     while (match := _LIST.search(text, position)) is not None:
@@ -135,7 +135,7 @@ def _spans(text: bytes) -> Iterator[tuple[int, int, Numbers]]:
         end = text.rfind(b"]", start, stop) + 1
         if quotes & 1 or not end or text[end:stop].strip(_WHITESPACE) not in (b"", b","):
             continue
-        numbers = Numbers.of(text[start:end])
+        numbers = NumbersText.of(text[start:end])
         if numbers is not None:
             yield start, end, numbers
 

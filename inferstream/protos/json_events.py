@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import orjson
+
 from ..types import InferenceResponse, Parameters, ResponseOutput
-from ..types.value_response import OutputForm, ValueResponse
+from ..types.forms import OutputForm
 from . import sse
-from .json_responses import dump, dump_response, head_of, json_value, json_values, value_frame
+from .json_responses import dump, dump_response, head_of, json_value, json_values, unwritable, value_frame
 
 _CLOSING = b"}]}\n\n"
 
@@ -27,35 +29,33 @@ class EventWriter:
 
     def __call__(self, response: InferenceResponse) -> bytes:
         """The bytes of the event. Raises InvalidOutput for a value that JSON cannot hold."""
-        if type(response) is ValueResponse:
-            form = response.form
+        form = response.form
+        if form is not None:
             if form is not self._form:
                 self._begin(form, response.id)
-            return b"%b%b%b" % (self._opening, json_value(form, response.value), self._closing)
-        fields = response.__dict__  # once, because pydantic's __getattr__ makes each attribute dear
-        outputs = fields["outputs"]
-        if len(outputs) != 1 or fields["parameters"] is not None:
+            try:
+                # The frame of `json_value` would cost a token 2 %.
+                text = json_value(form, response.value) if form.base64 else orjson.dumps(response.value)
+            except TypeError as error:
+                raise unwritable(error) from error
+            return b"".join((self._opening, text, self._closing))
+        outputs = response.outputs
+        if len(outputs) != 1 or response.parameters is not None:
             return _whole(response)
-        tensor = outputs[0].__dict__
-        parameters, datatype, shape = tensor["parameters"], tensor["datatype"], tensor["shape"]
+        tensor = outputs[0]
+        parameters, datatype, shape = tensor.parameters, tensor.datatype, tensor.shape
         content_type = None
         if parameters is not None:
             if parameters.__pydantic_extra__:
                 return _whole(response)
             content_type = parameters.content_type
-        values, encoded = json_values(tensor["data"], datatype)
+        values, encoded = json_values(tensor.data, datatype)
         if encoded:
             return _whole(response)
-        facts = (
-            fields["id"],
-            fields["model_name"],
-            fields["model_version"],
-            tensor["name"],
-            datatype,
-            content_type,
-        )
+        names = (response.id, response.model_name, response.model_version)
+        facts = (*names, tensor.name, datatype, content_type)
         if facts != self._facts or shape != self._shape:
-            self._prepare(response, outputs[0], parameters)
+            self._prepare(response, tensor, parameters)
             self._form = None
             self._facts, self._shape = facts, [*shape]
         return b"".join((self._opening, dump(values), self._closing))

@@ -19,8 +19,8 @@ from ..types import (
 )
 from ..types.conversion import check_depth
 from ..types.datatypes import NAMES, WIRE_SIZES
-from ..types.json_numbers import NOT_NUMBERS, Malformed, Numbers
-from ..types.values_request import InputsForm, ValuesRequest
+from ..types.forms import InputsForm
+from ..types.json_numbers import NOT_NUMBERS, Malformed, NumbersText
 from . import ids
 from .counts import expect_tensors
 from .duplicate_keys import has_keys, keys_of, refuse_duplicate_keys
@@ -95,11 +95,9 @@ def build_request(
         tensors.append(tensor)
     if tail is not None and position != len(tail):
         raise InvalidRequest(f"{len(tail) - position} bytes are left over after the last binary input")
-    fields: dict[str, Any] = {"id": None, "parameters": None, "inputs": tensors, "outputs": None}
-    present = {"inputs"}
-    if (request_id := document.get("id")) is not None and request_id != "":
-        fields["id"] = check_id(request_id)
-        present.add("id")
+    request_id = parameters = outputs = None
+    if (given := document.get("id")) is not None and given != "":
+        request_id = check_id(given)
     default = False
     if (sent := document.get("parameters")) is not None:
         parameters, count = _parameters(sent, "parameters", nested)
@@ -108,25 +106,20 @@ def build_request(
         for name in parameters.__pydantic_extra__ or ():
             if name.startswith("triton_"):
                 raise InvalidRequest(f'parameters: "{name}" is reserved')
-        fields["parameters"] = parameters
-        present.add("parameters")
     named: dict[str, bool] = {}
     if (wanted := document.get("outputs")) is not None:
         outputs, named, count = _outputs(wanted, nested)
         keys += count
-        if outputs:
-            fields["outputs"] = outputs
-            present.add("outputs")
     for name, value in document.items():
-        if type(value) is Numbers:
+        if type(value) is NumbersText:
             plain(value, name)  # no field of V2, and yet it must be JSON
     if not has_keys(text, keys):
         refuse_duplicate_keys(text, keys_of(document))  # parameters, data and unknown fields may hold objects
     binary = (default, named) if default or named else None
-    return InferenceRequest.filled(fields, present), binary
+    return InferenceRequest.of(tensors, request_id, parameters, outputs or None), binary
 
 
-def build_values_request(document: Any, text: bytes, form: InputsForm) -> ValuesRequest | None:
+def build_values_request(document: Any, text: bytes, form: InputsForm) -> InferenceRequest | None:
     """The same for a request of values that fit `form` and nothing else; None for one that `build_request` reads."""
     if type(document) is not dict or type(inputs := document.get("inputs")) is not list:
         return None
@@ -150,7 +143,7 @@ def build_values_request(document: Any, text: bytes, form: InputsForm) -> Values
     if len(values) != len(inputs) or not form.fits(values):
         return None
     refuse_duplicate_keys(text, len(document) + 4 * len(inputs))
-    return ValuesRequest(form, values, None if request_id is None else check_id(request_id))
+    return InferenceRequest.of_values(form, values, None if request_id is None else check_id(request_id))
 
 
 SINGLE = [1]
@@ -196,17 +189,16 @@ def _input(
         if 0 not in shape:
             raise InvalidRequest(f'input "{name}": data is missing')
         data = TensorData([])
-    elif type(values) is Numbers:
+    elif type(values) is NumbersText:
         data = TensorData(_numbers(values, name, datatype, nested))
     elif type(values) is dict and not nested:
         raise InvalidRequest(f'input "{name}": data must be a list, got an object')
     else:
         data = TensorData(values)
-    fields = {"name": name, "shape": shape, "datatype": datatype, "parameters": parameters, "data": data}
-    return RequestInput.filled(fields), position, count
+    return RequestInput.of(name, shape, datatype, data, parameters), position, count
 
 
-def _numbers(numbers: Numbers, name: str, datatype: str, nested: bool) -> Any:
+def _numbers(numbers: NumbersText, name: str, datatype: str, nested: bool) -> Any:
     """An array, or the values as sent for a model that takes any. Raises InvalidRequest."""
     try:
         if datatype in NOT_NUMBERS:
@@ -245,7 +237,7 @@ def _parameters(present: Any, where: str, nested: bool) -> tuple[Parameters, int
         raise InvalidRequest(f"{where} must be an object, got {_kind(present)}")
     if len(present) > MAX_PARAMETERS:
         raise InvalidRequest(f"{where}: {len(present)} are more than the {MAX_PARAMETERS} allowed")
-    known: dict[str, Any] = {}
+    content_type = None
     extra: dict[str, Any] = {}
     for name, value in present.items():
         if value is None or name == "headers":  # the transport's own headers replace them
@@ -262,10 +254,10 @@ def _parameters(present: Any, where: str, nested: bool) -> tuple[Parameters, int
         if name == "content_type":
             if type(value) is not str:
                 raise InvalidRequest(f"{where}: content_type must be a string, got {_kind(value)}")
-            known[name] = value
+            content_type = value
         else:
             extra[name] = value
-    return Parameters.trusted(known, extra), len(present)
+    return Parameters.of(extra, content_type), len(present)
 
 
 def _flag(parameters: Parameters, name: str, where: str) -> bool:
@@ -288,14 +280,14 @@ def _outputs(present: Any, nested: bool) -> tuple[list[RequestOutput], dict[str,
         if type(name) is not str:
             raise InvalidRequest(f"outputs[{index}] must be an object with a name")
         keys += len(item)
-        fields: dict[str, Any] = {"name": name}
+        parameters = None
         if (sent := item.get("parameters")) is not None:
             where = f'output "{name}": parameters'
-            fields["parameters"], count = _parameters(sent, where, nested)
+            parameters, count = _parameters(sent, where, nested)
             keys += count
-            if fields["parameters"].get("binary_data") is not None:
-                named[name] = _flag(fields["parameters"], "binary_data", where)
-        outputs.append(RequestOutput.trusted(fields))
+            if parameters.get("binary_data") is not None:
+                named[name] = _flag(parameters, "binary_data", where)
+        outputs.append(RequestOutput.of(name, parameters))
     return outputs, named, keys
 
 
@@ -318,10 +310,8 @@ def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[Inf
     else:
         data = TensorData.from_raw(body, declared.datatype)
         shape = _raw_shape(declared, len(body))
-    tensor = RequestInput.trusted(
-        {"name": declared.name, "datatype": declared.datatype, "shape": shape, "data": data}
-    )
-    return InferenceRequest.trusted({"inputs": [tensor]}), (True, {})
+    tensor = RequestInput.of(declared.name, shape, declared.datatype, data)
+    return InferenceRequest.of([tensor]), (True, {})
 
 
 def _raw_shape(declared: MetadataTensor, size: int) -> list[int]:

@@ -10,7 +10,7 @@ from ..errors import InvalidOutput
 from ..types import InferenceResponse, ResponseOutput, TensorData
 from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES
-from ..types.value_response import OutputForm, ValueResponse
+from ..types.forms import OutputForm
 from .json_requests import BinaryOutputs
 
 _AS_IT_IS = {name: dtype for name, dtype in DTYPES.items() if dtype.kind in "biuf" and dtype.isnative}
@@ -24,8 +24,8 @@ def dump_response(
 
     Raises InvalidOutput for a value that JSON cannot hold.
     """
-    if type(response) is ValueResponse and (binary is None or not (binary[0] or binary[1])):
-        form = response.form
+    form = response.form
+    if form is not None and (binary is None or not (binary[0] or binary[1])):
         opening, between, closing = _frame(form)
         value = json_value(form, response.value)
         if response.id is None:
@@ -77,7 +77,11 @@ def json_value(form: OutputForm, value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError as error:
-        raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
+        raise unwritable(error) from error
+
+
+def unwritable(error: Exception) -> InvalidOutput:
+    return InvalidOutput(f"The response cannot be written as JSON: {error}.")
 
 
 def raw_of(tensor: ResponseOutput) -> bytes | memoryview:
@@ -105,7 +109,7 @@ def dump(document: Any) -> bytes:
     try:
         return orjson.dumps(document, _text_of, orjson.OPT_SERIALIZE_NUMPY)
     except TypeError as error:
-        raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
+        raise unwritable(error) from error
 
 
 def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
@@ -133,7 +137,7 @@ def _text(values: Any) -> tuple[Any, bool]:
     except UnicodeDecodeError:
         return _base64(TensorData(values).flat())
     except TypeError as error:
-        raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
+        raise unwritable(error) from error
 
 
 def _base64(values: list[Any]) -> tuple[Any, bool]:
@@ -149,7 +153,7 @@ def _as_texts(values: Any) -> tuple[Any, bool]:
         try:
             return [base64.b64encode(to_bytes(value)).decode() for value in TensorData(values).flat()], True
         except (TypeError, ValueError) as error:
-            raise InvalidOutput(f"The response cannot be written as JSON: {error}.") from error
+            raise unwritable(error) from error
 
 
 def _readable(value: Any) -> Any:

@@ -38,15 +38,15 @@ def _standard() -> list[ProtoFile]:
     folder = files(__package__)
     declared = (folder / "dataplane.proto").read_text("utf-8")
     tritons = declared.replace(DECLARED, TRITONS).replace(CHOICE, TRITONS_CHOICE)
-    found = [
+    standard = [
         ProtoFile("dataplane.proto", (SERVICE,), declared),
         ProtoFile("grpc_service.proto", (SERVICE,), tritons),
     ]
     for service in (HEALTH, *REFLECTION):
         package, _, _ = service.rpartition(".")
         name = f"{package.replace('.', '/')}/{package.split('.')[1]}.proto"
-        found.append(ProtoFile(name, (service,), (folder / "standard" / name).read_text("utf-8")))
-    return found
+        standard.append(ProtoFile(name, (service,), (folder / "standard" / name).read_text("utf-8")))
+    return standard
 
 
 def _typed(models: Iterable[tuple[str, Signature]]) -> list[ProtoFile]:

@@ -203,7 +203,7 @@ def _says(tensor: MetadataTensor, parameter: str) -> bool:
 
 def identifier(name: str) -> str:
     """A name in protobuf's letters: another letter becomes `u` and its code, `größe` becomes `gru00f6u00dfe`."""
-    return re.sub("[^A-Za-z0-9_]", lambda found: f"u{ord(found[0]):04x}", name)
+    return re.sub("[^A-Za-z0-9_]", lambda character: f"u{ord(character[0]):04x}", name)
 
 
 def json_name(name: str) -> str:
@@ -215,9 +215,9 @@ def json_name(name: str) -> str:
 def _distinct(fields: Iterable[Field]) -> tuple[Field, ...]:
     """The fields by number. One whose name in JSON an earlier field has gets its number as a part of its name."""
     taken: set[str] = set()
-    found = []
+    names = []
     for each in sorted(fields, key=lambda field: field.number):
         named = replace(each, name=f"{each.name}{each.number}") if json_name(each.name) in taken else each
         taken.add(json_name(named.name))
-        found.append(named)
-    return tuple(found)
+        names.append(named)
+    return tuple(names)

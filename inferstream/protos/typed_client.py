@@ -36,8 +36,7 @@ class TypedMessages:
         except DecodeError:
             raise CallFailed(f"The server's answer is not a {self.method.messages[1]}") from None
         outputs = [tensor for field in self.method.response if (tensor := _output(field, message))]
-        fields = {"model_name": self.method.model, "model_version": None, "id": None, "outputs": outputs}
-        return InferenceResponse.trusted(fields)
+        return InferenceResponse.of(self.method.model, outputs)
 
 
 def _set(message: Message, field: Field, tensor: RequestInput) -> None:
@@ -59,18 +58,15 @@ def _output(field: Field, message: Message) -> ResponseOutput | None:
     """The output in a field; None if its value is absent."""
     if field.presence and not message.HasField(field.name):
         return None
-    found: Any = getattr(message, field.name)
+    value: Any = getattr(message, field.name)
     if field.is_tensor:
-        datatype = DATATYPES.get(found.dtype)
+        datatype = DATATYPES.get(value.dtype)
         if datatype is None:
-            raise CallFailed(f"The server's answer has an array of an unknown dtype: {found.dtype[:40]}")
-        return _tensor(field, found.shape[:], datatype, TensorData.from_raw(found.data, datatype))
-    values = found[:] if field.repeated else [found]
+            raise CallFailed(f"The server's answer has an array of an unknown dtype: {value.dtype[:40]}")
+        return _tensor(field, value.shape[:], datatype, TensorData.from_raw(value.data, datatype))
+    values = value[:] if field.repeated else [value]
     return _tensor(field, [len(values)], field.tensor.datatype, TensorData(values))
 
 
 def _tensor(field: Field, shape: list[int], datatype: str, data: TensorData) -> ResponseOutput:
-    fields: dict[str, Any] = {"name": field.tensor.name, "shape": shape, "datatype": datatype, "data": data}
-    if (parameters := field.tensor.parameters) is not None:
-        fields["parameters"] = parameters
-    return ResponseOutput.trusted(fields)
+    return ResponseOutput.of(field.tensor.name, shape, datatype, data, field.tensor.parameters)

@@ -36,9 +36,9 @@ class RequestReader:
         for number, read in self._reads:
             if number in large:
                 inputs.append(self._large(self._fields[number], *large[number]))
-            elif (found := read(message)) is not None:
-                inputs.append(found)
-        return InferenceRequest.trusted({"inputs": inputs})
+            elif (tensor := read(message)) is not None:
+                inputs.append(tensor)
+        return InferenceRequest.of(inputs)
 
     def read_later(self, data: bytes) -> InferenceRequest:
         """A later request of a stream, which holds the next value and nothing else. Raises InvalidRequest."""
@@ -53,8 +53,8 @@ class RequestReader:
                 )
         if stream.repeated:  # an empty list is a value here
             return _request_of(_list(stream, message))
-        found = _read_of(stream)(message)
-        return InferenceRequest.trusted({"inputs": []}) if found is None else _request_of(found)
+        tensor = _read_of(stream)(message)
+        return InferenceRequest.of([]) if tensor is None else _request_of(tensor)
 
     def _parsed(self, data: bytes) -> Message:
         try:
@@ -109,7 +109,7 @@ def _is_text(value: memoryview) -> bool:
 
 
 def _request_of(tensor: RequestInput) -> InferenceRequest:
-    return InferenceRequest.trusted({"inputs": [tensor]})
+    return InferenceRequest.of([tensor])
 
 
 def _read_of(field: Field) -> Read:
@@ -118,16 +118,16 @@ def _read_of(field: Field) -> Read:
 
         def tensor(message: Message) -> RequestInput | None:
             if message.HasField(name):
-                found: Any = getattr(message, name)
-                return _array(field, found, found.data)
+                array: Any = getattr(message, name)
+                return _array(field, array, array.data)
             return _check_optional(field)
 
         return tensor
     if field.repeated:
 
         def repeated(message: Message) -> RequestInput | None:
-            found = _list(field, message)
-            return found if field.required or found.shape != [0] else None
+            values = _list(field, message)
+            return values if field.required or values.shape != [0] else None
 
         return repeated
     if field.presence:
@@ -171,11 +171,4 @@ def _array(field: Field, tensor: Any, data: bytes | memoryview) -> RequestInput:
 
 
 def _input(field: Field, shape: list[int], data: TensorData, datatype: str | None = None) -> RequestInput:
-    fields = {
-        "name": field.tensor.name,
-        "shape": shape,
-        "datatype": datatype or field.tensor.datatype,
-        "parameters": None,
-        "data": data,
-    }
-    return RequestInput.filled(fields)
+    return RequestInput.of(field.tensor.name, shape, datatype or field.tensor.datatype, data)

@@ -9,7 +9,6 @@ from google.protobuf.message import Message
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, ResponseOutput
 from ..types.conversion import to_bytes
-from ..types.value_response import ValueResponse
 from .grpc import contents_of
 from .grpc_responses import length
 from .typed import DTYPES, Field, Method
@@ -38,7 +37,7 @@ class ResponseWriter:
             field.tensor.name: (field, _tensor_writer(field, message)) for field in method.response
         }
         self._only: Write | None = None
-        """Writes the value of a `ValueResponse`."""
+        """Writes the value of a response of one value."""
         if len(method.response) == 1:
             (field,) = method.response
             if not field.repeated and not field.is_tensor:
@@ -46,21 +45,22 @@ class ResponseWriter:
 
     def write(self, response: InferenceResponse) -> bytes:
         """The bytes of a response. Raises InvalidOutput for outputs that the model does not declare."""
-        if type(response) is ValueResponse and self._only is not None:
+        form = response.form
+        if form is not None and self._only is not None:
             try:
                 return self._only(response.value)
             except (TypeError, ValueError, struct.error) as error:
-                raise _unwritable(response.form.name, error) from error
+                raise _unwritable(form.name, error) from error
         parts = []
         for tensor in response.outputs:
-            found = self._fields.get(tensor.name)
-            if found is None:
+            known = self._fields.get(tensor.name)
+            if known is None:
                 raise InvalidOutput(
                     f'Model {self._method.model} returned the output "{tensor.name}", '
                     f"which {self._method.messages[1]} does not have."
                 )
             try:
-                parts.append(found[1](tensor))
+                parts.append(known[1](tensor))
             except (TypeError, ValueError, struct.error) as error:
                 raise _unwritable(tensor.name, error) from error
         return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -2,13 +2,10 @@
 
 from collections.abc import Collection, Iterator
 
-from .grpc_requests import LARGE, varint
+from .grpc_requests import LARGE, walk
 
 DATA = 3
 """Number of TensorProto's `data`."""
-
-FIXED = {1: 8, 5: 4}
-"""Sizes of the wire types of fixed size."""
 
 Large = tuple[bytes, memoryview]
 """A TensorProto without its data, and the data."""
@@ -16,28 +13,8 @@ Large = tuple[bytes, memoryview]
 
 def fields_of(data: bytes | memoryview) -> Iterator[tuple[int, memoryview | None]]:
     """Number and value of each field. The value is None, and the last, where the bytes are no message."""
-    for number, _, value in _walk(memoryview(data)):
-        yield number, value
-
-
-def _walk(view: memoryview) -> Iterator[tuple[int, memoryview, memoryview | None]]:
-    """Number, whole bytes and value of each field."""
-    position, end = 0, len(view)
-    while position < end:
-        key, begin = varint(view, position)
-        number, kind = key >> 3, key & 7
-        if kind == 0:
-            _, after = varint(view, begin)
-        elif kind == 2:
-            size, begin = varint(view, begin)
-            after = begin + size
-        else:
-            after = begin + FIXED.get(kind, end)
-        if after > end or not number:
-            yield number, view[position:], None
-            return
-        yield number, view[position:after], view[begin:after]
-        position = after
+    for key, _, value in walk(memoryview(data)):
+        yield key >> 3, value
 
 
 def take_large(data: bytes, arrays: Collection[int]) -> tuple[bytes, dict[int, Large]]:
@@ -47,26 +24,27 @@ def take_large(data: bytes, arrays: Collection[int]) -> tuple[bytes, dict[int, L
     and one that is no message, is returned whole, because only protobuf merges and judges.
     """
     rest: list[memoryview] = []
-    found: dict[int, Large] = {}
+    large: dict[int, Large] = {}
     seen: set[int] = set()
-    for number, whole, value in _walk(memoryview(data)):
+    for key, whole, value in walk(memoryview(data)):
+        number = key >> 3
         if value is None or (number in arrays and number in seen):
             return data, {}
         seen.add(number)
         if number in arrays and len(value) >= LARGE and (split := _split(value)) is not None:
-            found[number] = split
+            large[number] = split
         else:
             rest.append(whole)
-    return b"".join(rest), found
+    return b"".join(rest), large
 
 
 def _split(tensor: memoryview) -> Large | None:
     rest: list[memoryview] = []
     data: memoryview | None = None
-    for number, whole, value in _walk(tensor):
-        if value is None or (number == DATA and data is not None):
+    for key, whole, value in walk(tensor):
+        if value is None or (key >> 3 == DATA and data is not None):
             return None
-        if number == DATA:
+        if key >> 3 == DATA:
             data = value
         else:
             rest.append(whole)

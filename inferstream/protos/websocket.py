@@ -6,7 +6,6 @@ import orjson
 
 from ..errors import InferstreamError, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, Parameters
-from ..types.value_response import whole
 from .generate import FlatValues, dump_flat
 from .json_limits import JsonLimits
 from .json_requests import BinaryOutputs, build_request, check_id, load_request
@@ -57,8 +56,8 @@ class SocketMessage:
     @property
     def document(self) -> dict[str, Any]:
         """The JSON of the message."""
-        found: dict[str, Any] = self._document
-        return found
+        document: dict[str, Any] = self._document
+        return document
 
     @property
     def text(self) -> bytes:
@@ -143,7 +142,9 @@ def _marked(response: InferenceResponse, final: bool) -> InferenceResponse:
     """A copy that marks the last response. The model may send the original again."""
     sent = {} if response.parameters is None else dict(response.parameters.items())
     sent[FINAL] = final
-    return InferenceResponse.trusted({**whole(response).__dict__, "parameters": Parameters.trusted({}, sent)})
+    return InferenceResponse.of(
+        response.model_name, response.outputs, response.model_version, response.id, Parameters.of(sent)
+    )
 
 
 def dump_error(request_id: str | None, error: InferstreamError) -> EncodedMessage:

@@ -222,21 +222,19 @@ class Runtime(FrameworkModel):
             )
 
     def _response(self, results: Sequence[Any], wanted: Sequence[RequestOutput]) -> InferenceResponse:
-        fields: dict[str, Any] = {"model_name": self.name, "model_version": self.version}
         frames = [output.name for output, result in zip(wanted, results, strict=True) if _is_frame(result)]
         if frames and len(wanted) > 1:
             raise InvalidRequest(
                 f'output "{frames[0]}" is a data frame, one output per column, and has to be asked for alone'
             )
         if frames:
-            fields["outputs"] = _columns(results[0])
-            fields["parameters"] = Parameters(content_type="pd")
-        else:
-            fields["outputs"] = [
-                self.encode(_dense(result), output, default_codec=NumpyCodec)
-                for output, result in zip(wanted, results, strict=True)
-            ]
-        return InferenceResponse.trusted(fields)
+            parameters = Parameters(content_type="pd")
+            return InferenceResponse.of(self.name, _columns(results[0]), self.version, None, parameters)
+        outputs = [
+            self.encode(_dense(result), output, default_codec=NumpyCodec)
+            for output, result in zip(wanted, results, strict=True)
+        ]
+        return InferenceResponse.of(self.name, outputs, self.version)
 
 
 def _called(function: Function, features: Any, request: InferenceRequest) -> Any:

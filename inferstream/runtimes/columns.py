@@ -148,7 +148,7 @@ def _values(tensor: RequestInput) -> "np.ndarray[Any, Any]":
     content = None if tensor.parameters is None else tensor.parameters.content_type
     codec = find_input_codec(content_type=content) if content else None
     if codec is None and tensor.datatype != "BYTES":
-        return decoded(tensor, "input").reshape(-1)
+        return decoded(tensor).reshape(-1)
     payload = (codec or StringCodec).decode_input(tensor)
     if isinstance(payload, np.ndarray) and payload.dtype.kind != "U":
         return payload.reshape(-1)

@@ -1,7 +1,5 @@
 """Embeddings: texts in, one vector for each text out."""
 
-from typing import Any
-
 from ..codecs import NumpyCodec
 from ..codecs.string import StringCodec
 from ..context import request_context
@@ -38,14 +36,9 @@ class EmbeddingsModel(EncoderModel):
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         texts = self._texts(payload)
         vectors, tokens = self._encoder.encode(texts, self._prompt(payload), request_context())
-        fields: dict[str, Any] = {
-            "model_name": self.name,
-            "model_version": self.version,
-            "outputs": [NumpyCodec.encode_output(self.outputs[0].name, vectors)],
-        }
-        if self._counts:
-            fields["parameters"] = Parameters.trusted({}, {"prompt_tokens": tokens})
-        return InferenceResponse.trusted(fields)
+        outputs = [NumpyCodec.encode_output(self.outputs[0].name, vectors)]
+        parameters = Parameters.of({"prompt_tokens": tokens}) if self._counts else None
+        return InferenceResponse.of(self.name, outputs, self.version, None, parameters)
 
     def _texts(self, request: InferenceRequest) -> list[str]:
         name = self.inputs[0].name

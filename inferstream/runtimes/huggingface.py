@@ -62,12 +62,7 @@ class HuggingFaceRuntime(EncoderModel):
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         values = arguments_of(payload)
         results = self._by_row(values, payload) if self._batches else self._together(values, payload)
-        fields = {
-            "model_name": self.name,
-            "model_version": self.version,
-            "outputs": [output_of(results)],
-        }
-        return InferenceResponse.trusted(fields)
+        return InferenceResponse.of(self.name, [output_of(results)], self.version)
 
     def _together(self, values: dict[str, Any], request: InferenceRequest) -> list[Any]:
         """The results for one request."""

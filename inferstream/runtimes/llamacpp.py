@@ -80,7 +80,7 @@ class LlamaCppModel(FrameworkModel):
                     name=name,
                     datatype="BYTES",
                     shape=[1],
-                    parameters=Parameters.trusted({}, {"optional": True}),
+                    parameters=Parameters.of({"optional": True}),
                 )
                 for name in (*names, "response_format")
             ]

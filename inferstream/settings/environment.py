@@ -7,6 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
+from pydantic import BaseModel
+
 from ..types.base import OlderNames
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ AS_SET: SettingValues = {"by_alias": True, "exclude_unset": True, "exclude_none"
 """Options with which MLServer dumps settings. Its users write the result into files."""
 
 
-class EnvironmentModel(OlderNames):
+class EnvironmentModel(OlderNames, BaseModel):
     """Settings that take absent fields from the environment.
 
     pydantic's BaseSettings reads the environment for every instance, which took most of the start time with

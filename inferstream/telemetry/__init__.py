@@ -1,1 +1,1 @@
-"""What operators see: meters and log lines."""
+"""Meters and log lines, for operators."""

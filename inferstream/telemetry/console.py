@@ -1,4 +1,4 @@
-"""What a terminal shows: log records and access lines, short, coloured, and never waited for."""
+"""Lines of a terminal: log records and access lines, short, coloured, and never waited for."""
 
 import logging
 import os

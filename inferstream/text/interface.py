@@ -75,10 +75,8 @@ class TextInterface:
             if self.prompt is None:
                 raise Unsupported("The model takes no prompt, only messages.")
             inputs.insert(0, _tensor(self.prompt, texts))
-        fields: dict[str, Any] = {"inputs": inputs}
-        if parameters:
-            fields["parameters"] = Parameters.trusted({}, {**parameters})  # models may change their own
-        return InferenceRequest.trusted(fields)
+        # A copy, because models may change their own parameters.
+        return InferenceRequest.of(inputs, None, Parameters.of({**parameters}) if parameters else None)
 
 
 def text_interface(signature: Signature, settings: ModelSettings) -> TextInterface | None:
@@ -149,6 +147,4 @@ def optional(tensor: MetadataTensor) -> bool:
 def _tensor(declared: MetadataTensor, values: Sequence[Any]) -> RequestInput:
     """All values along the first dimension, in a shape of as many dimensions as declared."""
     shape = [len(values)] + [1] * (len(declared.shape) - 1)
-    return RequestInput.trusted(
-        {"name": declared.name, "datatype": declared.datatype, "shape": shape, "data": TensorData([*values])}
-    )
+    return RequestInput.of(declared.name, shape, declared.datatype, TensorData([*values]))

@@ -7,7 +7,8 @@ import orjson
 
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, MetadataTensor, Parameters, ResponseOutput, TensorData
-from ..types.value_response import OutputForm, respond
+from ..types.forms import OutputForm
+from ..types.inference import respond
 from .token import Token
 
 TEXT = "text"
@@ -44,20 +45,11 @@ class TextOutput:
         if not isinstance(item.text, (str, bytes)):
             raise InvalidOutput(f"Model {self._model} answered a Token whose text is {item.text!r}.")
         parameters = _parameters(self._model, item)
-        return self._response(item.text, Parameters.trusted({}, parameters) if parameters else None)
+        return self._response(item.text, Parameters.of(parameters) if parameters else None)
 
     def _response(self, text: str | bytes, parameters: Parameters | None) -> InferenceResponse:
-        tensor = ResponseOutput.trusted(
-            {"name": self._name, "shape": self._shape, "datatype": "BYTES", "data": TensorData([text])}
-        )
-        fields: dict[str, Any] = {
-            "model_name": self._model,
-            "model_version": self._version,
-            "outputs": [tensor],
-        }
-        if parameters is not None:
-            fields["parameters"] = parameters
-        return InferenceResponse.trusted(fields)
+        tensor = ResponseOutput.of(self._name, self._shape, "BYTES", TensorData([text]))
+        return InferenceResponse.of(self._model, [tensor], self._version, None, parameters)
 
 
 def _parameters(model: str, token: Token) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import orjson
 
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters
-from ..types.value_response import ValueResponse
 
 STOP = "stop"
 LENGTH = "length"
@@ -81,7 +80,8 @@ class TextReader:
 
     def read(self, response: InferenceResponse) -> str:
         """The text that the response adds, which may be empty. Raises InvalidOutput if it holds no text."""
-        if type(response) is ValueResponse and response.form.datatype == "BYTES":
+        form = response.form
+        if form is not None and form.datatype == "BYTES":
             self.token_id = None
             return self._counted(self._plain(response.value))
         outputs = response.outputs

@@ -200,12 +200,12 @@ def check(
     from ..errors import MissingExtra
 
     try:
-        from .check.contracts import Limits
+        from .check.contracts import CheckLimits
         from .check.run import Options, run
     except MissingExtra as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
-    options = Options(target, model or (), examples, Limits(ending, calls, seconds), as_json, junit)
+    options = Options(target, model or (), examples, CheckLimits(ending, calls, seconds), as_json, junit)
     raise typer.Exit(run(options))
 
 

@@ -3,14 +3,9 @@
 from .base import BaseModel
 from .datatypes import Datatype
 from .inference import (
-    Headers,
     InferenceErrorResponse,
     InferenceRequest,
     InferenceResponse,
-    Parameters,
-    RequestInput,
-    RequestOutput,
-    ResponseOutput,
 )
 from .metadata import (
     MetadataModelErrorResponse,
@@ -25,7 +20,9 @@ from .metadata import (
     RepositoryUnloadErrorResponse,
     State,
 )
+from .parameters import Headers, Parameters
 from .tensor import TensorData
+from .tensors import RequestInput, RequestOutput, ResponseOutput
 
 __all__ = [
     "BaseModel",

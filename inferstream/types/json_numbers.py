@@ -47,7 +47,7 @@ class Malformed(ValueError):
     """A list is no JSON."""
 
 
-class Numbers:
+class NumbersText:
     """The text of a list of numbers, or of nested lists of one length at each depth. Its numbers are not checked."""
 
     __slots__ = ("_shape", "text")
@@ -143,7 +143,7 @@ def _parsed(text: bytes, datatype: str, dtype: np.dtype[Any]) -> npt.NDArray[Any
             return wide.astype(dtype, copy=False)
     except (ValueError, TypeError, RuntimeError, FloatingPointError):
         pass
-    return array_from_values(Numbers(text).values(), datatype)
+    return array_from_values(NumbersText(text).values(), datatype)
 
 
 def _shape(brackets: bytes) -> list[int] | None:

@@ -6,7 +6,8 @@ from enum import Enum
 from pydantic import RootModel
 
 from .base import BaseModel
-from .inference import DatatypeName, Parameters
+from .parameters import Parameters
+from .tensors import DatatypeName
 
 
 class MetadataTensor(BaseModel):

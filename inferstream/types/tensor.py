@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from math import prod
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,18 @@ import orjson
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from .conversion import TEXT, array_from_values, cast_exactly, check_bytes, flatten, join_bytes, split_bytes
+from .conversion import (
+    NESTING,
+    TEXT,
+    array_from_values,
+    cast_exactly,
+    cast_loosely,
+    check_bytes,
+    check_depth,
+    flatten,
+    join_bytes,
+    split_bytes,
+)
 from .datatypes import DTYPES, WIRE_SIZES, narrow_bf16, widen_bf16
 
 _Schema = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
@@ -30,16 +41,17 @@ class TensorData:
     representation: little endian, with a 4-byte little-endian length before each BYTES element.
     """
 
-    __slots__ = ("_array", "_raw", "_raw_datatype", "_root")
+    __slots__ = ("_array", "_raw", "_raw_datatype", "_root", "binary", "checked")
 
-    checked: ClassVar[bool] = True
-    """Whether the server checks the values against the datatype and shape of their tensor."""
-
-    binary: ClassVar[bool] = False
-    """Whether JSON holds each BYTES element as base64, also one that is UTF-8 text."""
-
-    def __init__(self, root: Any, exact: "np.dtype[Any] | None" = None) -> None:
+    def __init__(
+        self, root: Any, exact: "np.dtype[Any] | None" = None, checked: bool = True, binary: bool = False
+    ) -> None:
         """`exact` is the dtype of a flat list whose values are known to fit it."""
+        self.checked = checked
+        """Whether the server checks the values against the datatype and shape of their tensor. What is not checked,
+        for models written for MLServer, stays as sent: nested or flat, of any types and any number."""
+        self.binary = binary
+        """Whether JSON holds each BYTES element as base64, also one that is UTF-8 text."""
         self._root = root
         self._array: npt.NDArray[Any] | None = None
         self._raw: memoryview | None = None
@@ -57,9 +69,11 @@ class TensorData:
             self._root = list(root)
 
     @classmethod
-    def from_raw(cls, raw: memoryview | bytes, datatype: str) -> "TensorData":
+    def from_raw(cls, raw: memoryview | bytes, datatype: str, binary: bool = False) -> "TensorData":
         """Values from the protocol's raw representation, without a copy."""
         data = cls.__new__(cls)
+        data.checked = True
+        data.binary = binary
         data._root = data._array = None
         data._raw = memoryview(raw)
         data._raw_datatype = datatype
@@ -77,7 +91,7 @@ class TensorData:
 
     @root.setter
     def root(self, values: Any) -> None:
-        TensorData.__init__(self, values)
+        TensorData.__init__(self, values, None, self.checked, self.binary)
 
     __root__ = root
 
@@ -121,15 +135,18 @@ class TensorData:
     def to_numpy(self, datatype: str, shape: Sequence[int] | None = None) -> npt.NDArray[Any]:
         """The values as an array of the dtype of `datatype` (not BYTES), reshaped to `shape`.
 
-        The array may share memory with the request and may then be read-only.
-        Raises ValueError or OverflowError when a value does not fit the datatype.
+        The array may share memory with the request and may then be read-only. Unchecked values are converted as NumPy
+        does. Raises ValueError or OverflowError when a value does not fit the datatype.
         """
         array, dtype = self._array, DTYPES[datatype]
         if array is None:
-            array = array_from_values(self._root, datatype) if self._raw is None else self._from_wire()
+            if self._raw is not None:
+                array = self._from_wire()
+            else:
+                array = (array_from_values if self.checked else cast_loosely)(self._root, datatype)
             self._array = array
         if array.dtype is not dtype and array.dtype != dtype:
-            array = self._array = cast_exactly(array, datatype)
+            array = self._array = (cast_exactly if self.checked else cast_loosely)(array, datatype)
         return array if shape is None else array.reshape(shape)
 
     def to_raw(self, datatype: str) -> bytes | memoryview:
@@ -159,33 +176,77 @@ class TensorData:
 
     def split(self, datatype: str, counts: Sequence[int]) -> "list[TensorData]":
         """The values in parts of `counts` elements each. Parts of arrays and raw bytes are views."""
-        cls = type(self)
+        parts: list[Any]
+        binary = self.binary
+        if not self.checked and self._root is not None and self._raw is None:
+            parts = self._rows_of(counts)
+            return [TensorData(part, checked=False, binary=binary) for part in parts]
         ends = list(accumulate(counts))
         bounds = list(zip([0, *ends], ends, strict=False))
-        if datatype == "BYTES":
-            values = self.flat()
-            return [cls(values[start:end]) for start, end in bounds]
-        if self._raw is not None:
+        if self._raw is not None and datatype != "BYTES":
             raw, size = self._raw, WIRE_SIZES[datatype]
-            return [cls.from_raw(raw[start * size : end * size], datatype) for start, end in bounds]
-        array = self.to_numpy(datatype).reshape(-1)
-        return [cls(array[start:end]) for start, end in bounds]
+            parts = [raw[start * size : end * size] for start, end in bounds]
+            return [TensorData.from_raw(part, datatype) for part in parts]
+        values = self.flat() if datatype == "BYTES" else self.to_numpy(datatype).reshape(-1)
+        parts = [values[start:end] for start, end in bounds]
+        return [TensorData(part, checked=self.checked, binary=binary) for part in parts]
+
+    def _rows_of(self, counts: Sequence[int]) -> list[Any]:
+        """Parts of `counts` elements; lists of lists are split between their rows where that is possible."""
+        values, elements = self._root, sum(counts)
+        nested = type(values) is list and values and type(values[0]) is list and not elements % len(values)
+        width = elements // len(values) if nested else 0
+        if width and not any(count % width for count in counts):
+            counts = [count // width for count in counts]
+        else:
+            values = self.flat()
+        return [values[end - count : end] for count, end in zip(counts, accumulate(counts), strict=True)]
+
+    def is_sound(self, datatype: str, shape: Sequence[int]) -> bool:
+        """Whether unchecked values would pass a check."""
+        exact = TensorData(self)
+        try:
+            exact.check(datatype, shape)
+        except (ValueError, TypeError):
+            return False
+        self._array = exact.array
+        return True
+
+    def _check_harmless(self, datatype: str) -> None:
+        """Raise ValueError for raw bytes that are not whole elements, and for values that are nested too deep."""
+        raw = self._raw
+        if raw is None:
+            values = self._root
+            if type(values) is not list or not NESTING.isdisjoint(map(type, values)):
+                check_depth(values)
+        elif datatype == "BYTES":
+            self._root = split_bytes(raw)
+        elif raw.nbytes % WIRE_SIZES[datatype]:
+            raise ValueError(f"{raw.nbytes} bytes are no whole number of {datatype} elements")
+        elif datatype == "BOOL" and raw.nbytes and max(raw) > 1:
+            raise ValueError("BOOL needs bytes that are 0 or 1")
 
     def check(self, datatype: str, shape: Sequence[int]) -> None:
-        """Raise ValueError unless the number of values fits `shape` and each value fits `datatype`."""
+        """Raise ValueError unless the number of values fits `shape` and each value fits `datatype`.
+
+        Of unchecked values it refuses only what could harm the server.
+        """
+        if not self.checked:
+            self._check_harmless(datatype)
+            return
         expected = prod(shape)
         if datatype == "BYTES":
             values = self._root
             if values is None and self._raw is not None:
                 values = self._root = split_bytes(self._raw)
             if type(values) is list and len(values) == 1 and type(values[0]) in TEXT:
-                found = 1  # a token
+                count = 1  # a token
             elif values is not None or self._array is None:
-                found = check_bytes(values)
+                count = check_bytes(values)
             elif self._array.dtype.kind in "SU":
-                found = self._array.size
+                count = self._array.size
             else:
-                found = check_bytes(self.peek())
+                count = check_bytes(self.peek())
         elif self._raw is not None:
             size = WIRE_SIZES[datatype]
             if self._raw.nbytes != expected * size:
@@ -196,9 +257,9 @@ class TensorData:
                 raise ValueError("BOOL needs bytes that are 0 or 1")
             return
         else:
-            found = self.to_numpy(datatype).size
-        if found != expected:
-            raise ValueError(f"shape {list(shape)} needs {expected} values, got {found}")
+            count = self.to_numpy(datatype).size
+        if count != expected:
+            raise ValueError(f"shape {list(shape)} needs {expected} values, got {count}")
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.peek())
@@ -251,14 +312,6 @@ class TensorData:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _Schema:
         return {"type": "array", "items": {}, "description": "Values in row-major order, flat or nested."}
-
-
-class BinaryData(TensorData):
-    """BYTES of a value that is declared as `bytes`, which is no text."""
-
-    __slots__ = ()
-
-    binary = True
 
 
 def _to_list(array: npt.NDArray[Any]) -> list[Any]:

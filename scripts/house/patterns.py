@@ -1,4 +1,4 @@
-"""What the measures look for: payloads asked for their kind, queues and writers by hand, names with two meanings."""
+"""Patterns that the measures look for: questions of a payload, queues and writers by hand, names with two meanings."""
 
 import ast
 import re
@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from .source import Source
 
-PAYLOADS = {"ValuesRequest", "ValueResponse"}
-"""Classes of requests and responses that exist beside those of the protocol."""
+PAYLOADS = {"request", "response", "written"}
+"""Names of requests and responses, of which `form` says whether they hold values or tensors."""
 
 STORES = {"deque", "Queue", "SimpleQueue"}
 WAITS = {"create_future", "Event", "Condition"}
@@ -52,21 +52,13 @@ USERS = re.compile(r"cli/(templates|demo_models)/")
 
 
 def kinds_asked(sources: list[Source]) -> int:
-    """Comparisons of the type of a payload, as in `type(request) is ValuesRequest`, and calls of `isinstance`."""
-    return _count(sources, lambda node: _asks_type(node) or _asks_isinstance(node))
+    """Reads of `form` of a request or response outside its own classes, which ask what it holds."""
+    return _count([source for source in sources if not source.name.startswith("types/")], _asks_kind)
 
 
-def _asks_type(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Is | ast.IsNot):
-        return False
-    sides = [node.left, *node.comparators]
-    return any(_called(side) == "type" for side in sides) and bool({_name(side) for side in sides} & PAYLOADS)
-
-
-def _asks_isinstance(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call) or _called(node) != "isinstance":
-        return False
-    return any(_name(part) in PAYLOADS for part in ast.walk(node.args[1]))
+def _asks_kind(node: ast.AST) -> bool:
+    read = isinstance(node, ast.Attribute) and node.attr == "form" and isinstance(node.ctx, ast.Load)
+    return read and _name(node.value) in PAYLOADS
 
 
 def classes_switched(sources: list[Source]) -> int:

@@ -30,10 +30,9 @@ def test_code_is_what_is_neither_blank_nor_comment_nor_docstring() -> None:
 @pytest.mark.parametrize(
     ("measure", "text", "count"),
     [
-        (patterns.kinds_asked, "type(x) is ValuesRequest", 1),
-        (patterns.kinds_asked, "type(x.first) is not types.ValueResponse", 1),
-        (patterns.kinds_asked, "isinstance(x, (str, ValueResponse))", 1),
-        (patterns.kinds_asked, "type(x) is list; isinstance(x, str)", 0),
+        (patterns.kinds_asked, "form = call.request.form", 1),
+        (patterns.kinds_asked, "if response.form is None: pass", 1),
+        (patterns.kinds_asked, "response.form = form; tensor.form", 0),
         (patterns.classes_switched, "data.__class__ = Other", 1),
         (patterns.classes_switched, "kind = data.__class__", 0),
         (patterns.dicts_written, "id = request.__dict__['id'] = 1", 1),

@@ -11,6 +11,7 @@ from ...errors import CodecError
 from ...types import Datatype, RequestInput, ResponseOutput
 from ...types.conversion import array_from_values, cast_exactly
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
+from ...types.tensors import AnyTensor
 from ..numpy import to_datatype
 from .base import DIMENSIONS, Value, brief
 
@@ -149,13 +150,13 @@ class AnyArray(Array):
             raise ValueError("takes numbers, got BYTES")
         return tensor.data.to_numpy(tensor.datatype, tensor.shape)
 
-    def fields(self, name: str, value: Any) -> dict[str, Any]:
+    def encode(self, kind: type[AnyTensor], name: str, value: Any) -> AnyTensor:
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
             raise TypeError(
                 f"takes an array of numbers, got {brief(value)}; annotate it to send other values"
             )
-        return Array(str(to_datatype(array.dtype).value)).fields(name, array)
+        return Array(str(to_datatype(array.dtype).value)).encode(kind, name, array)
 
 
 def _widens(datatype: str, wanted: str) -> bool:

@@ -10,7 +10,7 @@ import orjson
 
 from ...errors import CodecError
 from ...types import MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
-from ...types.tensor import BinaryData
+from ...types.tensors import AnyTensor
 from ..base import content_type
 
 OPTIONAL = "optional"
@@ -91,9 +91,7 @@ class Value(ABC):
 
     def null(self, name: str) -> RequestInput:
         """The input of an argument that is None."""
-        return RequestInput.trusted(
-            {"name": name, "datatype": self.datatype, "shape": [1], "data": TensorData([None])}
-        )
+        return RequestInput.of(name, [1], self.datatype, TensorData([None]))
 
     def facts(self) -> dict[str, Any]:
         """Parameters of the declared tensor beside its content type."""
@@ -128,52 +126,41 @@ class Value(ABC):
             return False
         return True
 
-    def decode_input(self, tensor: RequestInput) -> Any:
-        """The value of an input. Raises CodecError."""
-        return self._decoded("input", tensor)
-
-    def decode_output(self, tensor: ResponseOutput) -> Any:
-        """The value of an output. Raises CodecError."""
-        return self._decoded("output", tensor)
-
-    def encode_input(self, name: str, value: Any) -> RequestInput:
-        """The input of a value. Raises CodecError."""
-        return RequestInput.trusted(self._encoded("input", name, value))
-
-    def encode_output(self, name: str, value: Any) -> ResponseOutput:
-        """The output of a value. Raises CodecError."""
-        return ResponseOutput.trusted(self._encoded("output", name, value))
-
-    def input_from_flat(self, name: str, value: Any) -> RequestInput:
-        """The input of a JSON value. Raises TypeError and ValueError."""
-        return RequestInput.trusted(self._fields(name, *self.from_flat(value)))
-
-    def _decoded(self, kind: str, tensor: RequestInput | ResponseOutput) -> Any:
+    def decode_input(self, tensor: RequestInput | ResponseOutput) -> Any:
+        """The value of a tensor. Raises CodecError."""
         try:
             return self.read(tensor)
         except (TypeError, ValueError, CodecError) as error:
-            raise CodecError(f'{kind} "{tensor.name}": {reason(error)}') from None
+            raise CodecError(f'{tensor.what} "{tensor.name}": {reason(error)}') from None
 
-    def _encoded(self, kind: str, name: str, value: Any) -> dict[str, Any]:
+    decode_output = decode_input
+
+    def encode_input(self, name: str, value: Any) -> RequestInput:
+        """The input of a value. Raises CodecError."""
+        return self._encoded(RequestInput, name, value)
+
+    def encode_output(self, name: str, value: Any) -> ResponseOutput:
+        """The output of a value. Raises CodecError."""
+        return self._encoded(ResponseOutput, name, value)
+
+    def input_from_flat(self, name: str, value: Any) -> RequestInput:
+        """The input of a JSON value. Raises TypeError and ValueError."""
+        return self._tensor(RequestInput, name, *self.from_flat(value))
+
+    def encode(self, kind: type[AnyTensor], name: str, value: Any) -> AnyTensor:
+        """The tensor of a value. Raises the errors of `write`."""
+        return self._tensor(kind, name, *self.write(value))
+
+    def _encoded(self, kind: type[AnyTensor], name: str, value: Any) -> AnyTensor:
         try:
-            return self.fields(name, value)
+            return self.encode(kind, name, value)
         except (TypeError, ValueError, CodecError) as error:
-            raise CodecError(f'{kind} "{name}": {reason(error)}') from None
+            raise CodecError(f'{kind.what} "{name}": {reason(error)}') from None
 
-    def fields(self, name: str, value: Any) -> dict[str, Any]:
-        """The fields of the tensor of a value. Raises the errors of `write`."""
-        return self._fields(name, *self.write(value))
-
-    def _fields(self, name: str, shape: list[int], data: Any) -> dict[str, Any]:
-        fields: dict[str, Any] = {
-            "name": name,
-            "datatype": self.datatype,
-            "shape": shape,
-            "data": BinaryData(data) if self.content == "base64" else TensorData(data),
-        }
-        if self.content is not None and self.content not in UNWRITTEN:
-            fields["parameters"] = content_type(self.content)
-        return fields
+    def _tensor(self, kind: type[AnyTensor], name: str, shape: list[int], data: Any) -> AnyTensor:
+        content = self.content
+        parameters = None if content is None or content in UNWRITTEN else content_type(content)
+        return kind.of(name, shape, self.datatype, TensorData(data, binary=content == "base64"), parameters)
 
 
 class SingleValue(Value):

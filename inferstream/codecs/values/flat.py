@@ -8,8 +8,7 @@ import numpy as np
 from ...errors import CodecError, InvalidOutput, InvalidRequest
 from ...signature import Signature
 from ...types import InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
-from ...types.json_numbers import Numbers
-from ...types.value_response import ValueResponse
+from ...types.json_numbers import NumbersText
 from .arrays import Array
 from .base import NULLABLE, OPTIONAL, STREAM, Value, fact, fault_of, reason, taken
 from .declared import value_of_tensor
@@ -77,7 +76,7 @@ class FlatArguments:
         try:
             if isinstance(kind, Array) and (array := array_of_object(value)) is not None:
                 return kind.encode_input(name, array)
-            if type(value) is Numbers:
+            if type(value) is NumbersText:
                 if isinstance(kind, Array):
                     array = value.array(kind.datatype).reshape(value.shape)
                     return kind.encode_input(name, array)
@@ -108,7 +107,8 @@ class FlatResults:
 
     def result(self, response: InferenceResponse) -> Any:
         """One JSON value: that of the only output, an object of several, null of none. Raises InvalidOutput."""
-        if type(response) is ValueResponse and (kind := self._values.get(response.form.name)) is not None:
+        form = response.form
+        if form is not None and (kind := self._values.get(form.name)) is not None:
             return kind.to_json(response.value)
         document = self.document(response)
         if len(document) == 1 and len(self._values) < 2:

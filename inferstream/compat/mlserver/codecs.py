@@ -180,11 +180,11 @@ def convert_nan(val: Any) -> Any:
 
 
 def _to_ndarray(input_or_output: InputOrOutput) -> Array:
-    return decoded(input_or_output, "input" if isinstance(input_or_output, RequestInput) else "output")
+    return decoded(input_or_output)
 
 
 def _encode_data(data: Array, datatype: Datatype | str) -> list[Any]:
-    values: list[Any] = encoded("", data, "output")["data"].root
+    values: list[Any] = encoded(ResponseOutput, "", data).data.root
     return values
 
 

@@ -1,1 +1,1 @@
-"""Where model code runs."""
+"""The places where model code runs."""

@@ -8,7 +8,7 @@ from ...settings import ModelSettings
 from ...signature import Signature
 from ...telemetry.model_meters import ModelMeters
 from ...types import MetadataModelResponse
-from ...types.values_request import InputsForm
+from ...types.forms import InputsForm
 from ..call import Call
 from ..checks import Strictness
 from ..reply import Reply

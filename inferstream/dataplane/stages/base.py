@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from ...codecs.values.flat import FlatInterface, flat_interface
 from ...telemetry.access import AccessLines
 from ...text.interface import TextInterface, text_interface
-from ...types.values_request import InputsForm
+from ...types.forms import InputsForm
 from ..call import Handler
 from ..checks import Checks, checks_of
 from ..execution.base import Execution

@@ -158,11 +158,8 @@ def _hash(parts: list[bytes | memoryview]) -> bytes:
 
 def _shared(request: InferenceRequest) -> InferenceRequest:
     """The shared part of equal requests: without headers, priority and time limit."""
-    parameters = copied(request.parameters, {"headers": Headers(())}, EACH_ITS_OWN)
-    fields: dict[str, object] = {"id": request.id, "inputs": request.inputs, "parameters": parameters}
-    if request.outputs is not None:
-        fields["outputs"] = request.outputs
-    return InferenceRequest.trusted(fields)
+    parameters = copied(request.parameters, Headers(()), EACH_ITS_OWN)
+    return InferenceRequest.of(request.inputs, request.id, parameters, request.outputs)
 
 
 def _replayed(entry: CachedResponses, request_id: str | None) -> Reply:

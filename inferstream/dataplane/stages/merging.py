@@ -1,6 +1,6 @@
-"""What requests share: they are merged into one for a batch, and equal ones get one response of the cache."""
+"""Parts that requests share: they are merged into one for a batch, and equal ones get one response of the cache."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
@@ -18,7 +18,6 @@ from ...types import (
     ResponseOutput,
     TensorData,
 )
-from ...types.unchecked import UncheckedData
 from ..call import PACE, PRIORITY, TIMEOUT
 from ..checks import Checks
 
@@ -43,15 +42,16 @@ def common(parameters: Parameters | None, without: frozenset[str] = frozenset())
 
 
 def copied(
-    parameters: Parameters | None, fields: dict[str, object], without: frozenset[str] = frozenset()
+    parameters: Parameters | None,
+    headers: Mapping[str, str] | None = None,
+    without: frozenset[str] = frozenset(),
 ) -> Parameters:
-    """A copy without entries of codecs, which belong to one tensor or request."""
+    """A copy with these headers, and without entries of codecs, which belong to one tensor or request."""
     if parameters is None:
-        return Parameters.trusted(fields, {})
-    if parameters.content_type is not None:
-        fields["content_type"] = parameters.content_type
+        return Parameters.aside(headers)
     free = parameters.__pydantic_extra__ or {}
-    return Parameters.trusted(fields, {name: value for name, value in free.items() if name not in without})
+    rest = {name: value for name, value in free.items() if name not in without}
+    return Parameters.of(rest, parameters.content_type, headers)
 
 
 BatchKey = Hashable
@@ -92,14 +92,8 @@ def merge(requests: Sequence[InferenceRequest], id: str) -> InferenceRequest:
     first = requests[0]
     names = [tensor.name for tensor in first.inputs]
     columns = zip(*[_in_order(request, names) for request in requests], strict=True)
-    content: dict[str, object] = {
-        "id": id,
-        "inputs": [_join(tensors) for tensors in columns],
-        "parameters": copied(first.parameters, {"headers": Headers(())}, EACH_ITS_OWN),
-    }
-    if first.outputs is not None:
-        content["outputs"] = first.outputs
-    return InferenceRequest.trusted(content)
+    parameters = copied(first.parameters, Headers(()), EACH_ITS_OWN)
+    return InferenceRequest.of([_join(tensors) for tensors in columns], id, parameters, first.outputs)
 
 
 def _in_order(request: InferenceRequest, names: list[str]) -> list[RequestInput]:
@@ -112,15 +106,10 @@ def _in_order(request: InferenceRequest, names: list[str]) -> list[RequestInput]
 
 def _join(tensors: Sequence[RequestInput]) -> RequestInput:
     first = tensors[0]
-    content: dict[str, object] = {
-        "name": first.name,
-        "shape": [sum([tensor.shape[0] for tensor in tensors]), *first.shape[1:]],
-        "datatype": first.datatype,
-        "data": TensorData.join([tensor.data for tensor in tensors], first.datatype),
-    }
-    if first.parameters is not None:
-        content["parameters"] = copied(first.parameters, {})
-    return RequestInput.trusted(content)
+    shape = [sum([tensor.shape[0] for tensor in tensors]), *first.shape[1:]]
+    data = TensorData.join([tensor.data for tensor in tensors], first.datatype)
+    parameters = None if first.parameters is None else copied(first.parameters)
+    return RequestInput.of(first.name, shape, first.datatype, data, parameters)
 
 
 def deal(
@@ -145,16 +134,10 @@ def split(response: InferenceResponse, requests: Sequence[InferenceRequest]) -> 
     """Split a response for several requests. Raises InvalidOutput unless each output has one row per input row."""
     rows = [rows_of(request) for request in requests]
     columns = [_cut(output, rows, response.model_name) for output in response.outputs]
-    # Shared by all: no outer stage changes a response.
-    shared: dict[str, Any] = {
-        "model_name": response.model_name,
-        "model_version": response.model_version,
-        "parameters": response.parameters,
-    }
+    # Parameters are shared by all: no outer stage changes a response.
+    name, version, parameters = response.model_name, response.model_version, response.parameters
     return [
-        InferenceResponse.filled(
-            {**shared, "id": request.id, "outputs": [column[index] for column in columns]}
-        )
+        InferenceResponse.of(name, [column[index] for column in columns], version, request.id, parameters)
         for index, request in enumerate(requests)
     ]
 
@@ -167,7 +150,7 @@ def _cut(output: ResponseOutput, rows: list[int], model: str) -> list[ResponseOu
             f'Model {model} answered output "{output.name}" of shape {shape} to a batch of {total} rows; '
             "the first dimension of every output must be the number of rows, or batching must be off."
         )
-    if not (output.data.checked or UncheckedData.sound(output.data, datatype, shape)):
+    if not (output.data.checked or output.data.is_sound(datatype, shape)):
         raise InvalidOutput(
             f'Model {model} answered output "{output.name}" to a batch with values that do not fit its shape '
             f"{shape} and datatype {datatype}, so it cannot be told whose they are; batching must be off."
@@ -175,8 +158,7 @@ def _cut(output: ResponseOutput, rows: list[int], model: str) -> list[ResponseOu
     row = shape[1:]
     width = prod(row)
     parts = output.data.split(datatype, [count * width for count in rows])
-    shared: dict[str, Any] = {"name": output.name, "datatype": datatype, "parameters": output.parameters}
     return [
-        ResponseOutput.filled({**shared, "shape": [count, *row], "data": part})
+        ResponseOutput.of(output.name, [count, *row], datatype, part, output.parameters)
         for count, part in zip(rows, parts, strict=True)
     ]

@@ -12,7 +12,6 @@ from ...errors import InferenceFailed, InferstreamError
 from ...functions.errors import ErrorMap
 from ...functions.middleware import CallEnd, Middleware
 from ...types import InferenceRequest, InferenceResponse
-from ...types.values_request import whole_request
 from ..call import Call, Handler
 from ..metering import kind_of
 from ..reply import Reply, Watcher
@@ -52,8 +51,7 @@ class SeenCall:
 
     @property
     def request(self) -> InferenceRequest:
-        request = self.call.request = whole_request(self.call.request)
-        return request
+        return self.call.request
 
     @property
     def headers(self) -> Mapping[str, str]:

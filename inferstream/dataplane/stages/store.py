@@ -9,16 +9,12 @@ from typing import Any, NamedTuple
 from ...errors import InvalidOutput
 from ...telemetry.stages import StoreMeters
 from ...types import Headers, InferenceResponse, Parameters, ResponseOutput, TensorData
-from ...types.tensor import BinaryData
-from ...types.unchecked import UncheckedData
 
 OVERHEAD = 512
 """Bytes counted for a response beside its tensors, and for a tensor beside its values."""
 
 PER_VALUE = 40
 """Bytes counted for a value in a list of Python objects, beside the bytes of a text."""
-
-Output = tuple[dict[str, Any], Callable[[], TensorData]]
 
 CacheKey = tuple[int, bytes]
 """The owner and the hash of a request."""
@@ -30,38 +26,34 @@ LARGEST_SHARE = 4
 class Snapshot:
     """Shares no memory with the model, which may reuse its arrays. `size` is an estimate in bytes."""
 
-    __slots__ = ("_fields", "_outputs", "size")
+    __slots__ = ("_name", "_outputs", "_parameters", "_version", "size")
 
     def __init__(self, response: InferenceResponse) -> None:
         self.size = OVERHEAD
-        self._fields: dict[str, Any] = {
-            "model_name": response.model_name,
-            "model_version": response.model_version,
-        }
-        if response.parameters is not None:
-            self._fields["parameters"] = _copied(response.parameters)
+        self._name, self._version = response.model_name, response.model_version
+        self._parameters = _copied(response.parameters)
         self._outputs = [self._output(tensor) for tensor in response.outputs]
 
-    def _output(self, tensor: ResponseOutput) -> Output:
-        fields: dict[str, Any] = {"name": tensor.name, "datatype": tensor.datatype, "shape": [*tensor.shape]}
-        if tensor.parameters is not None:
-            fields["parameters"] = _copied(tensor.parameters)
-        values, size = _frozen(tensor.data, tensor.datatype)
+    def _output(self, tensor: ResponseOutput) -> Callable[[], ResponseOutput]:
+        """A function that makes an output anew."""
+        name, datatype, shape = tensor.name, tensor.datatype, [*tensor.shape]
+        parameters = _copied(tensor.parameters)
+        values, size = _frozen(tensor.data, datatype)
         self.size += OVERHEAD + size
-        return fields, values
+        return lambda: ResponseOutput.of(name, shape, datatype, values(), parameters)
 
     def response(self, id: str | None) -> InferenceResponse:
-        outputs = [ResponseOutput.trusted({**fields, "data": data()}) for fields, data in self._outputs]
-        return InferenceResponse.trusted({**self._fields, "id": id, "outputs": outputs})
+        outputs = [output() for output in self._outputs]
+        return InferenceResponse.of(self._name, outputs, self._version, id, self._parameters)
 
 
-def _copied(parameters: Parameters) -> Parameters:
-    fields: dict[str, Any] = {}
-    if parameters.content_type is not None:
-        fields["content_type"] = parameters.content_type
-    if parameters.headers is not None and not isinstance(parameters.headers, Headers):
-        fields["headers"] = dict(parameters.headers)  # the model's; headers of a request belong to its caller
-    return Parameters.trusted(fields, deepcopy(parameters.__pydantic_extra__ or {}))
+def _copied(parameters: Parameters | None) -> Parameters | None:
+    if parameters is None:
+        return None
+    headers = parameters.headers
+    # Those of the model; headers of a request belong to its caller.
+    own = None if headers is None or isinstance(headers, Headers) else dict(headers)
+    return Parameters.of(deepcopy(parameters.__pydantic_extra__ or {}), parameters.content_type, own)
 
 
 def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], int]:
@@ -69,17 +61,16 @@ def _frozen(data: TensorData, datatype: str) -> tuple[Callable[[], TensorData], 
     array = data.array
     if not data.checked and (data.values is not None or array is None or array.dtype.kind not in "biuf"):
         fields = _own(data.peek())
-        return partial(UncheckedData, fields), _weight(fields)
-    kind = BinaryData if data.binary else TensorData
+        return partial(TensorData, fields, checked=False), _weight(fields)
     if data.is_raw:
         raw = bytes(data.to_raw(datatype))
-        return partial(kind.from_raw, raw, datatype), len(raw)
+        return partial(TensorData.from_raw, raw, datatype, data.binary), len(raw)
     if datatype != "BYTES" and data.values is None:
         array = data.to_numpy(datatype).copy()
         return partial(TensorData, array), array.nbytes
     values = [*data.flat()]
     texts = sum(len(value) for value in values if value) if datatype == "BYTES" else 0
-    return partial(kind, values), texts + PER_VALUE * len(values)
+    return partial(TensorData, values, binary=data.binary), texts + PER_VALUE * len(values)
 
 
 def _own(value: Any) -> Any:

@@ -11,7 +11,8 @@ from ...processes.endpoint import Endpoint, Handlers, MakeLink
 from ...processes.frames import Frame, unpack_failure
 from ...rows import RowErrors
 from ...types import MetadataModelResponse
-from ...types.value_response import OutputForm, respond
+from ...types.forms import OutputForm
+from ...types.inference import respond
 from ..call import Call
 from . import frames
 from .loads import CountedCalls, WorkerLoad

@@ -16,7 +16,7 @@ from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.model_meters import ModelMeters
 from ...types import InferenceRequest, InferenceResponse
-from ...types.value_response import ValueResponse
+from ...types.forms import OutputForm
 from ..call import Call, Handler, Operation
 from ..cloudevents import CloudEvents
 from ..execution.local import Local
@@ -223,14 +223,13 @@ class ResponseSender:
 
     def _send_response(self, response: InferenceResponse, last: bool = False) -> int:
         """Send a response; the bytes that it takes until it is read."""
-        if type(response) is ValueResponse:
-            return self._send_value(response, last)
+        if (form := response.form) is not None:
+            return self._send_value(form, response.value, last)
         before = self._arena.written
         size = self._send(Item(self.number, pack_response(response, self._arena.put), last))
         return size + self._arena.written - before
 
-    def _send_value(self, response: ValueResponse, last: bool = False) -> int:
-        form = response.form
+    def _send_value(self, form: OutputForm, value: object, last: bool = False) -> int:
         if form.number not in self._forms:
             if len(self._forms) >= MOST_FORMS:
                 self._forms.clear()
@@ -247,7 +246,7 @@ class ResponseSender:
                 )
             )
         try:
-            return self._link.send(ItemOf(self.number, form.number, response.value, last))
+            return self._link.send(ItemOf(self.number, form.number, value, last))
         except UNENCODABLE as error:
             raise unencodable(error, self.call.model) from error
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from ...types import (
     TensorData,
 )
 from ...types.datatypes import DTYPES, widen_bf16
-from ...types.tensor import BinaryData
-from ...types.unchecked import UncheckedData
+from ...types.tensors import AnyTensor, Tensor
 from .frames import PackedRequest, PackedResponse, PackedTensor
 
 VALUES, RAW, ARRAY = range(3)
@@ -29,7 +28,7 @@ UNCHECKED = 4
 """Added to the form of unchecked data, whose Python values are sent unchanged."""
 
 BINARY = 8
-"""Added to the form of `BinaryData`."""
+"""Added to the form of BYTES that JSON holds as base64."""
 
 FORM = 3
 """The bits of the form itself."""
@@ -42,14 +41,6 @@ INLINE = 8192
 
 Put = Callable[[memoryview | bytes], int | None]
 View = Callable[[int, int], memoryview]
-
-
-class TensorLike(Protocol):
-    name: str
-    shape: list[int]
-    datatype: str
-    parameters: Parameters | None
-    data: TensorData
 
 
 def pack_request(request: InferenceRequest, put: Put) -> PackedRequest:
@@ -67,15 +58,11 @@ def pack_request(request: InferenceRequest, put: Put) -> PackedRequest:
 
 def unpack_request(frame: PackedRequest, view: View) -> InferenceRequest:
     """Unpack a request; its tensors refer to shared memory."""
-    content: dict[str, Any] = {
-        "id": frame.id,
-        "inputs": [RequestInput.filled(_tensor_fields(tensor, view)) for tensor in frame.inputs],
-    }
-    if frame.parameters is not None:
-        content["parameters"] = _unpack_parameters(frame.parameters)
+    wanted = None
     if frame.outputs is not None:
-        content["outputs"] = [_unpack_wanted(name, parameters) for name, parameters in frame.outputs]
-    return InferenceRequest.trusted(content)
+        wanted = [RequestOutput.of(name, _unpack_parameters(packed)) for name, packed in frame.outputs]
+    inputs = [_unpack_tensor(RequestInput, tensor, view) for tensor in frame.inputs]
+    return InferenceRequest.of(inputs, frame.id, _unpack_parameters(frame.parameters), wanted)
 
 
 def pack_response(response: InferenceResponse, put: Put) -> PackedResponse:
@@ -91,18 +78,9 @@ def pack_response(response: InferenceResponse, put: Put) -> PackedResponse:
 
 def unpack_response(frame: PackedResponse, view: View) -> InferenceResponse:
     """Unpack a response; its tensors refer to shared memory."""
-    packed = frame.parameters
-    fields = {
-        "model_name": frame.model_name,
-        "model_version": frame.model_version,
-        "id": frame.id,
-        "parameters": None if packed is None else _unpack_parameters(packed),
-        "outputs": [ResponseOutput.filled(_tensor_fields(tensor, view)) for tensor in frame.outputs],
-    }
-    content = {"model_name", "model_version", "id", "outputs"}
-    if packed is not None:
-        content.add("parameters")
-    return InferenceResponse.filled(fields, content)
+    outputs = [_unpack_tensor(ResponseOutput, tensor, view) for tensor in frame.outputs]
+    parameters = _unpack_parameters(frame.parameters)
+    return InferenceResponse.of(frame.model_name, outputs, frame.model_version, frame.id, parameters)
 
 
 def places_in(tensors: list[PackedTensor]) -> list[int]:
@@ -115,7 +93,7 @@ def unencodable(error: Exception, model: str) -> InvalidOutput:
     return InvalidOutput(f"Model {model} answered something that cannot be sent: {error}.")
 
 
-def _pack_tensor(tensor: TensorLike, put: Put) -> PackedTensor:
+def _pack_tensor(tensor: Tensor, put: Put) -> PackedTensor:
     form, data = _pack_data(tensor.data, tensor.datatype, tensor.shape, put)
     return PackedTensor(
         tensor.name, tensor.shape, tensor.datatype, form, data, _pack_parameters(tensor.parameters)
@@ -140,7 +118,7 @@ def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> t
     return form, raw
 
 
-def _tensor_fields(frame: PackedTensor, view: View) -> dict[str, Any]:
+def _unpack_tensor(kind: type[AnyTensor], frame: PackedTensor, view: View) -> AnyTensor:
     form, data = frame.form & FORM, frame.data
     if form != VALUES:
         shared = not isinstance(data, bytes)
@@ -153,25 +131,9 @@ def _tensor_fields(frame: PackedTensor, view: View) -> dict[str, Any]:
             data = TensorData(np.frombuffer(raw if shared else bytearray(raw), DTYPES[frame.datatype]))
     else:
         data = TensorData(data)
-    if frame.form & UNCHECKED:
-        UncheckedData.take(data)
-    elif frame.form & BINARY:
-        data.__class__ = BinaryData
-    packed = frame.parameters
-    return {
-        "name": frame.name,
-        "shape": frame.shape,
-        "datatype": frame.datatype,
-        "parameters": None if packed is None else _unpack_parameters(packed),
-        "data": data,
-    }
-
-
-def _unpack_wanted(name: str, parameters: dict[str, Any] | None) -> RequestOutput:
-    content: dict[str, Any] = {"name": name}
-    if parameters is not None:
-        content["parameters"] = _unpack_parameters(parameters)
-    return RequestOutput.trusted(content)
+    data.checked = not frame.form & UNCHECKED
+    data.binary = bool(frame.form & BINARY)
+    return kind.of(frame.name, frame.shape, frame.datatype, data, _unpack_parameters(frame.parameters))
 
 
 def _pack_parameters(parameters: Parameters | None) -> dict[str, Any] | None:
@@ -186,9 +148,12 @@ def _pack_parameters(parameters: Parameters | None) -> dict[str, Any] | None:
     return packed
 
 
-def _unpack_parameters(packed: dict[str, Any]) -> Parameters:
-    fields = {"content_type": packed.pop("content_type", None), "headers": packed.pop("headers", None)}
-    if isinstance(fields["headers"], list):
-        fields["headers"] = Headers(fields["headers"])
-    content = {name for name, value in fields.items() if value is not None}
-    return Parameters.filled(fields, content, packed)
+def _unpack_parameters(packed: dict[str, Any] | None) -> Parameters | None:
+    if packed is None:
+        return None
+    content_type, headers = packed.pop("content_type", None), packed.pop("headers", None)
+    if isinstance(headers, list):
+        headers = Headers(headers)
+    if content_type is None and not packed:
+        return Parameters.aside(headers)
+    return Parameters.of(packed, content_type, headers)

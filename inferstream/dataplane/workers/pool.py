@@ -11,7 +11,7 @@ from ...signature import SIGNATURE
 from ...telemetry.model_meters import ModelMeters
 from ...telemetry.workers import WorkerMeters
 from ...types import MetadataModelResponse
-from ...types.values_request import InputsForm
+from ...types.forms import InputsForm
 from ..call import Call
 from ..reply import Reply
 from ..slots import Slots

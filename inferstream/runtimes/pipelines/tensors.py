@@ -88,14 +88,8 @@ def output_of(results: list[Any]) -> ResponseOutput:
         elements = [json.dumps(result, cls=_Encoder).encode() for result in results]
     except (TypeError, ValueError) as error:
         raise CodecError(f'output "output": {error}') from error
-    fields = {
-        "name": "output",
-        "shape": [len(elements), 1],
-        "datatype": "BYTES",
-        "parameters": content_type(LISTS),
-        "data": TensorData(elements),
-    }
-    return ResponseOutput.filled(fields)
+    shape = [len(elements), 1]
+    return ResponseOutput.of("output", shape, "BYTES", TensorData(elements), content_type(LISTS))
 
 
 class _Encoder(JSONEncoderWithArray):

@@ -23,7 +23,7 @@ from .typed import TypedServices
 
 SERVICES = (SERVICE, REQUESTS, HEALTH, *REFLECTION)
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class Reflection:
@@ -44,15 +44,15 @@ class Reflection:
             match request.WhichOneof("message_request"):
                 case "file_by_filename":
                     name = request.file_by_filename
-                    return _files(self._found(lambda pool: pool.FindFileByName(name)))
+                    return _files(self._from_pools(lambda pool: pool.FindFileByName(name)))
                 case "file_containing_symbol":
                     symbol = request.file_containing_symbol
-                    return _files(self._found(lambda pool: _file_of(pool, symbol)))
+                    return _files(self._from_pools(lambda pool: _file_of(pool, symbol)))
                 case "file_containing_extension":
                     return _file_of_extension(request.file_containing_extension)
                 case "all_extension_numbers_of_type":
                     name = request.all_extension_numbers_of_type
-                    return self._found(lambda pool: _extensions_of(pool, name))
+                    return self._from_pools(lambda pool: _extensions_of(pool, name))
                 case "list_services":
                     names = sorted((*self._services, *self._typed.names))
                     services = ListServiceResponse(service=[{"name": name} for name in names])
@@ -61,7 +61,7 @@ class Reflection:
             return _error(StatusCode.NOT_FOUND)
         return _error(StatusCode.INVALID_ARGUMENT)
 
-    def _found(self, look: Callable[[DescriptorPool], Found]) -> Found:
+    def _from_pools(self, look: Callable[[DescriptorPool], Result]) -> Result:
         """What the first pool has that has it. Raises KeyError."""
         for pool in (POOL, *self._typed.pools):
             try:

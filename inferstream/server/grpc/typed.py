@@ -87,7 +87,7 @@ class TypedRpc:
         async for data in exchange:
             admission.received(len(data))
             request = self._reader.read_later(data)
-            request.__dict__["id"] = first.id
+            request.id = first.id
             admission.identify(request)
             yield request
 
@@ -110,7 +110,7 @@ class TypedServices:
     def find(self, path: str) -> ServedRpc | None:
         """The RPC at this path; None for one that no model has."""
         if self._models is not self._dataplane.typed_models():
-            self._follow()
+            self._publish()
         rpc = self._rpcs.get(path)
         if rpc is None and f"/{PREFIX}" in path and not self._dataplane.ready:
             return self._unready  # the model may be loading
@@ -134,10 +134,10 @@ class TypedServices:
 
     def _methods(self) -> list[Method]:
         if self._models is not self._dataplane.typed_models():
-            self._follow()
+            self._publish()
         return [method for _, method, _ in self._built.values()]
 
-    def _follow(self) -> None:
+    def _publish(self) -> None:
         """Take over the models that are loaded now. RPCs of models that have not changed stay."""
         self._models = self._dataplane.typed_models()
         known, self._built, self._pools = self._built, {}, None

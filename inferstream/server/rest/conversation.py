@@ -29,7 +29,7 @@ from ...protos.websocket import (
 )
 from ...telemetry.metrics import Meters
 from ...types import InferenceRequest
-from ...types.inference import Origin
+from ...types.parameters import Origin
 from ..outgoing import Holdable, give
 from ..request_ids import enter
 from .dialects.triton import is_flat, read_flat

@@ -14,7 +14,7 @@ TOLERANCE = 1e-4
 """Relative and absolute: a batch may be computed in another order than its rows."""
 
 
-class Answer(NamedTuple):
+class ComparedOutput(NamedTuple):
     """An output: what it says that it is, and its values, of which texts are bytes."""
 
     datatype: str
@@ -22,7 +22,7 @@ class Answer(NamedTuple):
     values: npt.NDArray[Any]
 
 
-Answers = dict[str, Answer]
+Answers = dict[str, ComparedOutput]
 
 
 def answers(response: InferenceResponse) -> Answers:
@@ -32,7 +32,7 @@ def answers(response: InferenceResponse) -> Answers:
     except ValueError as error:
         raise InferstreamError(f"the outputs cannot be read: {error}") from error
     return {
-        output.name: Answer(str(output.datatype), list(output.shape), _octets(decoded[output.name]))
+        output.name: ComparedOutput(str(output.datatype), list(output.shape), _octets(decoded[output.name]))
         for output in response.outputs
     }
 
@@ -54,7 +54,7 @@ def same(one: Answers, other: Answers) -> bool:
     )
 
 
-def equal(one: Answer, other: Answer) -> bool:
+def equal(one: ComparedOutput, other: ComparedOutput) -> bool:
     """Whether the values are equal, numbers within the tolerance."""
     if one.values.shape != other.values.shape:
         return False
@@ -69,12 +69,12 @@ def joined(parts: Sequence[Answers]) -> Answers:
     return {name: _concatenated([part[name] for part in parts if name in part]) for name in names}
 
 
-def _concatenated(parts: Sequence[Answer]) -> Answer:
+def _concatenated(parts: Sequence[ComparedOutput]) -> ComparedOutput:
     values = np.concatenate([part.values for part in parts]) if parts[0].values.ndim else parts[-1].values
-    return Answer(parts[0].datatype, list(values.shape), values)
+    return ComparedOutput(parts[0].datatype, list(values.shape), values)
 
 
-def text(part: Answer) -> bytes | None:
+def text(part: ComparedOutput) -> bytes | None:
     """All texts of an output together; None if it is of numbers."""
     return b"".join(part.values.ravel().tolist()) if part.values.dtype.kind == "O" else None
 
@@ -88,7 +88,7 @@ def brief(answers: Answers) -> str:
     return line if len(line) <= 160 else f"{line[:157]}..."
 
 
-def fits(answer: Answer, declared: MetadataTensor, shaped: bool) -> bool:
+def fits(answer: ComparedOutput, declared: MetadataTensor, shaped: bool) -> bool:
     """Whether an output has the declared datatype and, where one is `shaped`, the declared shape."""
     if answer.datatype != declared.datatype or not shaped:
         return answer.datatype == declared.datatype

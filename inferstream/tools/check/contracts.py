@@ -11,19 +11,19 @@ from ...errors import Code, InvalidOutput
 from ...types import InferenceRequest, TensorData
 from .answers import Answers, brief, equal, fits, joined, same, text
 from .generators import begun
-from .subject import Failed, Subject, copied
+from .subject import Subject, SubjectFailed, copied
 
 
 class Fault(Exception):
     """A contract is broken. The message says how."""
 
 
-class Refused(Exception):
+class ExampleRefused(Exception):
     """The model does not take an example, which therefore shows nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CheckLimits:
     """Seconds that a call may take to end once it is left, calls between two looks at the memory, and seconds for a
     contract: a slow model is called less often."""
 
@@ -32,7 +32,7 @@ class Limits:
     seconds: float = 10.0
 
 
-Run = Callable[[Subject, list[InferenceRequest], Limits], Awaitable[None]]
+Run = Callable[[Subject, list[InferenceRequest], CheckLimits], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +49,27 @@ class Contract:
     """At most so many, because each is dear; None for as many as the user wants."""
 
 
-async def answers_what_it_declares(subject: Subject, drawn: list[InferenceRequest], limits: Limits) -> None:
+async def answers_what_it_declares(
+    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
+) -> None:
     try:
         await subject.infer(drawn[0])
-    except Failed as failed:
+    except SubjectFailed as failed:
         if failed.error.code is Code.INVALID:
-            raise Refused(str(failed)) from None
+            raise ExampleRefused(str(failed)) from None
         if not isinstance(failed.error, InvalidOutput):
             raise Fault(f"it fails for inputs that it declares: {failed}") from None
 
 
-async def declares_what_it_answers(subject: Subject, drawn: list[InferenceRequest], limits: Limits) -> None:
+async def declares_what_it_answers(
+    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
+) -> None:
     try:
         responses = [await subject.infer(drawn[0])] if subject.predicts else await subject.stream(drawn[0])
-    except Failed as failed:
+    except SubjectFailed as failed:
         if isinstance(failed.error, InvalidOutput):
             raise Fault(str(failed.error)) from None
-        raise Refused(str(failed)) from None
+        raise ExampleRefused(str(failed)) from None
     for answer in responses:
         _hold_against(subject, answer)
 
@@ -83,7 +87,9 @@ def _hold_against(subject: Subject, answer: Answers) -> None:
             )
 
 
-async def answers_the_same_again(subject: Subject, drawn: list[InferenceRequest], limits: Limits) -> None:
+async def answers_the_same_again(
+    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
+) -> None:
     first = await _taken(subject, drawn[0])
     await _taken(subject, drawn[1])
     again = await subject.infer(drawn[0])
@@ -91,7 +97,9 @@ async def answers_the_same_again(subject: Subject, drawn: list[InferenceRequest]
         raise Fault(f"the same request is answered {brief(first)} and later {brief(again)}")
 
 
-async def answers_each_caller_alone(subject: Subject, drawn: list[InferenceRequest], limits: Limits) -> None:
+async def answers_each_caller_alone(
+    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
+) -> None:
     alone = [await _taken(subject, request) for request in drawn]
     together = await asyncio.gather(*(subject.infer(request) for request in drawn), return_exceptions=True)
     for expected, got in zip(alone, together, strict=True):
@@ -101,7 +109,7 @@ async def answers_each_caller_alone(subject: Subject, drawn: list[InferenceReque
             raise Fault(f"a call is answered {brief(expected)} alone, and {brief(got)} among others")
 
 
-async def answers_rows_as_alone(subject: Subject, drawn: list[InferenceRequest], limits: Limits) -> None:
+async def answers_rows_as_alone(subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits) -> None:
     alone = [await _taken(subject, request) for request in drawn]
     batch = copied(drawn[0])
     for index, tensor in enumerate(batch.inputs):
@@ -117,7 +125,9 @@ async def answers_rows_as_alone(subject: Subject, drawn: list[InferenceRequest],
         raise Fault(f"rows are answered {brief(expected)} alone, and {brief(together)} in one batch")
 
 
-async def streams_what_it_answers(subject: Subject, drawn: list[InferenceRequest], limits: Limits) -> None:
+async def streams_what_it_answers(
+    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
+) -> None:
     whole = await _taken(subject, drawn[0])
     parts = await subject.stream(drawn[0])
     if not parts:
@@ -133,12 +143,12 @@ async def streams_what_it_answers(subject: Subject, drawn: list[InferenceRequest
             raise Fault(f"it streams {brief(stream)}, and answers {brief(whole)}")
 
 
-async def ends_when_left(subject: Subject, drawn: list[InferenceRequest], limits: Limits) -> None:
+async def ends_when_left(subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits) -> None:
     before = begun()
     try:
         await subject.leave(drawn[0])
-    except Failed as failed:
-        raise Refused(str(failed)) from None
+    except SubjectFailed as failed:
+        raise ExampleRefused(str(failed)) from None
     until = time.monotonic() + limits.ending
     while left := begun().keys() - before.keys():
         if time.monotonic() > until:
@@ -148,39 +158,41 @@ async def ends_when_left(subject: Subject, drawn: list[InferenceRequest], limits
         await asyncio.sleep(LOOKING)
 
 
-async def answers_in_a_worker(subject: Subject, drawn: list[InferenceRequest], limits: Limits) -> None:
+async def answers_in_a_worker(subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits) -> None:
     expected = await _taken(subject, drawn[0])
     worker = await subject.subjects.worker()
     try:
         got = await subject.infer(drawn[0], worker)
-    except Failed as failed:
+    except SubjectFailed as failed:
         raise Fault(f"it fails in a worker process: {failed}") from None
     if not same(expected, got):
         raise Fault(f"it answers {brief(expected)} here, and {brief(got)} in a worker process")
 
 
 async def answers_json_and_binary_alike(
-    subject: Subject, drawn: list[InferenceRequest], limits: Limits
+    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
 ) -> None:
     await _taken(subject, drawn[0])
-    await _agree(subject, drawn[0], [face for face in subject.faces if face.startswith("REST")])
+    await _agree(subject, drawn[0], [door for door in subject.doors if door.startswith("REST")])
 
 
-async def answers_all_faces_alike(subject: Subject, drawn: list[InferenceRequest], limits: Limits) -> None:
+async def answers_through_all_doors_alike(
+    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
+) -> None:
     expected = await _taken(subject, drawn[0])
     if subject.predicts:
-        await _agree(subject, drawn[0], [face for face in subject.faces if face != "REST binary"], expected)
+        await _agree(subject, drawn[0], [door for door in subject.doors if door != "REST binary"], expected)
     if not subject.streams:
         return
     streamed = joined(await subject.stream(drawn[0]))
-    for face in ("REST typed", "gRPC typed"):
-        if face in subject.faces and not same(
-            over := joined(await subject.stream_over(face, drawn[0])), streamed
+    for door in ("REST typed", "gRPC typed"):
+        if door in subject.doors and not same(
+            over := joined(await subject.stream_over(door, drawn[0])), streamed
         ):
-            raise Fault(f"it streams {brief(streamed)} in process, and {brief(over)} over {face}")
+            raise Fault(f"it streams {brief(streamed)} in process, and {brief(over)} over {door}")
 
 
-async def keeps_no_memory(subject: Subject, drawn: list[InferenceRequest], limits: Limits) -> None:
+async def keeps_no_memory(subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits) -> None:
     await _taken(subject, drawn[0])
     started = time.monotonic()
     tracemalloc.start(1)
@@ -188,7 +200,7 @@ async def keeps_no_memory(subject: Subject, drawn: list[InferenceRequest], limit
         await _repeat(subject, drawn[0], FEWEST)
         fitting = FEWEST * limits.seconds / (time.monotonic() - started)
         if fitting < 2 * FEWEST:
-            raise Refused(
+            raise ExampleRefused(
                 f"{FEWEST} calls take {limits.seconds / fitting * FEWEST:.1f} s, {limits.seconds:g} s are allowed"
             )
         calls = min(limits.calls, int(fitting))
@@ -227,24 +239,24 @@ async def _taken(subject: Subject, request: InferenceRequest) -> Answers:
     """The answer to an example, which shows nothing if there is none."""
     try:
         return await subject.infer(request)
-    except Failed as failed:
-        raise Refused(str(failed)) from None
+    except SubjectFailed as failed:
+        raise ExampleRefused(str(failed)) from None
 
 
 async def _agree(
-    subject: Subject, request: InferenceRequest, faces: list[str], expected: Answers | None = None
+    subject: Subject, request: InferenceRequest, doors: list[str], expected: Answers | None = None
 ) -> None:
-    """Raise Fault unless all faces give this answer, or that of the first of them."""
+    """Raise Fault unless all doors give this answer, or that of the first of them."""
     first = "in process"
-    for face in faces:
+    for door in doors:
         try:
-            got = await subject.infer_over(face, request)
-        except Failed as failed:
-            raise Fault(f"it fails over {face}: {failed}") from None
+            got = await subject.infer_over(door, request)
+        except SubjectFailed as failed:
+            raise Fault(f"it fails over {door}: {failed}") from None
         if expected is None:
-            expected, first = got, f"over {face}"
+            expected, first = got, f"over {door}"
         elif not same(expected, got):
-            raise Fault(f"it answers {brief(expected)} {first}, and {brief(got)} over {face}")
+            raise Fault(f"it answers {brief(expected)} {first}, and {brief(got)} over {door}")
 
 
 def _nothing(subject: Subject) -> str:
@@ -288,7 +300,7 @@ CONTRACTS = [
         lambda subject: "" if subject.predicts else "it only streams",
         examples=10,
     ),
-    Contract("all faces equal", answers_all_faces_alike, _nothing, examples=10),
+    Contract("all doors equal", answers_through_all_doors_alike, _nothing, examples=10),
     Contract("memory is flat", keeps_no_memory, _nothing, examples=1),
 ]
 """All contracts, in the order in which they are tried."""

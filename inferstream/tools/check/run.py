@@ -14,9 +14,9 @@ from rich.console import Console
 from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, InvalidSettings, MissingExtra
 from ...types import InferenceRequest
-from .contracts import CONTRACTS, Contract, Fault, Limits, Refused
+from .contracts import CONTRACTS, CheckLimits, Contract, ExampleRefused, Fault
 from .results import Result, as_json, show, write_junit
-from .subject import Failed, Subject, Subjects, serving
+from .subject import Subject, SubjectFailed, Subjects, serving
 
 try:
     from hypothesis import HealthCheck, Phase, Verbosity, given, settings
@@ -36,7 +36,7 @@ class Options(NamedTuple):
     target: str
     models: Sequence[str]
     examples: int
-    limits: Limits
+    limits: CheckLimits
     as_json: bool
     junit: Path | None
 
@@ -160,9 +160,9 @@ class _Attempt:
             self.taken += 1
         except TimeoutError:
             self.refusal = f"an example took longer than {self._options.limits.seconds:g} s"
-        except Refused as refused:
+        except ExampleRefused as refused:
             self.refusal = str(refused)
-        except (Fault, Failed) as fault:
+        except (Fault, SubjectFailed) as fault:
             self._until = min(self._until, time.monotonic() + SMALLER)
             self.fault = f"{fault}; with {brief(drawn)}"
             raise Fault(self.fault) from None

@@ -33,7 +33,7 @@ ALONE: dict[str, Any] = {
 """Settings of the server: nobody else calls it, no cache answers for the model, and its end waits for nothing."""
 
 
-class Failed(Exception):
+class SubjectFailed(Exception):
     """A call ended with an error."""
 
     def __init__(self, error: InferstreamError) -> None:
@@ -81,56 +81,56 @@ class Subject:
         """Whether the outputs have shapes: annotations give datatypes alone."""
         self.streams = signature.streams
         self.predicts = capabilities.predict
-        self.faces = [f"{name} {form}" for name in subjects.transports for form in ("typed", "binary")]
+        self.doors = [f"{name} {form}" for name in subjects.transports for form in ("typed", "binary")]
 
     async def infer(self, request: InferenceRequest, process: InProcess | None = None) -> Answers:
-        """The response, in this process unless another is given. Raises Failed."""
+        """The response, in this process unless another is given. Raises SubjectFailed."""
         try:
             if not self.predicts:
                 return joined(await self.stream(request, process))
             return answers(await (process or self.subjects.local).infer(self.name, copied(request)))
         except InferstreamError as error:
-            raise Failed(error) from error
+            raise SubjectFailed(error) from error
 
     async def stream(self, request: InferenceRequest, process: InProcess | None = None) -> list[Answers]:
-        """All responses of a stream. Raises Failed."""
+        """All responses of a stream. Raises SubjectFailed."""
         try:
             responses = (process or self.subjects.local).stream(self.name, copied(request))
             return [answers(response) async for response in responses]
         except InferstreamError as error:
-            raise Failed(error) from error
+            raise SubjectFailed(error) from error
 
     async def leave(self, request: InferenceRequest) -> None:
-        """Read the first response of a stream, and leave. Raises Failed."""
+        """Read the first response of a stream, and leave. Raises SubjectFailed."""
         responses = self.subjects.local.stream(self.name, copied(request))
         try:
             async for _ in responses:
                 break
         except InferstreamError as error:
-            raise Failed(error) from error
+            raise SubjectFailed(error) from error
         finally:
             if isinstance(responses, AsyncGenerator):
                 await responses.aclose()
 
-    async def infer_over(self, face: str, request: InferenceRequest) -> Answers:
-        """The response over a port. Raises Failed."""
-        transport, call = self._call(face, request)
+    async def infer_over(self, door: str, request: InferenceRequest) -> Answers:
+        """The response over a port. Raises SubjectFailed."""
+        transport, call = self._call(door, request)
         try:
             return answers(await transport.infer(call))
         except InferstreamError as error:
-            raise Failed(error) from error
+            raise SubjectFailed(error) from error
 
-    async def stream_over(self, face: str, request: InferenceRequest) -> list[Answers]:
-        """All responses of a stream over a port. Raises Failed."""
-        transport, call = self._call(face, request)
+    async def stream_over(self, door: str, request: InferenceRequest) -> list[Answers]:
+        """All responses of a stream over a port. Raises SubjectFailed."""
+        transport, call = self._call(door, request)
         try:
             async with aclosing(transport.stream(call)) as responses:
                 return [answers(response) async for response in responses]
         except InferstreamError as error:
-            raise Failed(error) from error
+            raise SubjectFailed(error) from error
 
-    def _call(self, face: str, request: InferenceRequest) -> tuple[Transport, OutgoingCall]:
-        name, _, form = face.rpartition(" ")
+    def _call(self, door: str, request: InferenceRequest) -> tuple[Transport, OutgoingCall]:
+        name, _, form = door.rpartition(" ")
         call = OutgoingCall(ModelName(self.name), copied(request), timeout=math.inf, binary=form == "binary")
         return self.subjects.transports[name], call
 

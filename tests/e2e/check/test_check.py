@@ -37,7 +37,7 @@ PLANTED = {
         "it fails for inputs that it declares: IndexError: no such row; with x=[",
     ),
     "ReadsTheForm": ("JSON equals binary", "over REST binary"),
-    "ReadsTheFace": ("all faces equal", "over gRPC typed"),
+    "ReadsTheFace": ("all doors equal", "over gRPC typed"),
     "StreamsOtherText": ("stream equals whole", "it streams text="),
     "IgnoresCancel": ("cancel ends it", "1 generator of a stream had not ended 0.3 s after its caller left"),
 }

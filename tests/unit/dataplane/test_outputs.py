@@ -14,7 +14,6 @@ from inferstream.types import (
     RequestOutput,
     ResponseOutput,
 )
-from inferstream.types.unchecked import UncheckedData
 
 REQUEST = InferenceRequest(inputs=[RequestInput(name="x", shape=[1], datatype="INT8", data=[1])])
 DECLARED = [MetadataTensor(name="y", datatype="INT32", shape=[-1])]
@@ -57,7 +56,7 @@ def test_an_unchecked_output_goes_out_as_it_is(shape: list[int], data: object) -
     given = response(shape, data=data)
     found = finish_of("m", None, None, DECLARED, "off")(given, REQUEST).outputs[0]
     assert (found.shape, found.data.root) == (shape, data)
-    assert isinstance(found.data, UncheckedData)
+    assert not found.data.checked
 
 
 def test_an_unchecked_output_is_a_tensor_all_the_same() -> None:
@@ -69,7 +68,7 @@ def test_an_unchecked_output_is_a_tensor_all_the_same() -> None:
         finish(response([1], data=deep), REQUEST)
     for broken in (["x"], [None]):
         with pytest.raises(InvalidOutput, match="answered an output that is a"):
-            finish(InferenceResponse.trusted({"model_name": "m", "outputs": broken}), REQUEST)
+            finish(InferenceResponse.of(model_name="m", outputs=broken), REQUEST)
     odd = response([1])
     odd.outputs[0].shape = [1.5]  # type: ignore[list-item]  # as model code may
     with pytest.raises(InvalidOutput, match="not a size"):

@@ -11,7 +11,7 @@ from inferstream.dataplane.caller import Caller
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
 from inferstream.server.grpc.inference import InferenceService
 from inferstream.types import Headers, InferenceRequest, RequestInput
-from inferstream.types.values_request import InputsForm
+from inferstream.types.forms import InputsForm
 
 
 def add(a: int, b: int = 1) -> int:
@@ -86,8 +86,7 @@ async def test_rest_gives_values_to_a_function_without_tensors(
         transport = httpx.ASGITransport(client.application.asgi)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
             expected = await http.post(f"/v2/models/add/{path}", json=body)
-            monkeypatch.setattr(RequestInput, "filled", None)
-            monkeypatch.setattr(RequestInput, "trusted", None)
+            monkeypatch.setattr(RequestInput, "of", None)
             response = await http.post(f"/v2/models/add/{path}", json=body)
     assert (response.status_code, expected.status_code) == (200, 200)
     assert result(response.json()) == [5]
@@ -96,8 +95,7 @@ async def test_rest_gives_values_to_a_function_without_tensors(
 async def test_grpc_gives_values_to_a_function_without_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     app = App()
     app.model(add)
-    monkeypatch.setattr(RequestInput, "filled", None)
-    monkeypatch.setattr(RequestInput, "trusted", None)
+    monkeypatch.setattr(RequestInput, "of", None)
     async with testing.run(app) as client:
         service = InferenceService(client.application.dataplane)
         tensors = [

@@ -14,7 +14,8 @@ from inferstream.protos import grpc_messages
 from inferstream.protos.grpc_messages import MOST_SIZES, MessageWriter
 from inferstream.protos.grpc_responses import dump_response
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput
-from inferstream.types.value_response import OutputForm, ValueResponse
+from inferstream.types.forms import OutputForm
+from inferstream.types.inference import respond
 
 FORM = OutputForm("m", "1", "text", "BYTES", [1])
 NUMBER = OutputForm("m", "1", "number", "INT64", [1])
@@ -62,12 +63,12 @@ VARIANTS = [
     response(NumpyCodec.encode_output("token", np.array([[1.5]], np.float32))),
     response(NumpyCodec.encode_output("token", np.array([[1.5]], np.float16))),
     Subclass(model_name="m", outputs=[text(["a"])]),
-    ValueResponse(FORM, "a", "1"),
-    ValueResponse(FORM, "b", "1"),
-    ValueResponse(FORM, b"\xff", "2"),
-    ValueResponse(OutputForm("m", "1", "other", "BYTES", [1]), "a", "1"),
-    ValueResponse(NUMBER, 3, "1"),
-    ValueResponse(NUMBER, -3, "1"),
+    respond(FORM, "a", "1"),
+    respond(FORM, "b", "1"),
+    respond(FORM, b"\xff", "2"),
+    respond(OutputForm("m", "1", "other", "BYTES", [1]), "a", "1"),
+    respond(NUMBER, 3, "1"),
+    respond(NUMBER, -3, "1"),
 ]
 
 
@@ -123,6 +124,6 @@ def test_a_shape_changed_in_place_is_written_as_it_is() -> None:
 
 def test_a_text_that_is_no_unicode_is_refused_by_name() -> None:
     write = MessageWriter(True).write
-    for item in (response(text(["\ud800"])), ValueResponse(FORM, "\ud800", None)):
+    for item in (response(text(["\ud800"])), respond(FORM, "\ud800", None)):
         with pytest.raises(InvalidOutput, match="cannot be written"):
             write(item)

@@ -46,7 +46,7 @@ def outputs(draw: st.DrawFn) -> ResponseOutput:
     extra = draw(st.dictionaries(texts, st.booleans() | st.integers(-9, 9) | texts, max_size=2))
     extra.pop("headers", None)
     content_type = draw(st.none() | texts)
-    parameters = draw(st.sampled_from([None, Parameters.trusted({"content_type": content_type}, extra)]))
+    parameters = draw(st.sampled_from([None, Parameters.of(extra, content_type)]))
     return ResponseOutput(
         name=draw(texts), shape=[len(values), 1], datatype=datatype, data=values, parameters=parameters
     )
@@ -95,6 +95,6 @@ def test_a_model_may_use_its_array_again(typed: bool) -> None:
 
 @pytest.mark.parametrize("typed", [True, False])
 def test_an_output_that_cannot_be_written_is_named(typed: bool) -> None:
-    wrong = ResponseOutput.trusted({"name": "y", "shape": [1], "datatype": "INT8", "data": TensorData([0.5])})
+    wrong = ResponseOutput.of(name="y", shape=[1], datatype="INT8", data=TensorData([0.5]))
     with pytest.raises(InvalidOutput, match='Output "y" cannot be written'):
         dump_response(InferenceResponse(model_name="m", outputs=[wrong]), typed)

@@ -18,7 +18,7 @@ from inferstream.protos.json_arrays import cut, parse
 from inferstream.protos.json_requests import build_request, load_request
 from inferstream.types import MetadataTensor, json_numbers
 from inferstream.types.datatypes import DTYPES
-from inferstream.types.json_numbers import Numbers
+from inferstream.types.json_numbers import NumbersText
 
 NUMERIC = sorted(set(DTYPES) - {"BOOL"})
 
@@ -242,7 +242,7 @@ def test_a_list_that_is_no_data_is_read_as_always() -> None:
 
 def test_ragged_lists_are_none() -> None:
     for data in RAGGED:
-        assert Numbers.of(orjson.dumps(data)) is None
+        assert NumbersText.of(orjson.dumps(data)) is None
 
 
 def test_numbers_where_no_tensor_is_are_python_s() -> None:

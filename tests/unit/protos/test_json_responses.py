@@ -6,7 +6,6 @@ import pytest
 from inferstream.errors import InvalidOutput
 from inferstream.protos.json_responses import json_values
 from inferstream.types import TensorData
-from inferstream.types.tensor import BinaryData
 
 
 @pytest.mark.parametrize(
@@ -26,11 +25,8 @@ def test_numbers_are_no_bytes(data: np.ndarray) -> None:
 
 @pytest.mark.parametrize("split", [False, True])
 def test_bytes_are_base64_and_texts_are_not(split: bool) -> None:
-    for kind, expected in (
-        (TensorData, (["a", "b"], False)),
-        (BinaryData, (["YQ==", "Yg=="], True)),
-    ):
-        data = kind([b"a", b"b"])
+    for binary, expected in ((False, (["a", "b"], False)), (True, (["YQ==", "Yg=="], True))):
+        data = TensorData([b"a", b"b"], binary=binary)
         if split:
             [data] = data.split("BYTES", [2])
         assert json_values(data, "BYTES") == expected

@@ -13,7 +13,7 @@ from inferstream.protos.generate import arguments_of, parse_flat
 from inferstream.protos.json_arrays import LARGE
 from inferstream.protos.json_requests import build_request, load_request
 from inferstream.types import InferenceRequest, MetadataTensor
-from inferstream.types.json_numbers import PIECE, Numbers
+from inferstream.types.json_numbers import PIECE, NumbersText
 
 SPACES = b" " * LARGE
 DECLARED = [MetadataTensor(name="x", datatype="INT64", shape=[-1])]
@@ -29,7 +29,7 @@ def read(text: bytes, nested: bool = False) -> InferenceRequest:
 
 @pytest.mark.parametrize("lists", [b"[%b]", b"[[%b]]", b"[[],[1%b]]", b"[[%b],[1]]", b"[[[%b]],[[1]]]"])
 def test_a_list_without_a_value_is_no_list_of_numbers(lists: bytes) -> None:
-    assert Numbers.of(lists % SPACES) is None
+    assert NumbersText.of(lists % SPACES) is None
     text, short = (b'{"x":%b}' % (lists % spaces) for spaces in (SPACES, b""))
     for declared in ([], DECLARED):
         try:
@@ -46,7 +46,7 @@ def test_a_list_without_a_value_is_no_list_of_numbers(lists: bytes) -> None:
 def test_long_lists_nest_as_deep_as_short_ones() -> None:
     for depth in (32, 33):
         deep = b"[" * depth + b"1,2%b" + b"]" * depth
-        assert (Numbers.of(deep % SPACES) is None) is (depth == 33)
+        assert (NumbersText.of(deep % SPACES) is None) is (depth == 33)
 
 
 NUMBERS = b"[%b]" % b",".join([b"1"] * LARGE)
@@ -103,7 +103,7 @@ def test_a_list_that_is_no_json_is_refused_behind_a_number_that_does_not_fit() -
 
 
 def test_a_list_that_is_not_closed_is_none() -> None:
-    assert Numbers.of(b"[1,[2,3]") is None
+    assert NumbersText.of(b"[1,[2,3]") is None
     with pytest.raises(InvalidRequest, match="not valid JSON"):
         read(v2(b"[" + b"1," * PIECE + b"[1]", b"[%d]" % (PIECE + 1)))
 

@@ -101,7 +101,7 @@ def test_a_single_value_is_written_without_a_tensor() -> None:
     typed = Typed(str)
     response = typed.response("a")
     assert typed.writer.write(response) == typed.expected("a")
-    assert response.made is None
+    assert response.form is not None
 
 
 def test_several_outputs_and_none() -> None:

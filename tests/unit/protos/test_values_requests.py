@@ -13,7 +13,7 @@ from inferstream.functions.arguments import Arguments
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.grpc import FIELDS, request_from
 from inferstream.protos.json_requests import build_request, build_values_request, load
-from inferstream.types.values_request import ValuesRequest
+from inferstream.types import InferenceRequest
 
 
 def function(i: int, f: float, s: str = "", b: bool = False, n: int | None = None) -> None: ...
@@ -40,7 +40,7 @@ def read(document: Any) -> tuple[str | None, dict[str, Any]] | str:
         return error.message
 
 
-def fast(document: Any) -> ValuesRequest | None:
+def fast(document: Any) -> InferenceRequest | None:
     text = orjson.dumps(document)
     return build_values_request(load(text), text, FORM)
 
@@ -153,7 +153,7 @@ VALUES = {"i": 3, "f": 0.5, "s": "é", "b": True}
 
 def test_plain_messages_need_no_tensors() -> None:
     found = request_from(message(VALUES, id="7"), FORM)
-    assert type(found) is ValuesRequest
+    assert found.form is FORM
     assert found.id == "7"
     assert ARGUMENTS.read(found) == ARGUMENTS.read(request_from(message(VALUES))) == {**VALUES, "n": None}
     assert math.isnan(ARGUMENTS.read(request_from(message({"i": 1, "f": math.nan}), FORM))["f"])
@@ -182,7 +182,7 @@ def test_other_messages_are_read_as_tensors() -> None:
     broken.inputs[2].contents.bytes_contents[0] = b"\xff"
     for other in (*others, broken):
         try:
-            assert type(request_from(other, FORM)) is not ValuesRequest
+            assert request_from(other, FORM).form is None
         except InvalidRequest:
             with pytest.raises(InvalidRequest):
                 request_from(other)

@@ -55,6 +55,6 @@ async def _requests_after(
         if admission.metering is not None:
             admission.received(size_of(message))
         request = request_from(message)
-        request.__dict__["id"] = first.id
+        request.id = first.id
         admission.identify(request)
         yield request

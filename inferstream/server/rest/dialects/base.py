@@ -1,4 +1,4 @@
-"""What each dialect of HTTP consists of: paths, a way to read a request, and ways to write what comes of it."""
+"""The parts of each dialect of HTTP: paths, a way to read a request, and ways to write what comes of it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -21,7 +21,7 @@ from ....protos.json_responses import dump, json_values
 from ....settings import Settings
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
-from ....types.json_numbers import Numbers
+from ....types.json_numbers import NumbersText
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
@@ -74,7 +74,7 @@ class Instances(InferenceDialect):
             )
         refuse_duplicate_keys(text, keys_of(document))
         instances = document.get("instances", document.get("inputs"))
-        if type(instances) is not Numbers and not (isinstance(instances, list) and instances):
+        if type(instances) is not NumbersText and not (isinstance(instances, list) and instances):
             raise InvalidRequest('"instances" must be a list with an instance or more')
         return InstancesRequest(admission, instances, _parameters(document))
 
@@ -101,9 +101,11 @@ def _parameters(document: Mapping[str, Any]) -> Parameters | None:
     given = document.get("parameters")
     if not given:
         return None
-    if not isinstance(given, dict) or any(isinstance(each, dict | list | Numbers) for each in given.values()):
+    if not isinstance(given, dict) or any(
+        isinstance(each, dict | list | NumbersText) for each in given.values()
+    ):
         raise InvalidRequest('"parameters" must be an object of strings, numbers and booleans')
-    return Parameters.trusted({}, given)
+    return Parameters.of(given)
 
 
 class InstancesRequest(WholeRequest):
@@ -112,7 +114,7 @@ class InstancesRequest(WholeRequest):
     __slots__ = ("_each",)
 
     def __init__(
-        self, admission: Admission, instances: list[Any] | Numbers, parameters: Parameters | None
+        self, admission: Admission, instances: list[Any] | NumbersText, parameters: Parameters | None
     ) -> None:
         """Raises InvalidRequest that names the wrong input."""
         flat = admission.pipeline.flat
@@ -121,7 +123,7 @@ class InstancesRequest(WholeRequest):
         self._each = strict or any(tensor.shape[:1] != [-1] for tensor in declared)
         documents: list[Any] = [instances]
         if self._each:
-            documents = plain(instances, "instances") if isinstance(instances, Numbers) else instances
+            documents = plain(instances, "instances") if isinstance(instances, NumbersText) else instances
         super().__init__(admission, [_request(admission, document, parameters) for document in documents])
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
@@ -141,18 +143,14 @@ def _request(admission: Admission, document: Any, parameters: Parameters | None)
     if flat is not None and flat.strict:
         names = flat.arguments.names
         arguments = document if isinstance(document, dict) else {names[0] if names else UNNAMED: document}
-        return InferenceRequest.trusted({"inputs": flat.arguments.read(arguments)})
+        return InferenceRequest.of(flat.arguments.read(arguments))
     declared = {tensor.name: tensor for tensor in admission.signature.declared_inputs}
     described = {tensor.name: tensor for tensor in admission.signature.described}
     values = _columns(document, next(iter(declared), UNNAMED))
-    fields: dict[str, Any] = {
-        "inputs": [
-            tensor_of(name, value, declared.get(name), described.get(name)) for name, value in values.items()
-        ]
-    }
-    if parameters is not None:
-        fields["parameters"] = parameters
-    return InferenceRequest.trusted(fields)
+    inputs = [
+        tensor_of(name, value, declared.get(name), described.get(name)) for name, value in values.items()
+    ]
+    return InferenceRequest.of(inputs, None, parameters)
 
 
 def _columns(document: Any, only: str) -> Mapping[str, Any]:
@@ -180,5 +178,5 @@ def _nested(tensor: ResponseOutput) -> list[Any]:
     if not isinstance(values, np.ndarray):
         values = np.array(TensorData(values).flat(), object)
     shape = tensor.shape[:1] if tensor.shape[1:] == [1] else tensor.shape
-    found = values.reshape(shape).tolist()
-    return cast("list[Any]", found) if shape else [found]
+    rows = values.reshape(shape).tolist()
+    return cast("list[Any]", rows) if shape else [rows]

@@ -122,9 +122,7 @@ class Ranking(NamedTuple):
     def request(self, query: str, documents: Sequence[str], parameters: dict[str, Any]) -> InferenceRequest:
         """The request that asks for the relevance of these documents."""
         inputs = [_tensor(self.query, [query]), _tensor(self.documents, documents)]
-        return InferenceRequest.trusted(
-            {"inputs": inputs, "parameters": Parameters.trusted({}, {**parameters})}
-        )
+        return InferenceRequest.of(inputs, None, Parameters.of({**parameters}))
 
 
 def ranking_of(signature: Signature) -> Ranking | None:
@@ -141,9 +139,7 @@ def ranking_of(signature: Signature) -> Ranking | None:
 
 def _tensor(declared: MetadataTensor, values: Sequence[str]) -> RequestInput:
     shape = [len(values)] + [1] * (len(declared.shape) - 1)
-    return RequestInput.trusted(
-        {"name": declared.name, "datatype": "BYTES", "shape": shape, "data": TensorData([*values])}
-    )
+    return RequestInput.of(declared.name, shape, "BYTES", TensorData([*values]))
 
 
 def _scores(request: InferenceRequest, response: InferenceResponse) -> list[float]:

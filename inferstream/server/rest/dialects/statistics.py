@@ -33,12 +33,12 @@ class Statistics(HttpDialect):
     async def _read(self, route: ReadRoute, caller: Caller, _: Scope) -> tuple[int, RawHeaders, bytes]:
         self._dataplane.model_ready(route.model, route.version)  # raises for one that is not there
         named = (key for key in self._dataplane.models(caller) if key[0] == route.model)
-        return await self._found([key for key in named if route.version in (None, key[1])])
+        return await self._statistics([key for key in named if route.version in (None, key[1])])
 
     async def _all(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
-        return await self._found(self._dataplane.models(caller))
+        return await self._statistics(self._dataplane.models(caller))
 
-    async def _found(self, keys: list[tuple[str, str | None]]) -> tuple[int, RawHeaders, bytes]:
+    async def _statistics(self, keys: list[tuple[str, str | None]]) -> tuple[int, RawHeaders, bytes]:
         samples: dict[tuple[str, str], Samples] = {(name, version or ""): {} for name, version in keys}
         for family in await self._meters.everywhere():
             for metric, labels, value, *_ in family.samples:

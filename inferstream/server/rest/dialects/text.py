@@ -1,4 +1,4 @@
-"""What the dialects of text have in common: texts are read from responses, and a format writes them."""
+"""The base of the dialects of text: texts are read from responses, and a format writes them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
@@ -58,7 +58,7 @@ def generating(admission: Admission, name: str, takes_prompt: bool = False) -> T
 
 def identified(requests: Sequence[InferenceRequest]) -> str:
     """Give the first request an id, which is that of the response."""
-    id = requests[0].__dict__["id"] = new_id()
+    id = requests[0].id = new_id()
     return id
 
 

@@ -23,8 +23,7 @@ from ....protos.generate import (
 from ....protos.json_responses import json_value
 from ....text.inputs import SAMPLING, SPECIAL
 from ....types import InferenceRequest, InferenceResponse
-from ....types.value_response import OutputForm, ValueResponse
-from ....types.values_request import ValuesRequest
+from ....types.forms import OutputForm
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import InferenceDialect, ParsedRequest, Route
@@ -88,11 +87,8 @@ def read_flat(admission: Admission, document: Any, text: bytes) -> tuple[Inferen
     values, request_id = arguments_of(document, text, flat.arguments.names)
     form = admission.pipeline.form
     if form is not None and form.fits(values):
-        return ValuesRequest(form, values, request_id), flat.results.document
-    fields: dict[str, Any] = {"inputs": flat.arguments.read(values)}
-    if request_id is not None:
-        fields["id"] = request_id
-    return InferenceRequest.trusted(fields), flat.results.document
+        return InferenceRequest.of_values(form, values, request_id), flat.results.document
+    return InferenceRequest.of(flat.arguments.read(values), request_id), flat.results.document
 
 
 def _expect(arguments: FlatArguments, request: InferenceRequest) -> None:
@@ -151,10 +147,9 @@ class FlatEvents:
         self._opening = self._closing = b""
 
     def __call__(self, response: InferenceResponse) -> bytes:
-        if type(response) is ValueResponse:
-            form = response.form
-            if form is self._form or self._begin(form):
-                return b"%b%b%b" % (self._opening, json_value(form, response.value), self._closing)
+        form = response.form
+        if form is not None and (form is self._form or self._begin(form)):
+            return b"%b%b%b" % (self._opening, json_value(form, response.value), self._closing)
         flat = dump_flat(response, self._named, self._values)
         return sse.response_event(response.parameters, flat)
 

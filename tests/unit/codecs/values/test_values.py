@@ -122,7 +122,7 @@ def identity(sample: tuple[Any, Any]) -> str:
 def through_binary(tensor: Any) -> Any:
     """The same tensor as gRPC and binary tensors carry it."""
     raw = TensorData.from_raw(bytes(tensor.data.to_raw(tensor.datatype)), tensor.datatype)
-    return type(tensor).trusted({**tensor.__dict__, "data": raw})
+    return type(tensor).of(**{**tensor.__dict__, "data": raw})
 
 
 def through_json(value: Value, name: str, tensor: RequestInput) -> RequestInput:
@@ -229,13 +229,8 @@ def untyped(name: str, values: Any) -> RequestInput:
     """The tensor of a client that does not know the types."""
     flat = values if isinstance(values, list) else [values]
     kinds: dict[type, str] = {bool: "BOOL", int: "INT64", float: "FP64"}
-    return RequestInput.trusted(
-        {
-            "name": name,
-            "datatype": kinds.get(type(flat[0]), "BYTES"),
-            "shape": [len(flat)],
-            "data": TensorData(flat),
-        }
+    return RequestInput.of(
+        name=name, datatype=kinds.get(type(flat[0]), "BYTES"), shape=[len(flat)], data=TensorData(flat)
     )
 
 
@@ -309,9 +304,7 @@ def test_a_missing_number_is_nan_and_nothing_else_may_be_missing() -> None:
 def test_a_large_list_is_read_at_once() -> None:
     """A tensor object for each of a million numbers took seconds."""
     numbers = np.arange(300_000, dtype=np.int64)
-    tensor = RequestInput.trusted(
-        {"name": "x", "datatype": "INT64", "shape": [300_000], "data": TensorData(numbers)}
-    )
+    tensor = RequestInput.of(name="x", datatype="INT64", shape=[300_000], data=TensorData(numbers))
     made = TensorData.__init__
     count = 0
 
@@ -328,22 +321,18 @@ def test_a_large_list_is_read_at_once() -> None:
 
 def test_one_value_of_many_is_refused_before_it_becomes_a_list() -> None:
     numbers = np.zeros(1000)
-    tensor = RequestInput.trusted(
-        {"name": "x", "datatype": "FP64", "shape": [1000], "data": TensorData(numbers)}
-    )
+    tensor = RequestInput.of(name="x", datatype="FP64", shape=[1000], data=TensorData(numbers))
     with pytest.raises(CodecError, match="takes one value, got 1000"):
         value_of(float).decode_input(tensor)
     assert tensor.data.values is None
 
 
 def test_numbers_widen_and_never_change() -> None:
-    small = RequestInput.trusted({"name": "x", "datatype": "INT8", "shape": [1], "data": TensorData([7])})
+    small = RequestInput.of(name="x", datatype="INT8", shape=[1], data=TensorData([7]))
     assert value_of(int).decode_input(small) == 7
     assert value_of(float).decode_input(small) == 7.0
     assert value_of(list[int]).decode_input(small) == [7]
-    large = RequestInput.trusted(
-        {"name": "x", "datatype": "UINT64", "shape": [1], "data": TensorData([2**63])}
-    )
+    large = RequestInput.of(name="x", datatype="UINT64", shape=[1], data=TensorData([2**63]))
     with pytest.raises(CodecError, match="out of range"):
         value_of(int).decode_input(large)
     with pytest.raises(CodecError):
@@ -477,9 +466,7 @@ def test_whatever_a_tensor_holds_reading_gives_a_value_or_a_named_error(
     values: list[Any], datatype: str
 ) -> None:
     for hint, _ in SAMPLES:
-        tensor = RequestInput.trusted(
-            {"name": "x", "datatype": datatype, "shape": [len(values)], "data": TensorData(values)}
-        )
+        tensor = RequestInput.of(name="x", datatype=datatype, shape=[len(values)], data=TensorData(values))
         try:
             tensor.data.check(datatype, tensor.shape)
             value_of(hint).decode_input(tensor)
@@ -503,9 +490,7 @@ def test_outputs_of_bytes_are_told_from_texts() -> None:
     """The JSON writer names base64 only where bytes are no text."""
     value = value_of(list[bytes])
     assert value.decode_output(
-        ResponseOutput.trusted(
-            {"name": "y", "datatype": "BYTES", "shape": [1], "data": TensorData(["aGVsbG8="])}
-        )
+        ResponseOutput.of(name="y", datatype="BYTES", shape=[1], data=TensorData(["aGVsbG8="]))
     ) == [b"aGVsbG8="]
 
 

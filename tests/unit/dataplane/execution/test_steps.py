@@ -203,7 +203,7 @@ async def test_an_answer_that_is_none_is_an_error(answer, error: type[Exception]
     tensor = served.ask([1] * 3), served.ask([1] * 3)
     for client in tensor:
         client.name = "x"
-        client.call.request.__dict__["id"] = "x"
+        client.call.request.id = "x"
     await served.finish()
     for client in tensor:
         assert type(client.error) is error

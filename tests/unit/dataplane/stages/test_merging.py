@@ -22,7 +22,6 @@ from inferstream.types import (
     TensorData,
 )
 from inferstream.types.datatypes import DTYPES, narrow_bf16
-from inferstream.types.unchecked import UncheckedData
 
 ANY = checks_of(Signature(), "declared")
 
@@ -263,7 +262,7 @@ def test_what_is_unchecked_and_unsound_runs_alone_and_is_not_dealt(data: list) -
     checks.check(asked)
     assert key_of(asked, checks) is None
     output = ResponseOutput(name="score", shape=[2, 1], datatype="FP32", data=data)
-    UncheckedData.take(output.data)
+    output.data.checked = False
     response = InferenceResponse(model_name="m", outputs=[output])
     with pytest.raises(InvalidOutput, match="values that do not fit its shape"):
         split(response, [request([1, 1]), request([1, 1])])

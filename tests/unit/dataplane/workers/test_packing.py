@@ -32,8 +32,6 @@ from inferstream.types import (
 )
 from inferstream.types.conversion import join_bytes
 from inferstream.types.datatypes import DTYPES
-from inferstream.types.tensor import BinaryData
-from inferstream.types.unchecked import UncheckedData
 
 ENCODER = msgspec.msgpack.Encoder(enc_hook=encode_foreign)
 
@@ -106,13 +104,15 @@ def test_a_list_of_any_length_becomes_an_array_that_may_be_written(count: int) -
     assert array.sum() == 1.5 * count
 
 
-@pytest.mark.parametrize("kind", [TensorData, BinaryData, UncheckedData])
+@pytest.mark.parametrize(("checked", "binary"), [(True, False), (True, True), (False, False)])
 @pytest.mark.parametrize("size", [4, packing.INLINE])
-def test_data_keep_their_kind(kind: type[TensorData], size: int) -> None:
-    for data in (kind([b"a" * size]), kind.from_raw(join_bytes([b"a" * size]), "BYTES")):
+def test_data_keep_their_kind(checked: bool, binary: bool, size: int) -> None:
+    raw = join_bytes([b"a" * size])
+    for data in (TensorData([b"a" * size], binary=binary), TensorData.from_raw(raw, "BYTES", binary)):
+        data.checked = checked
         output = ResponseOutput(name="y", shape=[1], datatype="BYTES", data=data)
         found = back(InferenceResponse(model_name="m", outputs=[output])).outputs[0].data
-        assert type(found) is kind
+        assert (found.checked, found.binary) == (checked, binary)
         assert found.flat() == [b"a" * size]
 
 

@@ -19,7 +19,7 @@ from ..base import HttpDialect
 from .examples import example_arguments, example_request
 from .flat_schema import flat_schema
 
-_SCHEMAS = (
+_SCHEMAS: tuple[type[Any], ...] = (
     InferenceRequest,
     InferenceResponse,
     InferenceErrorResponse,

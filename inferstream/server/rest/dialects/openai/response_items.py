@@ -1,4 +1,4 @@
-"""What a request for a response holds in forms of its own, as chat completions have it: items, tools, formats."""
+"""Items, tools and formats of a request for a response, in the form that chat completions have."""
 
 from typing import Any
 

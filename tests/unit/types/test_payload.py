@@ -4,9 +4,11 @@ import copy
 import json
 import pickle
 
+import fastapi
 import numpy as np
 import pydantic
 import pytest
+from fastapi.testclient import TestClient
 
 from inferstream.codecs import NumpyCodec, StringCodec, StringRequestCodec
 from inferstream.types import (
@@ -46,8 +48,8 @@ def test_parameters_keep_what_they_do_not_know() -> None:
     assert "kept" not in parameters.model_dump_json()
 
 
-def test_trusted_instances_are_like_validated_ones() -> None:
-    made = RequestInput.trusted({**TENSOR, "data": RequestInput(**TENSOR).data})
+def test_instances_of_checked_values_are_like_validated_ones() -> None:
+    made = RequestInput.of(**{**TENSOR, "data": RequestInput(**TENSOR).data})
     assert made == RequestInput(**TENSOR)
     assert made.model_dump() == TENSOR
     assert made.parameters is None
@@ -63,39 +65,28 @@ def test_headers_are_decoded_case_insensitively_and_last_wins() -> None:
     assert dict(headers) == {"x-a": "2"}
 
 
-PARAMETERS = Parameters.filled({"content_type": "str", "headers": None})
+PARAMETERS = Parameters.of(None, "str")
 
-FILLED = {
+MADE = {
     "parameters": (PARAMETERS, Parameters(content_type="str")),
     "extra parameters": (
-        Parameters.filled({"content_type": None, "headers": None}, {"content_type"}, {"more": [1]}),
+        Parameters.of({"more": [1]}),
         Parameters(content_type=None, more=[1]),
     ),
     "tensor": (
-        ResponseOutput.filled(
-            {
-                "name": "x",
-                "shape": [1],
-                "datatype": "FP32",
-                "parameters": PARAMETERS,
-                "data": TensorData([1.0]),
-            }
-        ),
+        ResponseOutput.of("x", [1], "FP32", TensorData([1.0]), PARAMETERS),
         ResponseOutput(**TENSOR, parameters=Parameters(content_type="str")),
     ),
     "request": (
-        InferenceRequest.filled(
-            {"id": "1", "parameters": None, "inputs": [], "outputs": None}, {"id", "inputs"}
-        ),
+        InferenceRequest.of([], "1"),
         InferenceRequest(id="1", parameters=None, inputs=[]),
     ),
 }
 
 
-@pytest.mark.parametrize("kind", FILLED)
-def test_filled_instances_are_like_validated_ones(kind: str) -> None:
-    """Slots that pydantic sets to None are empty in them."""
-    filled, validated = FILLED[kind]
+@pytest.mark.parametrize("kind", MADE)
+def test_made_instances_are_like_validated_ones(kind: str) -> None:
+    filled, validated = MADE[kind]
     for made in (
         filled,
         copy.copy(filled),
@@ -118,8 +109,7 @@ def test_filled_instances_are_like_validated_ones(kind: str) -> None:
     "parameters",
     [
         lambda: Parameters(content_type="str"),
-        lambda: Parameters.trusted({"content_type": "str"}),
-        lambda: Parameters.filled({"content_type": "str", "headers": None}),
+        lambda: Parameters.of(None, "str"),
         lambda: StringCodec.encode_output("x", ["a"]).parameters,
         lambda: NumpyCodec.encode_output("x", np.zeros(1)).parameters,
         lambda: StringRequestCodec.encode_response("m", ["a"]).parameters,
@@ -146,9 +136,8 @@ def test_further_parameters_can_be_set(parameters) -> None:
         lambda made: pickle.loads(pickle.dumps(made)).model_fields_set,  # its own bytes
     ],
 )
-def test_whatever_reads_a_filled_instance_first_knows_what_is_set(read) -> None:
-    fields = {"name": "x", "shape": [1], "datatype": "FP32", "parameters": None, "data": TensorData([1.0])}
-    made = ResponseOutput.filled(fields)
+def test_whatever_reads_an_instance_first_knows_what_is_set(read) -> None:
+    made = ResponseOutput.of("x", [1], "FP32", TensorData([1.0]))
     assert read(made) == {"name", "shape", "datatype", "data"}
     made.parameters = Parameters()
     assert made.model_fields_set == {"name", "shape", "datatype", "data", "parameters"}
@@ -160,26 +149,76 @@ def test_headers_that_are_added_later_are_in_no_dump() -> None:
         request = StringRequestCodec.encode_request(["a"])
         if read_first:
             request.model_dump()
-        request.parameters.__dict__["headers"] = {"authorization": "secret"}
+        request.carry({"authorization": "secret"})
         assert request.model_dump()["parameters"] == {"content_type": "str"}
         assert "secret" not in request.model_dump_json()
 
 
-def test_an_instance_that_nobody_filled_has_no_set() -> None:
-    with pytest.raises(AttributeError):
-        ResponseOutput.__new__(ResponseOutput).model_fields_set  # noqa: B018
-
-
 def test_an_assigned_none_counts_as_set_after_all() -> None:
-    made = Parameters.filled({"content_type": "str", "headers": None})
+    made = Parameters.of(None, "str")
     made.headers = None
     assert made.model_fields_set == {"content_type", "headers"}
 
 
-def test_filled_instances_have_no_other_attributes() -> None:
-    filled, _ = FILLED["tensor"]
+def test_instances_have_no_other_attributes() -> None:
+    filled, _ = MADE["tensor"]
     with pytest.raises(AttributeError, match="unknown"):
         filled.unknown  # noqa: B018
     assert not hasattr(filled, "__pydantic_unknown__")
     filled.name = "other"
     assert filled.model_copy(update={"shape": [2]}).model_dump()["name"] == "other"
+
+
+class Holder(pydantic.BaseModel):
+    """A model of a user with payloads in its fields."""
+
+    request: InferenceRequest
+    outputs: list[ResponseOutput] = []
+
+
+def test_payloads_are_fields_of_models() -> None:
+    request = InferenceRequest(id="1", inputs=[RequestInput(**TENSOR)])
+    holder = Holder(request={"id": "1", "inputs": [TENSOR]}, outputs=[{**TENSOR, "parameters": {"a": 1}}])
+    assert holder.request == request
+    assert Holder(request=request).request is request
+    assert holder.model_dump(exclude_none=True)["request"] == request.model_dump()
+    assert Holder.model_validate_json(holder.model_dump_json()) == holder
+    assert set(Holder.model_json_schema()["$defs"]) >= {"InferenceRequest", "RequestInput", "ResponseOutput"}
+    with pytest.raises(pydantic.ValidationError, match=r"request\.inputs\.0\.data\n  Field required"):
+        Holder(request={"inputs": [{"name": "x", "shape": [1], "datatype": "FP32"}]})
+
+
+def test_fastapi_reads_payloads_from_the_body_and_writes_them() -> None:
+    app = fastapi.FastAPI()
+
+    @app.post("/")
+    async def route(payload: InferenceRequest) -> InferenceResponse:
+        outputs = [ResponseOutput(**dict(tensor)) for tensor in payload.inputs]
+        return InferenceResponse(model_name="m", id=payload.id, outputs=outputs)
+
+    with TestClient(app) as client:
+        response = client.post("/", json={"id": "1", "inputs": [TENSOR]})
+        assert response.status_code == 200
+        assert InferenceResponse.model_validate(response.json()) == InferenceResponse(
+            model_name="m", id="1", outputs=[ResponseOutput(**TENSOR)]
+        )
+        assert client.post("/", json={"id": "1"}).json()["detail"][0]["loc"] == ["body", "inputs"]
+        document = client.get("/openapi.json").json()
+    assert document["paths"]["/"]["post"]["requestBody"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/InferenceRequest"
+    }
+
+
+def test_a_subclass_is_a_payload() -> None:
+    class Named(InferenceResponse):
+        @property
+        def first(self) -> str:
+            return self.outputs[0].name
+
+    made = Named(model_name="m", outputs=[ResponseOutput(**TENSOR)])
+    assert made.first == "x"
+    assert isinstance(made, InferenceResponse)
+    assert made.model_dump() == {"model_name": "m", "outputs": [TENSOR]}
+    assert type(made.model_copy()) is Named
+    constructed = InferenceResponse.construct(model_name="m", outputs=[])
+    assert constructed == InferenceResponse(model_name="m", outputs=[])

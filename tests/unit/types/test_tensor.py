@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 
 from inferstream.types import InferenceRequest, Parameters, RequestInput, ResponseOutput, TensorData
-from inferstream.types.unchecked import UncheckedData
 
 
 def unchecked(root: object) -> TensorData:
-    data = TensorData(root)
-    UncheckedData.take(data)
-    return data
+    return TensorData(root, checked=False)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +43,7 @@ def test_what_numpy_cannot_cast_is_a_value_error(datatype: str, values: object) 
 def test_raw_bytes_must_be_whole_elements() -> None:
     for raw, datatype in ((b"123", "FP32"), (b"\x02", "BOOL"), (b"\x05\0\0\0a", "BYTES")):
         data = TensorData.from_raw(raw, datatype)
-        UncheckedData.take(data)
+        data.checked = False
         with pytest.raises(ValueError):
             data.check(datatype, [1])
 
@@ -66,7 +63,7 @@ def test_raw_bytes_must_be_whole_elements() -> None:
 def test_what_a_checked_tensor_would_hold_is_sound(
     datatype: str, values: list, shape: list[int], sound: bool
 ) -> None:
-    assert UncheckedData.sound(unchecked(values), datatype, shape) is sound
+    assert unchecked(values).is_sound(datatype, shape) is sound
 
 
 def test_lists_of_lists_are_cut_between_their_rows() -> None:

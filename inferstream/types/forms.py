@@ -1,0 +1,60 @@
+"""Forms: what a model's requests and responses of single values hold beside the values, made once when it loads."""
+
+from collections.abc import Collection, Mapping
+from itertools import count
+from typing import Any
+
+KINDS: dict[str, type[Any]] = {"INT64": int, "FP64": float, "BYTES": str, "BOOL": bool}
+"""The types of values that need no conversion, by datatype."""
+
+LEAST, LARGEST = -(2**63), 2**63 - 1
+
+_numbers = count()
+
+
+class InputsForm:
+    """The inputs of a model that are all single values."""
+
+    __slots__ = ("datatypes", "kinds", "required")
+
+    def __init__(self, datatypes: Mapping[str, str], optional: Collection[str] = ()) -> None:
+        self.datatypes = dict(datatypes)
+        self.kinds = {name: KINDS[datatype] for name, datatype in datatypes.items()}
+        self.required = frozenset(datatypes).difference(optional)
+
+    def fits(self, values: Mapping[str, Any]) -> bool:
+        """Whether these are the values of a request, each of the right type. Others may fit after a conversion."""
+        kinds = self.kinds
+        for name, value in values.items():
+            kind = kinds.get(name)
+            if type(value) is not kind or (kind is int and not LEAST <= value <= LARGEST):
+                return False
+        return len(values) == len(kinds) or self.required <= values.keys()
+
+
+class OutputForm:
+    """Everything of a response of one value but the value and the request's id.
+
+    `base64` tells that the value is `bytes` which JSON holds as base64.
+    """
+
+    parameters = None
+    __slots__ = ("base64", "datatype", "model_name", "model_version", "name", "number", "shape")
+
+    def __init__(
+        self,
+        model_name: str,
+        model_version: str | None,
+        name: str,
+        datatype: str,
+        shape: list[int],
+        base64: bool = False,
+    ) -> None:
+        self.model_name = model_name
+        self.model_version = model_version
+        self.name = name
+        self.datatype = datatype
+        self.shape = shape
+        self.base64 = base64
+        self.number = next(_numbers)
+        """Unique in this process."""
