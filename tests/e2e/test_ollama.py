@@ -124,8 +124,8 @@ def test_a_request_without_a_prompt_loads_the_model_and_does_not_call_it(
     serving: Running, stream: bool
 ) -> None:
     """Ollama's command sends an empty prompt; the client for Python leaves it out."""
-    for prompt in (None, ""):
-        answer = client(serving.url).generate(model="continuing", prompt=prompt, stream=stream)
+    for empty in (None, ""):
+        answer = client(serving.url).generate(model="continuing", prompt=empty, stream=stream)
         [loaded] = answer if stream else [answer]
         assert (loaded.response, loaded.done, loaded.done_reason) == ("", True, "load")
     answer = client(serving.url).chat(model="assistant", messages=[], keep_alive=-1, stream=stream)

@@ -64,7 +64,9 @@ class Anthropic(InferenceDialect):
         whole = an_object(("model", "messages", "max_tokens"), **fields, max_tokens=COUNT)
         return {
             MESSAGES_PATH: posting("Anthropic's messages", whole, {**example, "max_tokens": 100}),
-            COUNT_PATH: posting("The number of tokens of messages", an_object((*fields,), **fields), example),
+            COUNT_PATH: posting(
+                "The number of tokens of messages", an_object((*fields,), **fields), example, None
+            ),
         }
 
     def parse(

@@ -82,10 +82,11 @@ class Ollama(InferenceDialect):
                 f"Ollama's {path.rpartition('/')[2]}",
                 an_object(("model", field), model=STRING, **{field: schema}),
                 {"model": "model", field: value},
+                "application/x-ndjson" if path in (CHAT, GENERATE) else None,
             )
             for path, (field, schema, value) in needed.items()
         }
-        paths[SHOW] = posting("One model", an_object(("model",), model=STRING), {"model": "model"})
+        paths[SHOW] = posting("One model", an_object(("model",), model=STRING), {"model": "model"}, None)
         return paths | {
             TAGS: getting("The models, as Ollama lists them"),
             RUNNING: getting("The models that are loaded"),
