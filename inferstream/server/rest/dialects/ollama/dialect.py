@@ -302,7 +302,7 @@ class LoadRequest(ParsedRequest):
     def __init__(self, admission: Admission, body: bytes) -> None:
         self.admission = admission
         self.operation = Operation.INFER
-        self.request = InferenceRequest.trusted({"inputs": []})
+        self.request = InferenceRequest(inputs=[])
         self._body = body
 
     async def open(self) -> Reply:
