@@ -303,8 +303,10 @@ def test_models(serving: Running) -> None:
     assert model.created_at.year > 2000
     others = httpx.get(f"{serving.url}/v1/models").json()
     assert [model["object"] for model in others["data"]] == ["model", "model"]
-    with pytest.raises(anthropic.NotFoundError):
-        asked.models.retrieve("nobody")
+    for name in ("nobody", "nobody:1"):
+        with pytest.raises(anthropic.NotFoundError) as refused:
+            asked.models.retrieve(name)
+        assert refused.value.type == "not_found_error"
 
 
 @pytest.mark.parametrize(
@@ -337,6 +339,12 @@ def test_models(serving: Running) -> None:
             anthropic.BadRequestError,
             "invalid_request_error",
             r"tools\[0\].type: 'web_search_20260209' is not taken",
+        ),
+        (
+            {"tools": [{"name": "weather", "input_schema": "object"}]},
+            anthropic.BadRequestError,
+            "invalid_request_error",
+            r"tools\[0\].input_schema: must be an object",
         ),
         (
             {"tools": TOOLS, "tool_choice": {"type": "tool", "name": "other"}},

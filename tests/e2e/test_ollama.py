@@ -119,6 +119,22 @@ def test_a_completion(serving: Running) -> None:
     assert json.loads(messages.response) == [{"role": "system", "content": "s"}, *said("messages")]
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_request_without_a_prompt_loads_the_model_and_does_not_call_it(
+    serving: Running, stream: bool
+) -> None:
+    """Ollama's command sends an empty prompt; the client for Python leaves it out."""
+    for empty in (None, ""):
+        answer = client(serving.url).generate(model="continuing", prompt=empty, stream=stream)
+        [loaded] = answer if stream else [answer]
+        assert (loaded.response, loaded.done, loaded.done_reason) == ("", True, "load")
+    answer = client(serving.url).chat(model="assistant", messages=[], keep_alive=-1, stream=stream)
+    [loaded] = answer if stream else [answer]
+    assert (loaded.message.content, loaded.done, loaded.done_reason) == ("", True, "load")
+    with pytest.raises(ollama.ResponseError, match="not found"):
+        client(serving.url).generate(model="nobody", prompt="")
+
+
 def test_the_turns_reach_the_model(serving: Running) -> None:
     turns = [
         {"role": "system", "content": "s"},
@@ -251,11 +267,18 @@ def test_what_there_is_to_call(serving: Running) -> None:
     assert asked.show("continuing").capabilities == ["completion"]
     assert httpx.get(f"{serving.url}/api/version").json()["version"]
     for name in ("nobody", "nobody:1"):
-        with pytest.raises(ollama.ResponseError, match="not found") as refused:
+        with pytest.raises(ollama.ResponseError, match=r"there are models [a-z, ]+ \(status") as refused:
             asked.show(name)
     assert refused.value.status_code == 404
     too_much = httpx.post(f"{serving.url}/api/show", json={"model": "a" * 70000})
     assert too_much.status_code == 413
+
+
+def test_the_command_learns_with_head_that_the_server_is_there(serving: Running) -> None:
+    with httpx.Client(base_url=serving.url, timeout=20) as connection:
+        answer = connection.head("/")
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert connection.get("/api/version").json()["version"]  # no body is left on the connection
 
 
 def test_a_model_by_its_version(texts: Running) -> None:
@@ -269,7 +292,7 @@ def test_a_model_by_its_version(texts: Running) -> None:
     ("changes", "status", "message"),
     [
         ({"model": "nobody"}, 404, "nobody not found"),
-        ({"messages": []}, 400, "messages: must not be empty"),
+        ({"messages": "hi"}, 400, "messages: must be a list"),
         ({"messages": [{"role": "robot"}]}, 400, r"messages\[0\].role: must be one of"),
         ({"messages": [{"role": "user", "images": ["/etc/passwd"]}]}, 400, "is not valid base64"),
         ({"options": {"num_predict": 0}}, 400, "options.num_predict: must not be 0"),

@@ -153,7 +153,7 @@ class RestApp:
                 with suppress(ModelNotReady):
                     self._dataplane.model_ready(route.model, route.version)
         except ModelNotFound as error:
-            if method == "POST":
+            if method == "POST" and method not in (claim.methods or ("POST",)):
                 error.message += f": {POSTED}"
             return route.dialect.error(error)
         except Exception as error:

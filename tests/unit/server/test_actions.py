@@ -100,7 +100,7 @@ async def test_each_route_of_http_asks(closed: Any, method: str, path: str) -> N
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         response = await client.request(method, path, headers={"accept": "text/html"})
     assert asked, "nothing has asked for this route"
-    if method == "GET" and path in OPEN:
+    if method in ("GET", "HEAD") and path in OPEN:
         assert asked == [OPEN[path]]
         assert response.status_code == 200
     elif path.startswith(("/rpc/stream", "/jsonrpc/stream", "/rpc", "/jsonrpc")):
@@ -236,7 +236,7 @@ async def test_each_route_of_http_and_each_kind_of_key(
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         response = await client.request(method, path, headers={"accept": "text/html", **headers})
     scopes = [SCOPES.get(action) for action in asked]
-    if method == "GET" and path in OPEN:
+    if method in ("GET", "HEAD") and path in OPEN:
         assert response.status_code == 200
     elif refusal is None or (who == "without scope" and not any(scopes)):
         assert response.status_code not in (401, 403), response.text

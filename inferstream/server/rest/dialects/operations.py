@@ -26,10 +26,12 @@ def getting(summary: str) -> dict[str, Any]:
     return {"get": {"tags": TEXTS, "summary": summary, "responses": {"200": answer}}}
 
 
-def posting(summary: str, schema: Schema, example: dict[str, Any]) -> dict[str, Any]:
-    """A path that takes JSON and answers JSON or a stream of events."""
+def posting(
+    summary: str, schema: Schema, example: dict[str, Any], stream: str | None = "text/event-stream"
+) -> dict[str, Any]:
+    """A path that takes JSON and answers JSON, or a stream of this media type."""
     document = {"application/json": {"schema": {"type": "object"}}}
-    content = {**document, "text/event-stream": {"schema": STRING}}
+    content = document if stream is None else {**document, stream: {"schema": STRING}}
     return {
         "post": {
             "tags": TEXTS,

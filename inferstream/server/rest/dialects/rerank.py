@@ -63,12 +63,13 @@ class Rerank(InferenceDialect):
         pair = {"model": STRING, "text_1": STRING, "text_2": STRINGS}
         example = {"model": "model", "query": "text", "documents": ["text"]}
         rerank = posting(
-            "Documents in the order of their relevance", an_object((*documents,), **documents), example
+            "Documents in the order of their relevance", an_object((*documents,), **documents), example, None
         )
         score = posting(
             "Scores of pairs of texts",
             an_object((*pair,), **pair),
             {"model": "model", "text_1": "text", "text_2": ["text"]},
+            None,
         )
         return dict.fromkeys(RERANKS, rerank) | dict.fromkeys(SCORES, score)
 

@@ -10,7 +10,7 @@ from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane, TextModel
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
-from ....errors import InferstreamError, ModelNotFound
+from ....errors import InferstreamError, ModelNotFound, PermissionDenied
 from ....protos import sse
 from ....text.fields import wrong_field
 from ....text.generation import Generation
@@ -22,10 +22,10 @@ from .base import ParsedRequest
 
 
 def admit_named(dataplane: DataPlane, name: str, caller: Caller) -> Admission:
-    """Admission to `model` or `model:version`. Raises ModelNotFound, also for a hidden model."""
+    """Admission to `model` or `model:version`. Raises ModelNotFound, also for a hidden model, PermissionDenied."""
     try:
         admission = dataplane.admit(name, None, caller)
-    except ModelNotFound:
+    except (ModelNotFound, PermissionDenied):  # the key may allow the model by its name alone
         model, _, version = name.rpartition(":")
         if not (model and version):
             raise

@@ -1,5 +1,7 @@
+import httpx
 import pytest
 
+from inferstream import Application
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import ModelNotFound
 from inferstream.server.rest.dialects.base import ReadRoute
@@ -73,3 +75,12 @@ async def test_readiness_of_a_model(routes: Routes, path: str, asked: str) -> No
 @pytest.mark.parametrize("path", ["/docs", "/v2/models/m/stream", "/v2/other"])
 def test_everything_else_is_elsewhere(routes: Routes, path: str) -> None:
     assert routes.of_path(path) is None
+
+
+@pytest.mark.parametrize("page", [True, False])
+async def test_the_root_answers_head(page: bool) -> None:
+    async with Application([], page=page) as application:
+        transport = httpx.ASGITransport(application.asgi)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            assert (await client.head("/")).status_code == 200
+            assert (await client.head("/docs")).status_code == (405 if page else 404)

@@ -64,7 +64,9 @@ class Anthropic(InferenceDialect):
         whole = an_object(("model", "messages", "max_tokens"), **fields, max_tokens=COUNT)
         return {
             MESSAGES_PATH: posting("Anthropic's messages", whole, {**example, "max_tokens": 100}),
-            COUNT_PATH: posting("The number of tokens of messages", an_object((*fields,), **fields), example),
+            COUNT_PATH: posting(
+                "The number of tokens of messages", an_object((*fields,), **fields), example, None
+            ),
         }
 
     def parse(
@@ -204,6 +206,7 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
         if (kind := tool.text("type")) not in (None, "custom"):
             taken = "the server has no tools of its own, only those of the client"
             raise tool.wrong("type", f"{str(kind)[:40]!r} is not taken; {taken}")
+        tool.object("input_schema")  # refuses what is no object
         function = {"name": tool.needed_text("name"), "parameters": tool.get("input_schema") or {}}
         if (description := tool.text("description")) is not None:
             function["description"] = description

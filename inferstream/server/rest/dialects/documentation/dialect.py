@@ -9,7 +9,7 @@ from .....dataplane.caller import Caller
 from .....keys.access_control import keys_configured
 from ...messages import JSON, PREFIX, RawHeaders, Scope
 from ..base import HttpDialect, ReadRoute, ScopeClaim
-from ..metadata import ALIVE, ROOT
+from ..metadata import ALIVE, ROOT, ROOT_METHODS
 from .files import page_document, page_files
 from .openapi import describe
 
@@ -38,7 +38,7 @@ class Documentation(HttpDialect):
         page_document("./")  # read at load, as the files are
         return [
             *documents,
-            ScopeClaim(ROOT, Action.PAGE, self._root),
+            ScopeClaim(ROOT, Action.PAGE, self._root, ROOT_METHODS),
             ScopeClaim("/docs", Action.PAGE, self._page),
             ScopeClaim("/v2/docs", Action.PAGE, self._page),
             ScopeClaim("/v2/models/{name}/docs", Action.PAGE, self._page_of_model),

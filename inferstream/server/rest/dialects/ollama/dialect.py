@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 
@@ -10,6 +10,7 @@ from .....dataplane.access import Action
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
+from .....dataplane.reply import Reply
 from .....errors import InferstreamError, ModelNotFound
 from .....text.chat import Chat, base64_bytes, needed_messages
 from .....text.fields import Fields, wrong_field
@@ -17,7 +18,7 @@ from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.inputs import IMAGES, MESSAGES, SUFFIX, TOOLS
 from .....text.interface import TextInterface
 from .....text.tools import Inputs, formatted, offered
-from .....types import InferenceResponse
+from .....types import InferenceRequest, InferenceResponse
 from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
@@ -81,10 +82,11 @@ class Ollama(InferenceDialect):
                 f"Ollama's {path.rpartition('/')[2]}",
                 an_object(("model", field), model=STRING, **{field: schema}),
                 {"model": "model", field: value},
+                "application/x-ndjson" if path in (CHAT, GENERATE) else None,
             )
             for path, (field, schema, value) in needed.items()
         }
-        paths[SHOW] = posting("One model", an_object(("model",), model=STRING), {"model": "model"})
+        paths[SHOW] = posting("One model", an_object(("model",), model=STRING), {"model": "model"}, None)
         return paths | {
             TAGS: getting("The models, as Ollama lists them"),
             RUNNING: getting("The models that are loaded"),
@@ -100,12 +102,14 @@ class Ollama(InferenceDialect):
         if route.template in (EMBED, EMBEDDINGS):
             return EmbedRequest(admission, name, fields, route.template)
         interface = generating(admission, name)
+        chat = route.template == CHAT
+        if not (fields.items("messages") if chat else fields.text("prompt")):
+            return LoadRequest(admission, LineFormat(name, chat=chat).loaded())
         for field, sentence in REFUSED.items():
             if fields.get(field):
                 raise fields.wrong(field, sentence)
         if fields.get("think"):
             raise fields.wrong("think", "is not taken; the server does not tell thoughts from the text")
-        chat = route.template == CHAT
         prompt, inputs, parameters = (_chat if chat else _completion)(fields, interface)
         inputs = {**inputs, **formatted(_format(fields), interface, "format")}
         generation = _generation(fields, interface, parameters)
@@ -286,6 +290,30 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
     if interface.takes(MESSAGES):
         return None, inputs, {}
     return prompt if fields.flag("raw") else interface.chat_prompt(chat.messages), inputs, {}
+
+
+class LoadRequest(ParsedRequest):
+    """A request without a prompt, with which clients load a model. It is loaded, and is not called."""
+
+    __slots__ = ("_body",)
+
+    several = True
+
+    def __init__(self, admission: Admission, body: bytes) -> None:
+        self.admission = admission
+        self.operation = Operation.INFER
+        self.request = InferenceRequest(inputs=[])
+        self._body = body
+
+    async def open(self) -> Reply:
+        return Reply(InferenceResponse(model_name=self.admission.model, outputs=[]))
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        return [JSON], self._body
+
+    def failure(self, error: InferstreamError) -> NoReturn:
+        """Nothing is streamed."""
+        raise NotImplementedError
 
 
 class EmbedRequest(VectorsRequest):

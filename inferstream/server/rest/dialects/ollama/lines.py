@@ -12,6 +12,9 @@ from .....text.reader import LENGTH, TextReader
 from .....text.tools import arguments_of, merged
 from ..text import TextFormat, token_logprobs
 
+LINE_ENDS = "\u0085\u2028\u2029"
+"""Characters at which a text has another line, and which JSON need not escape."""
+
 
 def timestamp(seconds: float | None = None) -> str:
     """A time as Ollama writes it; now without one."""
@@ -41,7 +44,7 @@ class LineFormat(TextFormat):
         before = self._before
         if not before or reader.logprobs:
             return self._noted(text, reader)
-        return b"%b%b%b" % (before, orjson.dumps(text), self._after) if text else b""
+        return b"%b%b%b" % (before, _json(text), self._after) if text else b""
 
     def last(self, index: int, text: str, reader: TextReader) -> bytes:
         piece = self.piece(index, text, reader)
@@ -63,6 +66,10 @@ class LineFormat(TextFormat):
             document["logprobs"] = token_logprobs(reader)
         return orjson.dumps(document)
 
+    def loaded(self) -> bytes:
+        """The response to a request without a prompt."""
+        return orjson.dumps(self._document("", True) | {"done_reason": "load"})
+
     def failure(self, error: InferstreamError) -> bytes:
         return _line({"error": error.message})
 
@@ -75,7 +82,7 @@ class LineFormat(TextFormat):
             self._before, _, self._after = line.partition(orjson.dumps(mark))
         if reader.logprobs:
             return _line(self._document(text, False) | {"logprobs": token_logprobs(reader)})
-        return b"%b%b%b" % (self._before, orjson.dumps(text), self._after) if text else b""
+        return b"%b%b%b" % (self._before, _json(text), self._after) if text else b""
 
     def _document(self, text: str, done: bool, **more: Any) -> dict[str, Any]:
         head = {"model": self._model, "created_at": self._created}
@@ -105,5 +112,14 @@ def _calls(reader: TextReader) -> list[dict[str, Any]]:
     ]
 
 
+def _json(value: Any) -> bytes:
+    """JSON on one line, also for clients that split lines as `str.splitlines` does."""
+    text = orjson.dumps(value)
+    if not text.isascii():
+        for end in LINE_ENDS:
+            text = text.replace(end.encode(), b"\\u%04x" % ord(end))
+    return text
+
+
 def _line(document: dict[str, Any]) -> bytes:
-    return orjson.dumps(document) + b"\n"
+    return _json(document) + b"\n"

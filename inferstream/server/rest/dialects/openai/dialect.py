@@ -15,6 +15,7 @@ from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
 from ..anthropic import models as anthropic
+from ..anthropic.events import error_object as anthropic_error
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
 from ..operations import OBJECTS, STRING, Schema, an_object, getting, posting
 from ..text import admit_named, listed
@@ -117,6 +118,15 @@ class OpenAI(InferenceDialect):
 
     async def _model(self, route: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
         """One model, for clients of OpenAI and of KServe (protocol §3.14), or of Anthropic."""
+        asks = anthropic.asks(scope["headers"])
+        try:
+            return self._one(route, asks)
+        except ModelNotFound as error:
+            if not asks:
+                raise
+            return 404, [JSON], orjson.dumps(anthropic_error(error))
+
+    def _one(self, route: ReadRoute, of_anthropic: bool) -> tuple[int, RawHeaders, bytes]:
         name, model, version = route.model, route.model, route.version
         try:
             ready = self._dataplane.model_ready(model, version)
@@ -129,7 +139,7 @@ class OpenAI(InferenceDialect):
         if not ready:
             return 503, [JSON], orjson.dumps(state)
         created = self._dataplane.created(model, version)
-        if anthropic.asks(scope["headers"]):
+        if of_anthropic:
             return 200, [JSON], orjson.dumps(anthropic.model_info(name, created))
         return 200, [JSON], orjson.dumps(_described(name, created, model) | state)
 

@@ -9,6 +9,7 @@ import pytest
 from inferstream import InferenceResponse, MLModel, ModelSettings, ResponseOutput, StringCodec, Token, Usage
 from inferstream.testing import run
 from inferstream.text.fields import DEEPEST
+from tests.unit.server.test_actions import CALLERS, entry
 
 
 class Words(MLModel):
@@ -37,18 +38,18 @@ class Asking:
 
     async def __aenter__(self):
         app = (await self._run.__aenter__()).application
-        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(app.asgi), base_url="http://test")
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(app.asgi), base_url="http://test")
         return self
 
     async def __aexit__(self, *exit):
-        await self._client.aclose()
+        await self.client.aclose()
         await self._run.__aexit__(*exit)
 
     async def get(self, path):
-        return await self._client.get(path)
+        return await self.client.get(path)
 
     async def post(self, path, **body):
-        return await self._client.post(path, json={"model": "words", **body})
+        return await self.client.post(path, json={"model": "words", **body})
 
     async def chat(self, content="a b", **fields):
         message = {"role": "user", "content": content}
@@ -131,3 +132,15 @@ async def test_several_texts_of_a_model_that_takes_batches_come_in_batches():
         for streamed in (False, True):
             response = await asking.post("/v1/completions", prompt=["a", "b", "c"], stream=streamed)
             assert response.text.count('"text":"2"') == 2  # the first text does not wait for the others
+
+
+async def test_a_key_that_names_a_model_allows_each_version_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = entry("right", ["infer"], models=["words"])
+    monkeypatch.setenv("INFERSTREAM_KEYS", json.dumps({"version": 1, "keys": [key]}))
+    versions = [words(parameters={"version": "1"}), words("other", parameters={"version": "1"})]
+    async with Asking(*versions) as asked:
+        asked.client.headers.update(CALLERS["right"][0])
+        listed = (await asked.get("/v1/models")).json()["data"]
+        assert {each["id"] for each in listed} == {"words", "words:1"}
+        for name, status in (("words", 200), ("words:1", 200), ("other", 403), ("other:1", 403)):
+            assert (await asked.chat(model=name)).status_code == status

@@ -15,10 +15,10 @@ def lines(*texts: str, chat: bool = True, calls: list[dict] | None = None) -> li
     written = b"".join(format.piece(0, text, reader) for text in texts)
     reader.tool_calls += calls or []
     written += format.last(0, reader.end(), reader) + format.closing([reader])
-    return [json.loads(line) for line in written.splitlines()]
+    return [json.loads(line) for line in written.decode().splitlines()]  # at more ends than those of bytes
 
 
-@pytest.mark.parametrize("text", ['"', "\\", "\n\r", "\u0000", "\u2028", "🎉", "a" * 1000])
+@pytest.mark.parametrize("text", ['"', "\\", "\n\r", "\u0000", "\u0085", "a\u2028b\u2029", "🎉", "a" * 1000])
 @pytest.mark.parametrize("chat", [True, False])
 def test_any_text_is_a_line(text: str, chat: bool) -> None:
     *found, last = lines("first", text, "", text, chat=chat)

@@ -1,0 +1,33 @@
+"""What the OpenAPI document says of the responses of dialects whose paths do not all stream events."""
+
+import pytest
+
+from inferstream.server.rest.dialects.anthropic.dialect import Anthropic
+from inferstream.server.rest.dialects.base import HttpDialect
+from inferstream.server.rest.dialects.ollama.dialect import Ollama
+from inferstream.server.rest.dialects.rerank import Rerank
+from inferstream.settings import Settings
+from inferstream.telemetry.metrics import Meters
+
+EVENTS, LINES = "text/event-stream", "application/x-ndjson"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "streams"),
+    [
+        (Anthropic, {"/v1/messages": EVENTS}),
+        (Ollama, {"/api/chat": LINES, "/api/generate": LINES}),
+        (Rerank, {}),
+    ],
+)
+def test_only_paths_that_stream_have_the_media_type_of_a_stream(
+    dialect: type[HttpDialect], streams: dict[str, str]
+) -> None:
+    paths = dialect(None, Settings(), Meters()).described()  # type: ignore[arg-type]
+    described = {
+        path: [*each["post"]["responses"]["200"]["content"]] for path, each in paths.items() if "post" in each
+    }
+    assert described == {
+        path: ["application/json", *([streams[path]] if path in streams else [])] for path in described
+    }
+    assert described.keys() >= streams.keys()
