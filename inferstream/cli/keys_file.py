@@ -46,6 +46,8 @@ def add(
     )
     edit(_path(file), lambda document: document.keys.append(entry))
     _show(key)
+    if file is None and _setting("keys_file") is None:
+        typer.echo(f'The server asks for keys once settings.json has "keys_file": "{_path(None)}".', err=True)
 
 
 def revoke(file: Path | None, id: str) -> None:
@@ -132,7 +134,10 @@ def _moment(text: str) -> str:
         except OverflowError:
             raise ValueError(f"{text} is too long") from None
         return time.strftime("%Y-%m-%dT%H:%M:%SZ")
-    expiry(text)
+    try:
+        expiry(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; or a duration, such as 30d") from None
     return text
 
 
@@ -141,6 +146,8 @@ def _limits(given: list[str]) -> KeyLimits:
     values = {}
     for text in given:
         name, _, value = text.partition("=")
+        if name not in KeyLimits.__struct_fields__:
+            raise ValueError(f'"{name}" is no limit; there are {", ".join(KeyLimits.__struct_fields__)}')
         try:
             values[name] = json.loads(value)
         except ValueError:

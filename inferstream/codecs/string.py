@@ -11,8 +11,12 @@ from .registry import register_input_codec, register_request_codec
 
 def decode_str(encoded: bytes | str | None) -> str | None:
     """UTF-8 bytes or text as text; None stays None. Raises TypeError or UnicodeDecodeError."""
-    # `bytes(encoded).decode()` would convert the number 3 to three NULs.
-    return encoded if encoded is None or isinstance(encoded, str) else str(encoded, "utf-8")
+    if encoded is None or isinstance(encoded, str):
+        return encoded
+    try:
+        return str(encoded, "utf-8")  # `bytes(encoded).decode()` would convert the number 3 to three NULs
+    except TypeError:
+        raise TypeError(f"needs text, got {type(encoded).__name__}") from None
 
 
 def decode_strings(elements: list[Element]) -> list[str | None]:

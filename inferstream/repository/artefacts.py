@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidSettings
-from ..settings import SETTINGS_FILE
+from ..settings import MODEL_SETTINGS_FILE, SETTINGS_FILE
 from ..settings.sources import read_json
 
 SKLEARN = "inferstream.runtimes.sklearn.SKLearnModel"
@@ -48,8 +48,18 @@ def described_by_files(folder: Path) -> dict[str, Any]:
     """
     described = _of_artefact(folder) or _of_transformers(folder)
     if not described and next(_files(folder), None) is not None:
-        raise InvalidSettings(NO_MODEL)
+        raise InvalidSettings(NO_MODEL + _below(folder))
     return described
+
+
+def _below(folder: Path) -> str:
+    """The next step where a folder in this one has an artefact."""
+    for path in sorted(path for path in folder.glob("[!.]*") if path.is_dir()):
+        for file in sorted(path.glob("[!.]*")):
+            if _runtime_of(file):
+                name = path.name
+                return f"; {name} has {file.name}: start {name} itself, or give it a {MODEL_SETTINGS_FILE}"
+    return ""
 
 
 def _of_artefact(folder: Path) -> dict[str, Any]:

@@ -237,6 +237,8 @@ def as_text(element: Any) -> str:
         raise TypeError("takes text, got null")
     try:
         return str(element, "utf-8")
+    except TypeError:
+        raise TypeError(f"takes text, got {brief(element)}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 text ({error})") from None
 

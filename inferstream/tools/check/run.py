@@ -104,7 +104,9 @@ def _one(name: str, options: Options, subjects: Subjects, runner: asyncio.Runner
     try:
         checked = runner.run(subject())
     except InferstreamError as error:
-        return [Result(name, "loads", "failed", str(error))]
+        index = runner.run(subjects.application.registry.index(False))
+        reasons = [entry.reason for entry in index if entry.name == name and entry.reason]
+        return [Result(name, "loads", "failed", "; ".join(reasons) or str(error))]
     if not checked.inputs:
         return [Result(name, "loads", "skipped", "it declares no inputs, so that no requests can be made")]
     return [_tried(contract, checked, options, runner) for contract in CONTRACTS]

@@ -119,7 +119,9 @@ def test_a_model_that_does_not_load_is_a_failure(tmp_path: Path) -> None:
     settings.write_text(settings.read_text().replace("faulty_doubles.Doubles", "faulty_doubles.Missing"))
     result = _check(str(tmp_path), "--json")
     assert result.exit_code == 1
-    assert [case["name"] for case in json.loads(result.stdout)["cases"]] == ["Doubles: loads"]
+    (case,) = json.loads(result.stdout)["cases"]
+    assert case["name"] == "Doubles: loads"
+    assert "has no class Missing" in case["detail"]
 
 
 def test_a_wrong_flag_exits_with_2(tmp_path: Path) -> None:

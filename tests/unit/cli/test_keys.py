@@ -110,10 +110,11 @@ def test_an_overlap_lengthens_no_key(keys, tmp_path):
     [
         (["--scope", "root"], 'scope "root" is unknown'),
         (["--expires", "3x"], '"expires" must be a time in UTC'),
+        (["--expires", "3x"], "or a duration, such as 30d"),
         (["--expires", "999999w"], "too long"),
         (["--limit", "in_flight=-1"], "must be 0 or more"),
         (["--limit", "in_flight"], '"in_flight" is no limit with a number'),
-        (["--limit", "nothing=1"], "unknown field `nothing`"),
+        (["--limit", "nothing=1"], '"nothing" is no limit; there are requests_per_second, burst'),
         (["--limit", "in_flight=x"], "is no limit with a number"),
     ],
 )
@@ -169,3 +170,11 @@ def test_an_edit_that_fails_leaves_the_file(tmp_path):
         edit(path, lambda document: document.keys.append(entry()))
     assert path.read_bytes() == before
     assert sorted(each.name for each in tmp_path.iterdir()) == [".keys.json.lock", "keys.json"]
+
+
+def test_add_says_that_the_server_does_not_read_the_file_yet(keys, tmp_path):
+    add = ["keys", "add", "--principal", "alice"]
+    assert '"keys_file": "keys.json"' in CliRunner().invoke(app, add).stderr
+    (tmp_path / "settings.json").write_text('{"keys_file": "keys.json"}')
+    assert CliRunner().invoke(app, add).stderr == ""
+    assert CliRunner().invoke(app, [*add, "--file", "other.json"]).stderr == ""

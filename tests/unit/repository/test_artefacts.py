@@ -93,6 +93,15 @@ def test_files_without_a_model_are_refused(tmp_path: Path) -> None:
         described_by_files(tmp_path)
 
 
+def test_a_folder_below_with_an_artefact_is_named(tmp_path: Path) -> None:
+    (tmp_path / "iris").mkdir()
+    (tmp_path / "iris" / "model.joblib").write_text("")
+    with pytest.raises(
+        InvalidSettings, match=r"iris has model\.joblib: start iris itself, or give it a model-settings"
+    ):
+        described_by_files(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["settings.json", ".gitkeep"])
 def test_a_folder_without_files_describes_nothing(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("{}")

@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from typing_extensions import TypedDict
 
 from inferstream import TensorInput, TensorOutput
+from inferstream.codecs import StringCodec
 from inferstream.codecs.values.base import Value
 from inferstream.codecs.values.declared import value_of_tensor
 from inferstream.codecs.values.hints import value_of, without_none
@@ -240,6 +241,14 @@ def test_wrong_values_are_named(hint: Any, sent: Any, message: str) -> None:
         value_of(hint).decode_input(untyped("x", sent))
     assert caught.value.message.startswith('input "x": ')
     assert message in caught.value.message
+
+
+def test_a_number_among_texts_is_named() -> None:
+    numbers = RequestInput.of(name="x", datatype="BYTES", shape=[1], data=TensorData([1]))
+    with pytest.raises(CodecError, match='input "x": takes text, got 1'):
+        value_of(str).decode_input(numbers)
+    with pytest.raises(CodecError, match='input "x": needs text, got int'):
+        StringCodec.decode_input(numbers)
 
 
 @pytest.mark.parametrize(

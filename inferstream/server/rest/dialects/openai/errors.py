@@ -13,11 +13,13 @@ TYPES = {
     Code.UNAUTHENTICATED: "authentication_error",
     Code.PERMISSION_DENIED: "permission_error",
     Code.OVERLOADED: "rate_limit_error",
+    Code.LIMIT_EXCEEDED: "rate_limit_error",
 }
 """Types of errors; all others are `server_error`."""
 
 CODES = {
     Code.OVERLOADED: "rate_limit_exceeded",
+    Code.LIMIT_EXCEEDED: "rate_limit_exceeded",
     Code.DEADLINE_EXCEEDED: "timeout",
     Code.TOO_LARGE: "request_too_large",
 }

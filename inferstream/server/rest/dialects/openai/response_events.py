@@ -20,7 +20,11 @@ INCOMPLETE = "incomplete"
 CUT = {LENGTH: "max_output_tokens", "content_filter": "content_filter"}
 """Reasons to end a text before its end, as a response calls them."""
 
-FAILURES = {Code.INVALID: "invalid_prompt", Code.OVERLOADED: "rate_limit_exceeded"}
+FAILURES = {
+    Code.INVALID: "invalid_prompt",
+    Code.OVERLOADED: "rate_limit_exceeded",
+    Code.LIMIT_EXCEEDED: "rate_limit_exceeded",
+}
 """Codes of failed responses; all others are `server_error`."""
 
 

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from inferstream.errors import InferenceFailed, InferstreamError, InvalidRequest, Overloaded
+from inferstream.keys.errors import LimitExceeded
 from inferstream.server.rest.dialects.openai.response_events import ResponseFormat
 from inferstream.text.reader import TextReader, TokenLogprob
 
@@ -170,6 +171,7 @@ def test_only_the_last_item_of_a_response_that_was_cut_is_incomplete(writing: Wr
     [
         (InferenceFailed("broke"), "server_error"),
         (Overloaded("full"), "rate_limit_exceeded"),
+        (LimitExceeded("in_flight", 1, None), "rate_limit_exceeded"),
         (InvalidRequest("wrong"), "invalid_prompt"),
     ],
 )
