@@ -35,7 +35,7 @@ class InferenceRequest(
 
     # Where `form` is not None, the request holds `values` that fit it, by name, and no tensors: two tensors and their
     # request were a quarter of a small REST call. Who reads or sets `inputs` turns it into a request of tensors.
-    __slots__ = ("__weakref__", "_headers", "_inputs", "_parameters", "form", "id", "outputs", "values")
+    __slots__ = ("_headers", "_inputs", "_parameters", "form", "id", "outputs", "values")
 
     _headers: Mapping[str, str] | None
     _parameters: Parameters | None

@@ -143,7 +143,7 @@ class Payload(OlderNames, metaclass=_Slotted):
     `model_dump_json` omit fields that are None; `dict` keeps all fields.
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     model_config: ClassVar = BaseModel.model_config
     model_fields: ClassVar[FieldValues]

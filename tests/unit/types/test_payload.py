@@ -4,6 +4,7 @@ import copy
 import inspect
 import json
 import pickle
+import weakref
 from abc import ABC
 from functools import singledispatch
 from typing import Generic, TypeVar
@@ -372,3 +373,10 @@ def test_copies_leave_fields_out() -> None:
     assert request.copy(exclude={"id"}).model_dump() == {"inputs": [TENSOR]}
     assert request.copy(include={"id"}, update={"id": "2"}).model_dump() == {"id": "2"}
     assert request.id == "1"
+
+
+def test_payloads_may_be_held_by_weak_references() -> None:
+    tensor = ResponseOutput(name="y", shape=[1], datatype="FP32", data=[1.0])
+    response = InferenceResponse(model_name="m", outputs=[tensor])
+    assert weakref.ref(tensor)() is tensor
+    assert weakref.ref(response)() is response
