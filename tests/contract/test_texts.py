@@ -30,8 +30,9 @@ def anthropic_client(url: str) -> Anthropic:
 @pytest.fixture(scope="module", params=HOSTS.values(), ids=HOSTS)
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     running = request.param(tmp_path_factory.mktemp("texts"))
+    anthropic = anthropic_client(running.url)  # before threads make one each, of which only one would be closed
     yield running
-    anthropic_client(running.url).close()
+    anthropic.close()
     assert running.stop() == 0
 
 
