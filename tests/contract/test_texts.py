@@ -30,7 +30,8 @@ def anthropic_client(url: str) -> Anthropic:
 @pytest.fixture(scope="module", params=HOSTS.values(), ids=HOSTS)
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     running = request.param(tmp_path_factory.mktemp("texts"))
-    anthropic = anthropic_client(running.url)  # before threads make one each, of which only one would be closed
+    # Before threads make one each, of which only one would be closed.
+    anthropic = anthropic_client(running.url)
     yield running
     anthropic.close()
     assert running.stop() == 0
