@@ -48,7 +48,7 @@ EVERYBODY, ANY_KEY = "everybody", "any valid key"
 
 ROUTES = {
     EVERYBODY: """
-        GET /  GET /docs  GET /v2/docs  GET /v2/models/double/docs  GET /page/*  GET /inferstream.js
+        GET /  HEAD /  GET /docs  GET /v2/docs  GET /v2/models/double/docs  GET /page/*  GET /inferstream.js
         GET /health  GET /ping  GET /v2/health/live  GET /v2/health/ready  GET /v2/models/double/ready
     """,
     ANY_KEY: """
