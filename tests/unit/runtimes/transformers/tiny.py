@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
 import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'robot' %}"
