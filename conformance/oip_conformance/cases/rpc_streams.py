@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
 from ..case import case
 from ..messages import message
 from ..outcome import Difference, Skip, expect, require, short
@@ -124,7 +126,7 @@ def _is_mlservers(responses: list[bytes]) -> bool:
         return False
     try:
         return bool(message("ModelInferResponse").FromString(responses[0]).outputs)
-    except Exception:
+    except DecodeError:  # the bytes of another message
         return False
 
 
