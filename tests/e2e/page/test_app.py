@@ -17,8 +17,8 @@ APP = Path(__file__).with_name("page_app.py")
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Running]:
-    running = Running(APP.parent, target=str(APP))
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    running = Running(tmp_path_factory.mktemp("app"), target=str(APP))
     yield running
     assert running.stop() == 0, running.text()
 
