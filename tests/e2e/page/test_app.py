@@ -181,7 +181,9 @@ def test_a_pydantic_argument_is_shown_with_its_defaults(served: Running, visit: 
     assert json.loads(page.locator(".outputs pre").inner_text()) == {"budget": 4, "depth": 3}
     inner.get_by_label("depth").fill("0")
     page.get_by_role("button", name="Run", exact=True).click()
-    page.wait_for_function("document.activeElement.matches('[name=\"plan.options.depth\"][aria-invalid=true]')")
+    page.wait_for_function(
+        "document.activeElement.matches('[name=\"plan.options.depth\"][aria-invalid=true]')"
+    )
 
 
 def sent(page: Any) -> Any:
