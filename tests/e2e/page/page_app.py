@@ -4,10 +4,10 @@ import struct
 import zlib
 from collections.abc import AsyncIterator
 from enum import Enum
-from typing import Literal
+from typing import Literal, NotRequired
 
 from pydantic import BaseModel, Field
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from inferstream import App
 
