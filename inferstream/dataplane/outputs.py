@@ -14,7 +14,7 @@ from ..types import (
     ResponseOutput,
     TensorData,
 )
-from ..types.datatypes import NAMES
+from ..types.datatypes import NAMES, unknown
 from ..types.forms import OutputForm
 from ..types.inference import respond
 from ..types.payload import new
@@ -154,9 +154,7 @@ class Finish:
         if not isinstance(name, str):
             raise InvalidOutput(f"Model {self._model} answered an output of name {name!r}, which is no text.")
         if datatype not in NAMES:
-            raise InvalidOutput(
-                f'Model {self._model} answered output "{name}" of unknown datatype {datatype!r}.'
-            )
+            raise InvalidOutput(f'Model {self._model} answered output "{name}" of {unknown(datatype)}.')
         try:
             shape = tensor.shape
             for size in shape:

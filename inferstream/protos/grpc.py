@@ -14,7 +14,7 @@ from ..types import (
     TensorData,
 )
 from ..types.conversion import to_bytes
-from ..types.datatypes import DTYPES, NAMES
+from ..types.datatypes import DTYPES, NAMES, unknown
 from ..types.forms import InputsForm
 from ..types.tensors import AnyTensor
 from .dataplane_pb2 import InferParameter, ModelInferRequest, ModelInferResponse
@@ -141,7 +141,7 @@ SINGLE = [1]
 def _tensor_from(kind: type[AnyTensor], message: TensorMessage, raw: bytes | memoryview | None) -> AnyTensor:
     what, name, datatype = kind.what, message.name, message.datatype
     if datatype not in NAMES:
-        raise InvalidRequest(f'{what} "{name}": unknown datatype {datatype!r}')
+        raise InvalidRequest(f'{what} "{name}": {unknown(datatype)}')
     if raw is None:
         data = _contents_from(what, message, datatype)
     elif message.HasField("contents") and message.contents.ListFields():

@@ -18,7 +18,7 @@ from ..types import (
     TensorData,
 )
 from ..types.conversion import check_depth
-from ..types.datatypes import NAMES, WIRE_SIZES
+from ..types.datatypes import NAMES, WIRE_SIZES, unknown
 from ..types.forms import InputsForm
 from ..types.json_numbers import NOT_NUMBERS, Malformed, NumbersText
 from . import ids
@@ -170,7 +170,7 @@ def _input(
         raise InvalidRequest(f"inputs[{index}]: name must be a string, got {_kind(name)}")
     datatype = item.get("datatype")
     if type(datatype) is not str or datatype not in NAMES:
-        raise InvalidRequest(f'input "{name}": unknown datatype {datatype!r}')
+        raise InvalidRequest(f'input "{name}": {unknown(datatype)}')
     shape = item.get("shape")
     if type(shape) is not list:
         raise InvalidRequest(f'input "{name}": shape must be a list of sizes, got {_kind(shape)}')

@@ -31,6 +31,12 @@ class Datatype(str, Enum):
 NAMES = {member: member.value for member in Datatype} | {member.value: member.value for member in Datatype}
 """Plain names by enum member and by string. One lookup checks and normalises a name."""
 
+
+def unknown(datatype: object) -> str:
+    """What is said of a datatype that `NAMES` does not have."""
+    return f"unknown datatype {datatype!r}; known are {', '.join(Datatype.__members__)}"
+
+
 DTYPES: dict[str, np.dtype[np.generic]] = {
     "BOOL": np.dtype("bool"),
     "UINT8": np.dtype("<u1"),

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from .datatypes import NAMES, Datatype
+from .datatypes import NAMES, Datatype, unknown
 from .parameters import Parameters
 from .payload import ABSENT, Payload, new
 from .tensor import TensorData
@@ -13,7 +13,7 @@ from .tensor import TensorData
 def _datatype_name(value: Any) -> Any:
     name = NAMES.get(value) if isinstance(value, str) else None
     if name is None:
-        raise ValueError(f"unknown datatype {value!r}; known are {', '.join(Datatype.__members__)}")
+        raise ValueError(unknown(value))
     return name
 
 

@@ -70,6 +70,10 @@ def test_an_unchecked_output_is_a_tensor_all_the_same() -> None:
         with pytest.raises(InvalidOutput, match="answered an output that is a"):
             finish(InferenceResponse.of(model_name="m", outputs=broken), REQUEST)
     odd = response([1])
+    odd.outputs[0].datatype = "FLOAT"
+    with pytest.raises(InvalidOutput, match="of unknown datatype 'FLOAT'; known are BOOL, UINT8, "):
+        finish(odd, REQUEST)
+    odd = response([1])
     odd.outputs[0].shape = [1.5]  # type: ignore[list-item]  # as model code may
     with pytest.raises(InvalidOutput, match="not a size"):
         finish(odd, REQUEST)
