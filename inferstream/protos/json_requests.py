@@ -156,6 +156,8 @@ def _no_object(document: Any) -> str:
 
 
 def _without_inputs(document: dict[str, Any]) -> str:
+    if "instances" in document:
+        return '"inputs" is missing; "instances" are for /v1/models/MODEL:predict and /invocations'
     flat = next((name for name in document if name not in FIELDS), None)
     if flat is None:
         return '"inputs" is missing'

@@ -410,7 +410,7 @@ def test_wrong_arguments_are_named_in_v2_and_grpc(served: Running) -> None:
         assert message_wanted in caught.value.details()
 
 
-def test_flat_json_at_infer_is_pointed_to_generate(served: Running) -> None:
+def test_flat_json_at_infer_is_pointed_to_the_routes_that_take_it(served: Running) -> None:
     for action in ("infer", "infer_stream"):
         answered = served.infer("add", {"a": 1}, action)
         assert answered.status_code == 400
@@ -418,6 +418,9 @@ def test_flat_json_at_infer_is_pointed_to_generate(served: Running) -> None:
             '"inputs" is missing; inputs by name, as "a", are for /generate and /generate_stream'
         )
         assert served.infer("add", {"id": "x"}, action).json()["error"] == '"inputs" is missing'
+        assert served.infer("add", {"instances": [1]}, action).json()["error"] == (
+            '"inputs" is missing; "instances" are for /v1/models/MODEL:predict and /invocations'
+        )
 
 
 def test_errors_of_functions(served: Running) -> None:
