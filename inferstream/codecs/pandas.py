@@ -4,9 +4,8 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from ..errors import CodecError
+from ..errors import CodecError, MissingExtra
 from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput, TensorData
 from ..types.tensors import AnyTensor
 from .base import RequestCodec, content_type, response_of
@@ -14,6 +13,11 @@ from .decoded import get_decoded, has_decoded
 from .json import decode_json_input_or_output, encode_to_json
 from .numpy import decoded, encoded
 from .registry import find_input_codec, register_request_codec
+
+try:
+    import pandas as pd
+except ModuleNotFoundError as missing:
+    raise MissingExtra('the content type "pd"', "pandas", missing) from None
 
 
 def _to_series(tensor: RequestInput | ResponseOutput) -> "pd.Series[Any]":

@@ -301,6 +301,22 @@ print(light, *found)
     assert ran(code) == "True" + 4 * " PandasCodec"
 
 
+def test_without_pandas_the_log_says_how_to_install_it() -> None:
+    code = """
+import logging, sys
+from inferstream.codecs.registry import find_request_codec
+
+sys.modules["pandas"] = None
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+print(find_request_codec(content_type="pd"))
+"""
+    assert ran(code).splitlines() == [
+        'codec "pd" is not available: the content type "pd" needs `pip install "inferstream[pandas]"`: '
+        "pandas is not installed",
+        "None",
+    ]
+
+
 def test_frames_and_kinds_of_frames_are_known_without_the_content_type() -> None:
     code = """
 import pandas as pd
