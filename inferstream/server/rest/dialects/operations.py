@@ -11,6 +11,9 @@ OBJECTS: Schema = {"type": "array", "items": {"type": "object"}}
 COUNT: Schema = {"type": "integer", "minimum": 1}
 POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
 
+EVENTS = "text/event-stream"
+"""The media type of most streams."""
+
 TEXTS = ["Texts"]
 """The group in which the reference of the page shows an operation."""
 
@@ -27,7 +30,7 @@ def getting(summary: str) -> dict[str, Any]:
 
 
 def posting(
-    summary: str, schema: Schema, example: dict[str, Any], stream: str | None = "text/event-stream"
+    summary: str, schema: Schema, example: dict[str, Any], stream: str | None = EVENTS
 ) -> dict[str, Any]:
     """A path that takes JSON and answers JSON, or a stream of this media type."""
     document = {"application/json": {"schema": {"type": "object"}}}

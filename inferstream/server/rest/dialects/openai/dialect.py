@@ -17,7 +17,7 @@ from ...messages import JSON, RawHeaders, Scope
 from ..anthropic import models as anthropic
 from ..anthropic.events import error_object as anthropic_error
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
-from ..operations import OBJECTS, STRING, Schema, an_object, getting, posting
+from ..operations import EVENTS, OBJECTS, STRING, Schema, an_object, getting, posting
 from ..text import admit_named, listed
 from .chat import read_chat
 from .completions import read_completions
@@ -75,7 +75,9 @@ class OpenAI(InferenceDialect):
             action = path.rpartition("/v1")[2]
             field, schema, value = NEEDED[action]
             body = an_object(("model", field), model=STRING, **{field: schema})
-            paths[path] = posting(f"OpenAI's {action.strip('/')}", body, {"model": "model", field: value})
+            example = {"model": "model", field: value}
+            stream = None if READERS[action] is EmbeddingRequest else EVENTS
+            paths[path] = posting(f"OpenAI's {action.strip('/')}", body, example, stream)
         for prefix in PREFIXES:
             paths[f"{prefix}/models"] = getting("The models, as OpenAI lists them")
             one = getting("One model, as OpenAI describes it")

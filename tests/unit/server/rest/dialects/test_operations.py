@@ -5,6 +5,7 @@ import pytest
 from inferstream.server.rest.dialects.anthropic.dialect import Anthropic
 from inferstream.server.rest.dialects.base import HttpDialect
 from inferstream.server.rest.dialects.ollama.dialect import Ollama
+from inferstream.server.rest.dialects.openai.dialect import PREFIXES, OpenAI
 from inferstream.server.rest.dialects.rerank import Rerank
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
@@ -18,6 +19,14 @@ EVENTS, LINES = "text/event-stream", "application/x-ndjson"
         (Anthropic, {"/v1/messages": EVENTS}),
         (Ollama, {"/api/chat": LINES, "/api/generate": LINES}),
         (Rerank, {}),
+        (
+            OpenAI,
+            {
+                prefix + path: EVENTS
+                for prefix in PREFIXES
+                for path in ("/chat/completions", "/completions", "/responses")
+            },
+        ),
     ],
 )
 def test_only_paths_that_stream_have_the_media_type_of_a_stream(
