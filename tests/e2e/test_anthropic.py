@@ -108,6 +108,27 @@ def test_a_whole_message(serving: Running) -> None:
     assert (usage.cache_creation_input_tokens, usage.cache_read_input_tokens) == (0, 0)
 
 
+@pytest.mark.parametrize("own", [None, "order-7"])
+def test_responses_have_the_header_of_the_requests_id(serving: Running, own: str | None) -> None:
+    """It is the X-Request-Id, else the id of the message, by which the access log knows the call."""
+    asked = {
+        "model": "assistant",
+        "messages": said("hi"),
+        "extra_headers": {"x-request-id": own} if own else {},
+    }
+    messages = client(serving.url).messages
+    message = messages.create(**asked, max_tokens=9)
+    assert message._request_id == own or f"msg_{message._request_id}" == message.id
+    with messages.stream(**asked, max_tokens=9) as stream:
+        streamed = stream.get_final_message()
+        assert stream.request_id == own or f"msg_{stream.request_id}" == streamed.id
+    counted = messages.count_tokens(**asked)._request_id
+    assert counted == own if own else counted
+    with pytest.raises(anthropic.NotFoundError) as caught:
+        messages.create(**{**asked, "model": "nobody"}, max_tokens=9)
+    assert caught.value.request_id == own
+
+
 def test_the_events_of_a_stream_have_anthropics_order(serving: Running) -> None:
     events = [
         *client(serving.url).messages.create(

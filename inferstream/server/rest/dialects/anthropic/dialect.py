@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 
 import orjson
 
+from .....context import request_id_var
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
@@ -26,6 +27,9 @@ from ..text import TextRequest, admit_named, generating, identified
 from .events import MessageFormat, error_object
 
 MESSAGES_PATH, COUNT_PATH = "/v1/messages", "/v1/messages/count_tokens"
+
+REQUEST_ID = b"request-id"
+"""The header in which Anthropic's clients look for the id of their request."""
 
 MOST_STOPS = 64
 MOST_COUNTED = 16
@@ -78,17 +82,26 @@ class Anthropic(InferenceDialect):
         interface = generating(admission, name)
         if route.template == COUNT_PATH:
             _, request = read_generation(fields, interface, 1)
-            return TokenCount(admission, request)
+            return TokenCount(admission, request, identified([request]))
         limit = fields.integer("max_tokens", 1)
         if limit is None:
             raise fields.wrong("max_tokens", "is missing")
         generation, request = read_generation(fields, interface, limit)
-        format = MessageFormat(identified([request]), name)
-        return TextRequest(admission, generation, [request], format, fields.flag("stream"))
+        id = identified([request])
+        format = MessageFormat(id, name)
+        asked = MessageRequest(admission, generation, [request], format, fields.flag("stream"))
+        asked.headers = _named(id)
+        return asked
 
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         status = own_status(error) or STATUSES.get(error.code) or status_of(error).http
-        return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
+        return status, [JSON, *http_headers(error), *_named("")], orjson.dumps(error_object(error))
+
+
+def _named(id: str) -> RawHeaders:
+    """The header with the X-Request-Id of the request, else with `id`; none without either."""
+    value = request_id_var.get() or id
+    return [(REQUEST_ID, value.encode())] if value else []
 
 
 def read_generation(
@@ -237,17 +250,24 @@ def _format(fields: Fields) -> Fields | None:
     return Fields({"type": "json_schema", "json_schema": schema}, "output_config.format")
 
 
+class MessageRequest(TextRequest):
+    """A request for a message."""
+
+    __slots__ = ("headers",)
+
+
 class TokenCount(ParsedRequest):
     """The number of tokens that a model reads: what it says of them while it writes one token."""
 
-    __slots__ = ("_reader",)
+    __slots__ = ("_reader", "headers")
 
-    def __init__(self, admission: Admission, request: InferenceRequest) -> None:
+    def __init__(self, admission: Admission, request: InferenceRequest, id: str) -> None:
         self.admission = admission
         self.request = request
         streams = admission.text is not None and admission.text.streams
         self.operation = Operation.STREAM if streams else Operation.INFER
         self._reader = TextReader()
+        self.headers = _named(id)
 
     def gathering(self) -> "TokenCount":
         return self
