@@ -19,13 +19,6 @@ class TextModel(MLModel):
 
         for word in split_text:
             await asyncio.sleep(0.5)
-            yield InferenceResponse(
-                model_name=self._settings.name,
-                outputs=[
-                    StringCodec.encode_output(
-                        name="output",
-                        payload=[word],
-                        use_bytes=True,
-                    ),
-                ],
-            )
+            output = StringCodec.encode_output(name="output", payload=[word], use_bytes=True)
+            output.shape = [1]
+            yield InferenceResponse(model_name=self._settings.name, outputs=[output])

@@ -374,6 +374,9 @@ async def test_class_models_by_metadata_alone(classes: Running, transport: str) 
         assert sums in ([[1.0], [6.0]], [[[1.0]], [[6.0]]])
         words = [word async for word in client.stream("text-model", prompt="three words here")]
         assert words == ["three", " words", " here"]
+        prompt = {"name": "prompt", "datatype": "BYTES", "shape": [1], "data": ["one"]}
+        streamed = classes.infer("text-model", {"inputs": [prompt]}, "infer_stream").text
+        assert '"shape":[1],' in streamed  # as it declares
         scaled = await client.predict("scaler", values=np.ones((1, 2), np.float32), labels=["a"])
         assert sorted(map(str, scaled)) == ["output-0", "output-1"]
         assert scaled["output-1"] in ("a: 4", ["a: 4"])
