@@ -101,7 +101,11 @@ export class ModelView extends HTMLElement {
     const unchanged = same && JSON.stringify(before) === JSON.stringify(described);
     this._described = described;
     if (unchanged && old) {
-      this.querySelector(".model-head")?.replaceWith(this._head(listed, entry, described));
+      const head = this._head(listed, entry, described);
+      const was = this.querySelector(".model-head");
+      const focused = was.contains(document.activeElement) ? document.activeElement.localName : null;
+      was.replaceWith(head);
+      if (focused) head.querySelector(focused)?.focus({ preventScroll: true });
       return;
     }
     let mode = described.texts && this._chosen.tab === "chat" ? "chat" : "form";
@@ -131,7 +135,7 @@ export class ModelView extends HTMLElement {
     }
     const focused = this.contains(document.activeElement) ? document.activeElement.name : "";
     this.replaceChildren(this._head(listed, entry, described), ...(list ? [list] : []), ...panels, snippets.element);
-    if (focused) runner.field(focused)?.input.focus();
+    if (focused) runner.leaf(focused)?.input.focus();
     snippets.draw();
   }
 

@@ -178,6 +178,11 @@ export class Runner {
     return this._fields.find((each) => each.name === name);
   }
 
+  /** The field whose control has this name: an input, or a part of one. */
+  leaf(path) {
+    return this._leaves().find((field) => field.path === path);
+  }
+
   /** The field that an error names: of an input, or of a part of it. */
   _named(message) {
     let field = this.field(NAMED.exec(message)?.[1]);

@@ -322,7 +322,9 @@ export class Snippets {
     this._drawn = texts;
     this._texts = new Map(found.map(([key, , text]) => [key, text]));
     const list = tabs("Clients", panels, this._chosen, (key) => (this._chosen = key));
+    const focused = this._body.contains(document.activeElement);
     this._body.replaceChildren(list, ...panels.map(([, , panel]) => panel));
+    if (focused) list.querySelector("[aria-selected=true]").focus({ preventScroll: true });
   }
 }
 

@@ -107,12 +107,23 @@ def _judge(message: Any, faults: list[str]) -> None:
 
 def run(page: Any) -> None:
     """Press Run, and wait for the end."""
-    page.get_by_role("button", name="Run", exact=True).click()
+    button = page.get_by_role("button", name="Run", exact=True)
+    button.wait_for()
+    # The end of the run before is none of this one.
+    page.evaluate("delete document.querySelector('.card.result .note').dataset.state")
+    button.click()
     ended(page)
 
 
 def ended(page: Any) -> None:
     page.locator(".card.result .note:is([data-state=done], [data-state=failed])").wait_for()
+
+
+def focus_is(page: Any, condition: str) -> None:
+    """Wait for the focus: the page may be drawing what has it anew."""
+    page.wait_for_function(
+        f"() => {{ const each = document.activeElement; return each !== null && ({condition}); }}"
+    )
 
 
 def address(served: Running, model: str, **more: str) -> str:
@@ -121,4 +132,4 @@ def address(served: Running, model: str, **more: str) -> str:
     return f"{served.url}/?{urlencode({'model': model, **more})}"
 
 
-__all__ = ["ODD", "address", "ended", "eventually", "run"]
+__all__ = ["ODD", "address", "ended", "eventually", "focus_is", "run"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.serving import Running, eventually
 
-from .conftest import address, ended, run
+from .conftest import address, ended, focus_is, run
 from .page_app import MARKDOWN
 
 Visit = Callable[..., Any]
@@ -48,9 +48,9 @@ def test_a_model_that_is_chosen_with_the_keyboard_keeps_the_focus(served: Runnin
     link.focus()
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="model-2", exact=True).wait_for()
-    assert page.evaluate("document.activeElement.querySelector('.name')?.textContent") == "model-2"
+    focus_is(page, "each.querySelector('.name')?.textContent === 'model-2'")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.querySelector('.name')?.textContent") == "model-3"
+    focus_is(page, "each.querySelector('.name')?.textContent === 'model-3'")
 
 
 def test_a_stream_of_pictures_shows_the_newest_whole_and_in_place(served: Running, visit: Visit) -> None:
@@ -143,6 +143,18 @@ def copied(page: Any) -> str:
     return page.evaluate("navigator.clipboard.readText()")
 
 
+WITHOUT_TLS = """async () => {
+    const button = document.querySelector(".message .copy");
+    await navigator.clipboard.writeText("nothing yet");
+    navigator.clipboard.writeText = () => Promise.reject(new Error("as without TLS"));
+    new MutationObserver(() => (window.said ??= button.textContent)).observe(button, {
+        childList: true,
+        characterData: true,
+        subtree: true,
+    });
+}"""
+
+
 def test_outputs_and_responses_are_copied_as_they_came(served: Running, visit: Visit) -> None:
     page = visit(address(served, "talk", tab="chat"))
     message = page.get_by_role("textbox", name="Message")
@@ -150,18 +162,18 @@ def test_outputs_and_responses_are_copied_as_they_came(served: Running, visit: V
     message.press("Enter")
     button = page.get_by_role("button", name="Copy: this response")
     button.click()
-    assert copied(page) == MARKDOWN
-    page.evaluate(
-        "() => { navigator.clipboard.writeText = () => Promise.reject(new Error('as without TLS')); }"
-    )
+    eventually(lambda: copied(page) == MARKDOWN)
+    page.evaluate(WITHOUT_TLS)
     button.click()
-    eventually(lambda: button.inner_text() == "Copied")
-    assert button.evaluate("each => document.activeElement === each")
+    eventually(lambda: copied(page) == MARKDOWN)
+    page.wait_for_function("window.said === 'Copied'")
+    focus_is(page, "each.matches('.message .copy')")
     page = visit(address(served, "plan"))
     output = page.get_by_role("button", name="Copy: this output")
     assert output.is_hidden()
     run(page)
     output.click()
+    eventually(lambda: copied(page) != MARKDOWN)
     assert json.loads(copied(page)) == {"budget": 2.5, "depth": 3}
 
 
@@ -181,9 +193,7 @@ def test_a_pydantic_argument_is_shown_with_its_defaults(served: Running, visit: 
     assert json.loads(page.locator(".outputs pre").inner_text()) == {"budget": 4, "depth": 3}
     inner.get_by_label("depth").fill("0")
     page.get_by_role("button", name="Run", exact=True).click()
-    page.wait_for_function(
-        "document.activeElement.matches('[name=\"plan.options.depth\"][aria-invalid=true]')"
-    )
+    focus_is(page, "each.matches('[name=\"plan.options.depth\"][aria-invalid=true]')")
 
 
 def sent(page: Any) -> Any:
@@ -260,7 +270,38 @@ def test_the_form_keeps_the_focus_when_a_stream_ends(served: Running, visit: Vis
     page.get_by_role("button", name="Send").focus()
     page.keyboard.press("Enter")
     page.locator(".message.assistant .note[data-state=done]").wait_for()
-    eventually(lambda: message.evaluate("each => document.activeElement === each"))
+    focus_is(page, "each.placeholder === 'Write a message'")
+
+
+def test_what_is_drawn_again_keeps_the_focus(served: Running, visit: Visit) -> None:
+    def change(route: Any) -> None:
+        response = route.fetch()
+        document = response.json()
+        document["info"]["description"] = "Another text."
+        route.fulfill(response=response, json=document)
+
+    page = visit(address(served, "plan"))
+    page.get_by_role("group", name="options").get_by_label("depth").focus()
+    page.route("**/docs/dataplane.json", change)
+    page.evaluate("dispatchEvent(new Event('focus'))")  # it looks again
+    page.locator(".description", has_text="Another text.").wait_for()
+    focus_is(page, "each.name === 'plan.options.depth'")
+    tab = page.get_by_role("tab", name="curl")
+    page.locator(".code-card[aria-busy=false]").wait_for()
+    tab.focus()
+    page.evaluate("""() => {
+        const goal = document.querySelector("[name='plan.goal']");
+        goal.value = "changed";
+        goal.dispatchEvent(new Event("input", { bubbles: true }));
+    }""")
+    page.get_by_role("region", name="Code: curl").get_by_text("changed").wait_for()
+    focus_is(page, "each.textContent === 'curl'")
+    page.get_by_role("heading", name="plan", exact=True).focus()
+    index = [{"name": "plan", "state": "READY", "reason": "It may fail."}]
+    page.route("**/v2/repository/index", lambda route: route.fulfill(json=index))
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    page.get_by_text("It may fail.").wait_for()
+    focus_is(page, "each.localName === 'h1'")
 
 
 def test_nothing_is_ready_before_it_is_known_what_failed(served: Running, visit: Visit) -> None:
