@@ -87,6 +87,7 @@ export class Server extends EventTarget {
   }
 
   async refresh() {
+    const { key } = this;
     try {
       if (this.reachable !== true) await this._glance();
       const found = this.closed ? await this._loaded() : grouped(await this.client.models());
@@ -94,8 +95,10 @@ export class Server extends EventTarget {
       this.complete = true;
       this._note(true, found);
     } catch (error) {
-      if (error.status === 401 && !this._asked) this.refuse(error);
-      this._asked = true; // once for each key; the key of the bar opens the question again
+      if (key === this.key) {
+        if (error.status === 401 && !this._asked) this.refuse(error);
+        this._asked = true; // once for each key; the key of the bar opens the question again
+      }
       this._note(error.status > 0, this.models);
     }
     this.dispatchEvent(new Event("tick"));

@@ -2,13 +2,14 @@
 
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.serving import Running
+from tests.serving import Running, eventually
 
 from .conftest import address, run, write_models
 
@@ -62,3 +63,25 @@ def test_a_wrong_key_is_asked_for_again(locked: Running, visit: Callable[..., An
     page.get_by_role("dialog").get_by_text("needs a valid key").wait_for()
     use(page, KEY)
     page.locator(".sidebar").get_by_role("link", name="add").first.wait_for()
+
+
+def test_a_refusal_that_comes_late_is_not_of_the_new_key(locked: Running, visit: Callable[..., Any]) -> None:
+    page = visit("about:blank")
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        route.continue_() if "authorization" in route.request.headers else held.append(route)
+
+    page.route(re.compile(r"/v2(/models)?$"), hold)
+    page.goto(address(locked, "add"))
+    page.get_by_role("button", name="API key").click()
+    eventually(lambda: held)
+    use(page, KEY)
+    page.get_by_label("a", exact=True).fill("2")
+    with page.expect_response(lambda response: response.status == 401):
+        for route in held:
+            route.continue_()
+    page.evaluate("new Promise(requestAnimationFrame)")
+    assert page.get_by_role("dialog").count() == 0
+    run(page)
+    assert page.locator(".outputs").inner_text() == "3"
