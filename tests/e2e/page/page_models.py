@@ -28,7 +28,7 @@ async def ticks(prompt: str, count: Annotated[int, Field(ge=1, le=5000)] = 40) -
         count: How often.
     """
     try:
-        for number in range(count):
+        for number in range(5000 if prompt == "go on" else count):
             yield f"{prompt} {number} "
             await asyncio.sleep(0.02)
     finally:
