@@ -130,7 +130,7 @@ def metric(page: str, name: str, **labels: str) -> float:
     return 0.0
 
 
-def eventually(condition: Callable[[], object], seconds: float = 5) -> object:
+def eventually(condition: Callable[[], object], seconds: float = 20) -> object:
     """Wait until `condition` holds; fail when it has not within `seconds`."""
     until = time.monotonic() + seconds
     while not (found := condition()):
