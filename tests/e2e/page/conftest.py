@@ -119,11 +119,14 @@ def ended(page: Any) -> None:
     page.locator(".card.result .note:is([data-state=done], [data-state=failed])").wait_for()
 
 
+def until(page: Any, condition: str, *given: Any) -> None:
+    """Wait for a condition in the page. Its policy forbids the `eval` by which `wait_for_function` asks again."""
+    eventually(lambda: page.evaluate(condition, *given))
+
+
 def focus_is(page: Any, condition: str) -> None:
     """Wait for the focus: the page may be drawing what has it anew."""
-    page.wait_for_function(
-        f"() => {{ const each = document.activeElement; return each !== null && ({condition}); }}"
-    )
+    until(page, f"() => {{ const each = document.activeElement; return each !== null && ({condition}); }}")
 
 
 def address(served: Running, model: str, **more: str) -> str:
@@ -132,4 +135,4 @@ def address(served: Running, model: str, **more: str) -> str:
     return f"{served.url}/?{urlencode({'model': model, **more})}"
 
 
-__all__ = ["ODD", "address", "ended", "eventually", "focus_is", "run"]
+__all__ = ["ODD", "address", "ended", "eventually", "focus_is", "run", "until"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.serving import Running, eventually
 
-from .conftest import address, ended, focus_is, run
+from .conftest import address, ended, focus_is, run, until
 from .page_app import MARKDOWN
 
 Visit = Callable[..., Any]
@@ -34,11 +34,14 @@ def test_models_are_in_the_order_of_their_numbers_and_the_chosen_one_is_in_view(
     page.get_by_role("heading", name="model-38", exact=True).wait_for()
     numbered = [name for name in names(page) if name.startswith("model-")]
     assert numbered == [f"model-{number}" for number in range(1, 41)]
-    page.wait_for_function("""() => {
+    until(
+        page,
+        """() => {
         const box = document.querySelector(".sidebar").getBoundingClientRect();
         const link = document.querySelector(".sidebar [aria-current]")?.getBoundingClientRect();
         return link !== undefined && link.top >= box.top && link.bottom <= box.bottom;
-    }""")
+    }""",
+    )
     assert page.evaluate("scrollY") == 0
 
 
@@ -166,7 +169,7 @@ def test_outputs_and_responses_are_copied_as_they_came(served: Running, visit: V
     page.evaluate(WITHOUT_TLS)
     button.click()
     eventually(lambda: copied(page) == MARKDOWN)
-    page.wait_for_function("window.said === 'Copied'")
+    until(page, "window.said === 'Copied'")
     focus_is(page, "each.matches('.message .copy')")
     page = visit(address(served, "plan"))
     output = page.get_by_role("button", name="Copy: this output")

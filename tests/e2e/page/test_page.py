@@ -11,7 +11,7 @@ import pytest
 
 from tests.serving import Running, eventually
 
-from .conftest import ODD, address, ended, focus_is, run
+from .conftest import ODD, address, ended, focus_is, run, until
 
 Visit = Callable[..., Any]
 
@@ -111,7 +111,7 @@ def test_a_stream_is_painted_as_it_comes_and_its_figures_beside_it(served: Runni
     page.evaluate("window.paints = 0")
     page.get_by_label("count").fill("5000")
     page.get_by_role("button", name="Run", exact=True).click()
-    page.wait_for_function("window.paints >= 20")
+    until(page, "window.paints >= 20")
     page.get_by_role("button", name="Stop").click()
     ended(page)
 
@@ -121,7 +121,7 @@ def test_stop_ends_the_stream_and_the_models_finally_runs(served: Running, visit
     page = visit(address(served, "ticks"))
     page.get_by_label("count").fill("5000")
     page.get_by_role("button", name="Run", exact=True).click()
-    page.wait_for_function("document.querySelector('.stream-text')?.textContent.length > 20")
+    until(page, "document.querySelector('.stream-text')?.textContent.length > 20")
     page.get_by_role("button", name="Stop").click()
     ended(page)
     assert page.locator(".card.result .note").inner_text() == "Stopped"
@@ -192,9 +192,7 @@ def test_a_new_run_frees_the_files_of_the_one_before(served: Running, visit: Vis
     run(page)
     first = page.locator("figure.media a[download]").get_attribute("href")
     run(page)
-    page.wait_for_function(
-        "first => document.querySelector('figure.media a[download]')?.href !== first", arg=first
-    )
+    until(page, "first => document.querySelector('figure.media a[download]')?.href !== first", first)
     assert first in page.evaluate("window.freed")
 
 
