@@ -81,7 +81,7 @@ class DataPlane:
         self.access.check(action, caller, model)
         if self._proxies is not None and self._proxies.is_trusted(caller.peer):
             caller.picked = Picked.of(caller.headers)
-        served = self._registry.serving(model, version)
+        served = self._registry.serving(model, version, caller)
         if served.refuse is not None:
             served.refuse(model)
         return Admission(served, self._registry, model, version, caller, self.events, self.access.metering)

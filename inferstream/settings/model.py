@@ -11,6 +11,7 @@ from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validat
 from ..imports.implementation import resolve
 from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
+from .traffic import Shadow, Split
 
 SLOWEST = 0.001
 """The lowest `items_per_second`. A stream holds a place of its model until its end."""
@@ -138,6 +139,17 @@ class ModelSettings(EnvironmentModel):
     )
     grpc_stream_dialect: Literal["mlserver", "triton"] | None = Field(
         None, description="Response type of ModelStreamInfer when the client gives no hint."
+    )
+
+    split: Split | None = Field(
+        None,
+        description='Shares of the calls that name no version, as `{"1": 95, "2": 5}`. Read from the version that '
+        "would get them all.",
+    )
+    shadow: Shadow | None = Field(
+        None,
+        description='Another version that gets copies of calls, whose answers nobody waits for: `{"to": "2", '
+        '"percent": 5}`.',
     )
 
     openai: bool | None = Field(

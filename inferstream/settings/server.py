@@ -118,6 +118,7 @@ class Settings(EnvironmentModel):
         description="Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams "
         "and no messages of Kafka.",
     )
+    shadow_max_in_flight: int = Field(8, ge=1, description="Copies in shadows at once; more are dropped.")
     sse_heartbeat: float = Field(
         15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
     )

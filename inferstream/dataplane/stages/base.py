@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...telemetry.metrics import Meters
     from ...telemetry.model_meters import ModelMeters
     from ...telemetry.tracing import Tracer
+    from ..shadows import Shadows
     from .live import Live, LongCalls
     from .store import Store
 
@@ -40,6 +41,8 @@ class Shared:
     """Where the records of the access log go."""
     joined: "tuple[tuple[Plugin, StageFactory], ...]" = ()
     """The stages of other packages."""
+    shadows: "Shadows | None" = None
+    """The copies of calls for shadows; None where there are no other models."""
 
 
 @dataclass(frozen=True)
