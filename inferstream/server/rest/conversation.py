@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from ...concurrency.channel import SizedChannel
+from ...concurrency.outgoing import Holdable, give
 from ...concurrency.scope import ClientLeft, Scope
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
@@ -30,7 +31,6 @@ from ...protos.websocket import (
 from ...telemetry.metrics import Meters
 from ...types import InferenceRequest
 from ...types.parameters import Origin
-from ..outgoing import Holdable, give
 from ..request_ids import enter
 from .dialects.triton import is_flat, read_flat
 from .messages import PARSE_IN_THREAD, wrap

@@ -7,8 +7,8 @@ from time import perf_counter
 from types import coroutine
 from typing import Any, Protocol
 
+from ...concurrency.outgoing import TOGETHER_BYTES, TURN_SECONDS, WAITED_SECONDS, Source, StallGuard
 from ...errors import InferstreamError
-from ..outgoing import TOGETHER_BYTES, TURN_SECONDS, WAITED_SECONDS, Source, StallGuard
 from .exchange import Exchange
 from .messages import RawHeaders, wrap
 

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from secrets import token_urlsafe
 from time import perf_counter
 
+from ...concurrency.outgoing import give
 from ...concurrency.tasks import Tasks
 from ...dataplane.admission import Admission
 from ...dataplane.reply import AtEnd, Reply
@@ -13,7 +14,6 @@ from ...protos import sse
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import InferenceResponse
-from ..outgoing import give
 from .dialects.base import ParsedRequest
 from .messages import wrap
 from .recording import Recording

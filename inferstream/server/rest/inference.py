@@ -11,6 +11,7 @@ from time import perf_counter
 
 import orjson
 
+from ...concurrency.outgoing import give
 from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
@@ -27,7 +28,6 @@ from ..headers import ResponseHeaders
 from ..http1.exchange import DirectExchange
 from ..orca import FORMAT, LoadReports
 from ..orca import HEADER as REPORT
-from ..outgoing import give
 from ..request_ids import HEADER, RequestIds, enter
 from .dialects.base import ParsedRequest, Route
 from .events import EventStream

@@ -14,10 +14,10 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from ...concurrency.outgoing import TOGETHER_BYTES, Owed, StallGuard
 from ...errors import InferstreamError
 from ..connections import TransportOrigin
 from ..http1.reading import Reading
-from ..outgoing import TOGETHER_BYTES, Owed, StallGuard
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
 from .conversation import Conversation

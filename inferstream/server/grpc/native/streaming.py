@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Awaitable
 from time import perf_counter
 
+from ....concurrency.outgoing import TOGETHER_BYTES, WAITED_SECONDS
 from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
-from ...outgoing import TOGETHER_BYTES, WAITED_SECONDS
 from ..messages import PREFIX, MessageBuffer, decompressed
 from ..rpc import ServedRpc
 from ..statuses import StatusCode

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import NamedTuple, cast
 
+from ....concurrency.outgoing import TURN_SECONDS, StallGuard
 from ....concurrency.scope import ClientLeft
 from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...compression import DEFLATE, GZIP, inflate
 from ...connections import ScopeClient
-from ...outgoing import TURN_SECONDS, StallGuard
 from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, check_encoding, decompressed, prefixed
 from ..metadata import Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
 from ..statuses import StatusCode

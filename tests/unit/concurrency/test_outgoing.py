@@ -7,7 +7,7 @@ from time import perf_counter
 
 import pytest
 
-from inferstream.server.outgoing import OWED_BYTES, TURN_SECONDS, Owed, StallGuard, give
+from inferstream.concurrency.outgoing import OWED_BYTES, TURN_SECONDS, Owed, StallGuard, give
 
 
 class Numbers:
