@@ -3,9 +3,8 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable
-from time import perf_counter
 
-from ....concurrency.outgoing import TOGETHER_BYTES, WAITED_SECONDS
+from ....concurrency.outgoing import Gathered
 from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
@@ -33,14 +32,12 @@ class StreamingCall(GrpcCall):
     """
 
     __slots__ = (
+        "_gathered",
         "_half_closed",
-        "_last",
         "_messages",
         "_owed",
         "_plain",
         "_reader",
-        "_unsent",
-        "_unsent_size",
         "_without_wait",
     )
 
@@ -53,11 +50,7 @@ class StreamingCall(GrpcCall):
         """Bytes of the window that the client does not have back."""
         self._reader: asyncio.Future[None] | None = None
         self._half_closed = False
-        self._unsent: list[bytes] = []
-        """Prefixes and messages that are about to leave together."""
-        self._unsent_size = 0
-        self._last = 0.0
-        """When the RPC wrote its last message, on the clock of `perf_counter`."""
+        self._gathered = Gathered()
         self._without_wait = 0
         self._plain = self._encoding is None and limits.max_send is None
         """Whether messages are sent as they are, however large."""
@@ -155,26 +148,23 @@ class StreamingCall(GrpcCall):
         if self._over:
             raise ClientLeft
         prefix, body = (_pack_prefix(0, len(message)), message) if self._plain else self._framed(message)
-        stream, unsent = self._stream, self._unsent
+        stream, gathered = self._stream, self._gathered
         if not self._opened:
             self._opened = True
             stream.open(opened(self._initial, self._encoding))
         self._without_wait += 1
-        now = perf_counter()
-        took, self._last = now - self._last, now
-        turns = self._without_wait >= WITHOUT_WAIT
+        waits, turns = gathered.waits(len(body)), self._without_wait >= WITHOUT_WAIT
         if turns:
             self._without_wait = 0
-        elif took <= WAITED_SECONDS and self._unsent_size + len(body) <= TOGETHER_BYTES:
-            if not unsent:
+        elif waits:
+            if not gathered:
                 stream.connection.later(self._send)
-            unsent += prefix, body
-            self._unsent_size += len(body)
+            gathered.add(len(body), prefix, body)
             return stream.connection.no_wait
-        if unsent:
-            if len(body) <= TOGETHER_BYTES:
-                unsent += prefix, body
-                prefix, body = b"", self._take()
+        if gathered:
+            if gathered.takes(len(body)):
+                gathered.add(len(body), prefix, body)
+                prefix, body = b"", gathered.take()
             else:
                 self._send()  # apart from this one, which is not copied
         if not stream.send(prefix, body):
@@ -183,15 +173,8 @@ class StreamingCall(GrpcCall):
 
     def _send(self) -> None:
         """Send the messages that are about to leave."""
-        if self._unsent:
-            self._stream.send(b"", self._take())
-
-    def _take(self) -> bytes:
-        """The messages that are about to leave."""
-        taken = b"".join(self._unsent)
-        self._unsent.clear()
-        self._unsent_size = 0
-        return taken
+        if self._gathered:
+            self._stream.send(b"", self._gathered.take())
 
     def _finish(self, trailers: bytes) -> None:
-        self._stream.finish(trailers, self._take())
+        self._stream.finish(trailers, self._gathered.take())

@@ -4,10 +4,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from time import perf_counter
 from typing import NamedTuple, cast
 
-from ....concurrency.outgoing import TURN_SECONDS, StallGuard
+from ....concurrency.outgoing import StallGuard, Turn
 from ....concurrency.scope import ClientLeft
 from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...compression import DEFLATE, GZIP, inflate
@@ -65,7 +64,7 @@ class WebCall(StallGuard):
         self._trailing: Pairs = ()
         self._response = b""
         self._started = self._received = False
-        self._turned = perf_counter()
+        self._turn = Turn()
 
     @property
     def left(self) -> bool:
@@ -86,7 +85,7 @@ class WebCall(StallGuard):
         return self._metadata
 
     async def read(self) -> bytes | None:
-        await self._turn()
+        await self._turn.end()
         return self._message()
 
     async def write(self, message: bytes, /) -> None:
@@ -98,7 +97,7 @@ class WebCall(StallGuard):
         self._waiting_since = self._loop.time()
         await self._send_body(prefixed(message))
         self._waiting_since = None
-        await self._turn()
+        await self._turn.end()
 
     async def send_initial_metadata(self, metadata: Pairs, /) -> None:
         if self.left:
@@ -221,12 +220,6 @@ class WebCall(StallGuard):
 
     async def _send_body(self, body: bytes, more: bool = True) -> None:
         await self._send({"type": "http.response.body", "body": self._written(body), "more_body": more})
-
-    async def _turn(self) -> None:
-        """Let others run, if this stream has not for a while: neither a read nor a write may wait."""
-        if perf_counter() - self._turned > TURN_SECONDS:  # uvloop's clock stands still while a callback runs
-            await asyncio.sleep(0)
-            self._turned = perf_counter()
 
     def drop(self) -> None:
         self._client.drop()
