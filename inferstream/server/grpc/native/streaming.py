@@ -1,9 +1,9 @@
 """A call with messages in both directions, or many in one."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable
 
+from ....concurrency.channel import Channel
 from ....concurrency.outgoing import Gathered
 from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
@@ -37,18 +37,16 @@ class StreamingCall(GrpcCall):
         "_messages",
         "_owed",
         "_plain",
-        "_reader",
         "_without_wait",
     )
 
     def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
         super().__init__(stream, head, rpc, limits)
         self._buffer = MessageBuffer(limits.max_receive)
-        self._messages: deque[tuple[bytes, bool]] = deque()
+        self._messages: Channel[tuple[bytes, bool]] = Channel(MOST_WAITING)
         """Messages that the RPC has not read, and whether each is compressed."""
         self._owed = 0
         """Bytes of the window that the client does not have back."""
-        self._reader: asyncio.Future[None] | None = None
         self._half_closed = False
         self._gathered = Gathered()
         self._without_wait = 0
@@ -84,21 +82,21 @@ class StreamingCall(GrpcCall):
             return
         if self._over:
             self._end_task(ClientLeft())
-        elif self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
+        elif end and not self._buffer.size:
+            self._messages.end()
 
     def _split(self) -> None:
         """Cut messages out of what has arrived, as many as may wait. Raises InferstreamError."""
         stream, buffer, messages = self._stream, self._buffer, self._messages
         assert buffer is not None
-        while len(messages) < MOST_WAITING:
+        while messages.has_room():
             if (message := buffer.take()) is None:
                 break
-            messages.append((message, buffer.compressed))
+            messages.put((message, buffer.compressed))
         else:
             stream.expecting_since = None
             return
-        if not messages and self._owed:
+        if messages.empty and self._owed:
             # The message that the RPC waits for may be larger than the window. Its own limit bounds it.
             stream.consumed(self._owed)
             self._owed = 0
@@ -114,18 +112,17 @@ class StreamingCall(GrpcCall):
     async def read(self) -> bytes | None:
         messages, buffer = self._messages, self._buffer
         assert buffer is not None
-        while not messages:
+        while messages.empty:
             if buffer.size:
                 self._split()
-                if messages:
+                if not messages.empty:
                     break
             if self._over:
                 raise ClientLeft
             if self._half_closed:
                 return None
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
-        message, packed = messages.popleft()
+            await messages.news()
+        message, packed = messages.pop()
         size = _PREFIX + len(message)
         if size > self._owed:  # the client has a part of it back, because the message was large
             size = self._owed
