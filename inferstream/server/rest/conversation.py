@@ -19,7 +19,7 @@ from ...dataplane.dataplane import DataPlane
 from ...dataplane.reply import Reply
 from ...errors import AlreadyExists, Cancelled, InvalidRequest, Overloaded
 from ...keys.errors import LimitExceeded
-from ...protos.json_limits import JsonLimits
+from ...protos.json_checks import JsonLimits
 from ...protos.websocket import (
     EncodedMessage,
     FlatMessages,
@@ -139,7 +139,7 @@ class Conversation:
         self._lost = True
         self._meters.sockets.open -= 1
         self._meters.rest.in_progress -= 1
-        self._meters.rest.ended("GET", self._template, "101", perf_counter() - self._opened)
+        self._meters.rest.requests["GET", self._template, "101"].observe(perf_counter() - self._opened)
         for running in list(self._running.values()):
             Scope(running.task).end(ClientLeft())
 

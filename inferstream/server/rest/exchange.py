@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self
 
-from ...protos.json_limits import JsonCounter, JsonLimits
+from ...protos.json_checks import JsonCounter, JsonLimits
 from ..connections import ScopeClient
 from ..http1.exchange import CLOSE
 from .messages import COUNT_ON_ARRIVAL, Head, RawHeaders, Receive, Scope, Send, receive_all, respond

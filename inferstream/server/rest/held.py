@@ -220,7 +220,7 @@ class HeldStreams:
     def _count(self, stream: HeldStream, template: str, method: str) -> None:
         """Count the request at the end of its stream: all its connections are one request."""
         self._meters.in_progress -= 1
-        self._meters.ended(method, template, "200", perf_counter() - stream.began)
+        self._meters.requests[method, template, "200"].observe(perf_counter() - stream.began)
 
     def find(self, id: str, owner: Owner) -> HeldStream:
         """Raises Gone for a stream that is not held, and for one of another client."""

@@ -20,7 +20,7 @@ from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.reply import Reply
 from ...errors import ModelError
-from ...protos.json_limits import JsonLimits
+from ...protos.json_checks import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
@@ -190,7 +190,7 @@ class InferenceDoor:
             meters.in_progress -= 1
             seconds = perf_counter() - started
             if not held:
-                meters.ended(method, route.template, str(status), seconds)
+                meters.requests[method, route.template, str(status)].observe(seconds)
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("%s %s of %s %d, %.6f s", method, route.template, route.model, status, seconds)
         return status
