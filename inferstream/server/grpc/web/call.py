@@ -10,7 +10,7 @@ from ....concurrency.outgoing import StallGuard, Turn
 from ....concurrency.scope import ClientLeft
 from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...compression import DEFLATE, GZIP, inflate
-from ...connections import ScopeClient
+from ...connections import ScopeClient, ScopeServed
 from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, check_encoding, decompressed, prefixed
 from ..metadata import Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
 from ..statuses import StatusCode
@@ -36,7 +36,7 @@ class WebLimits(NamedTuple):
     """Seconds in which the client may read nothing."""
 
 
-class WebCall(StallGuard):
+class WebCall(ScopeServed, StallGuard):
     """The context that the RPC gets. The whole body is received before the RPC starts."""
 
     logger = logging.getLogger("inferstream.grpc")
@@ -66,20 +66,7 @@ class WebCall(StallGuard):
         self._started = self._received = False
         self._turn = Turn()
 
-    @property
-    def left(self) -> bool:
-        """Whether the client has left."""
-        return self._client.left
-
     # What the RPC uses
-
-    @property
-    def peer(self) -> str:
-        return self._client.peer
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        return self._client.identities
 
     def invocation_metadata(self) -> Metadata:
         return self._metadata
