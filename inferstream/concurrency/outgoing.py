@@ -50,20 +50,20 @@ class Turn:
 class Gathered:
     """Messages that leave together. Who gathers them sees that they leave by the end of this turn of the event loop."""
 
-    __slots__ = ("_last", "_pieces", "_since", "_size")
+    __slots__ = ("_last", "_since", "pieces", "size")
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self.pieces: list[bytes] = []
+        self.size = 0
         self._last = self._since = 0.0
 
     def __bool__(self) -> bool:
-        return bool(self._pieces)
+        return bool(self.pieces)
 
     @property
     def full(self) -> bool:
         """Whether so much is there that it leaves now."""
-        return self._size > TOGETHER_BYTES
+        return self.size > TOGETHER_BYTES
 
     def waits(self, size: int, seconds: float = WAITED_SECONDS) -> bool:
         """Whether a message waits for others.
@@ -73,9 +73,9 @@ class Gathered:
         """
         now = perf_counter()
         took, self._last = now - self._last, now
-        if not self._pieces:
+        if not self.pieces:
             self._since = now
-        return took <= seconds and self._size + size <= TOGETHER_BYTES and now - self._since <= TURN_SECONDS
+        return took <= seconds and self.size + size <= TOGETHER_BYTES and now - self._since <= TURN_SECONDS
 
     @staticmethod
     def takes(size: int) -> bool:
@@ -83,14 +83,14 @@ class Gathered:
         return size <= TOGETHER_BYTES
 
     def add(self, size: int, *pieces: bytes) -> None:
-        self._pieces += pieces
-        self._size += size
+        self.pieces += pieces
+        self.size += size
 
     def take(self) -> bytes:
         """What is about to leave."""
-        taken = b"".join(self._pieces)
-        self._pieces.clear()
-        self._size = 0
+        taken = b"".join(self.pieces)
+        self.pieces.clear()
+        self.size = 0
         return taken
 
 

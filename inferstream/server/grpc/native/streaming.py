@@ -154,11 +154,12 @@ class StreamingCall(GrpcCall):
         if turns:
             self._without_wait = 0
         elif waits:
-            if not gathered:
+            if not gathered.pieces:
                 stream.connection.later(self._send)
-            gathered.add(len(body), prefix, body)
+            gathered.pieces += prefix, body  # `add`, without its frame
+            gathered.size += len(body)
             return stream.connection.no_wait
-        if gathered:
+        if gathered.pieces:
             if gathered.takes(len(body)):
                 gathered.add(len(body), prefix, body)
                 prefix, body = b"", gathered.take()
