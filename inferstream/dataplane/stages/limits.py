@@ -106,7 +106,7 @@ def limits(model: Pipeline, shared: Shared) -> Pipeline:
         try:
             handler.refuse_if_full(name)
         except Overloaded as refusal:
-            meters.ended(0.0, refusal.code.value)  # as the metrics stage counts it
+            meters.durations[refusal.code.value].observe(0.0)  # as the metrics stage counts it
             raise
 
     return replace(model, handler=handler, refuse=refuse)
