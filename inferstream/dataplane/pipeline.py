@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .. import plugins
 from ..errors import ModelLoadFailed
+from ..keys.access_control import names_principals
 from ..settings import Settings
 from ..telemetry.access import AccessLines
 from ..telemetry.console import access_sink
@@ -106,7 +107,8 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
         middlewares = middlewares_of(settings)
     lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
     stages = tuple(plugins.loaded(plugins.STAGES, settings.strict))
-    return Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines, stages)
+    fair = names_principals(settings)
+    return Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines, fair, stages)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

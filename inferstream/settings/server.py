@@ -192,6 +192,10 @@ class Settings(EnvironmentModel):
     trusted_proxies: list[str] = Field(
         default_factory=list, description="Addresses or networks of proxies whose headers name the client."
     )
+    objectives: dict[str, Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]] = Field(
+        default_factory=dict,
+        description="Priorities of calls by the objective that a gateway among `trusted_proxies` names.",
+    )
     shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
     shutdown_delay: float = Field(
         0.0, ge=0, description="Seconds to continue to serve, not ready, before calls are refused."
