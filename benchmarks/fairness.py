@@ -130,7 +130,7 @@ async def _listen(client: httpx.AsyncClient, noisy: str | None, seconds: float, 
         )
         await _paced(RATE, seconds, ask)
         if noise is not None:
-            await noise
+            noise.cancel()
 
 
 async def _paced(rate: float, seconds: float, ask: Any) -> None:
@@ -145,7 +145,7 @@ async def _paced(rate: float, seconds: float, ask: Any) -> None:
 
 
 async def _shared(client: httpx.AsyncClient, seconds: float) -> list[int]:
-    """Tokens of each key in so many seconds, after some to begin; each has a length of its own."""
+    """Tokens of each key in so many seconds; each has a length of its own."""
     used = dict.fromkeys(list(KEYS)[:32], 0)
 
     async def ask_on(name: str, tokens: int) -> None:
@@ -158,10 +158,8 @@ async def _shared(client: httpx.AsyncClient, seconds: float) -> list[int]:
         for number, name in enumerate(used)
         for _ in range(3 + 32 // (1 + number))
     ]
-    await asyncio.sleep(seconds / 4)
-    before = list(used.values())
     await asyncio.sleep(seconds)
-    counted = [after - earlier for after, earlier in zip(used.values(), before, strict=True)]
+    counted = list(used.values())
     for task in tasks:
         task.cancel()
     for task in tasks:
