@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .. import plugins
 from ..errors import ModelLoadFailed
+from ..keys.access_control import names_principals
 from ..settings import Settings
 from ..telemetry.access import AccessLines
 from ..telemetry.console import access_sink
@@ -112,7 +113,9 @@ def build_shared(
         middlewares = middlewares_of(settings)
     lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
     stages = tuple(plugins.loaded(plugins.STAGES, settings.strict))
-    return Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines, stages, shadows)
+    fair = names_principals(settings)
+    shared = Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines, fair, stages)
+    return replace(shared, shadows=shadows)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

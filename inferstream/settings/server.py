@@ -190,8 +190,9 @@ class Settings(EnvironmentModel):
     audit_log: str | None = Field(
         None, description="File with a JSON line for each call: who, what, how much."
     )
-    trusted_proxies: list[str] = Field(
-        default_factory=list, description="Addresses or networks of proxies whose headers name the client."
+    trusted_proxies: list[str] = Field([], description="Addresses or networks of proxies that name clients.")
+    objectives: dict[str, Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]] = Field(
+        default_factory=dict, description="Priorities of the objectives that `trusted_proxies` name."
     )
     shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
     shutdown_delay: float = Field(

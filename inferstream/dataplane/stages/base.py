@@ -39,6 +39,8 @@ class Shared:
     """Functions around every call of every model, the first outermost."""
     lines: AccessLines = field(default_factory=AccessLines)
     """Where the records of the access log go."""
+    fair: bool = False
+    """Whether principals share the turns of a model."""
     joined: "tuple[tuple[Plugin, StageFactory], ...]" = ()
     """The stages of other packages."""
     shadows: "Shadows | None" = None
