@@ -74,6 +74,20 @@ class Settings(EnvironmentModel):
     model_repository_implementation_args: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of that ModelRepository."
     )
+    sources_dir: str = Field(
+        default_factory=lambda: str(Path.home() / ".cache" / "inferstream"),
+        description="Folder for what is fetched from remote URIs.",
+    )
+    offline: bool = Field(
+        False, description="Serve remote URIs from `sources_dir` alone, without the network."
+    )
+    repository_poll: float | None = Field(
+        None, gt=0, description="Seconds from one look for new versions at remote URIs to the next."
+    )
+    trust_remote_code: bool = Field(
+        False,
+        description="Run code and unpickle files of a repository with a remote URI. Without it they are left out.",
+    )
     load_models_at_startup: bool = Field(True, description="Load every model found before serving.")
     default_model: str | None = Field(
         None,
@@ -295,6 +309,7 @@ class Settings(EnvironmentModel):
         "model_repository_root",
         "metrics_dir",
         "environments_dir",
+        "sources_dir",
         "logging_settings",
         "keys_file",
         "usage_file",
