@@ -90,7 +90,11 @@ def moto() -> Iterator[str]:
         pytest.skip("moto is not installed: make installs it")
     command = [sys.executable, "-m", "moto.server", "-p", "0"]
     with _ended(command, PYTHONPATH=str(MOTO)) as output:
-        line = str(eventually(lambda: [line for line in output.read_text().splitlines() if "Running on http" in line], 60))
+        line = str(
+            eventually(
+                lambda: [line for line in output.read_text().splitlines() if "Running on http" in line], 60
+            )
+        )
         url = f"http://127.0.0.1:{line.rpartition(':')[2].strip(chr(39) + '])')}"
         assert httpx.put(f"{url}/bucket").status_code == 200
         yield url
@@ -121,7 +125,9 @@ def push(host: str, name: str, tag: str, layers: list[tuple[bytes, dict[str, str
         "layers": described,
     }
     pushed = httpx.put(
-        f"{url}/manifests/{tag}", content=json.dumps(manifest), headers={"content-type": manifest["mediaType"]}
+        f"{url}/manifests/{tag}",
+        content=json.dumps(manifest),
+        headers={"content-type": manifest["mediaType"]},
     )
     assert pushed.status_code == 201, pushed.text
 

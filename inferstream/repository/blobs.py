@@ -18,7 +18,7 @@ from typing import BinaryIO, ClassVar
 from ..errors import InferstreamError
 from ..settings import Settings
 from .archives import MAX_PATH, unpack
-from .remote import RUNS_CODE, UNTRUSTED, FetchFailed, RemoteFile, Source, name_of, shown, source_of
+from .remote import RUNS_CODE, UNTRUSTED, FetchFailed, RemoteFile, RemoteSource, name_of, shown, source_of
 
 logger = logging.getLogger("inferstream.repository")
 
@@ -95,7 +95,7 @@ class BlobCache:
             return folder if folder.is_dir() else None
         return None
 
-    def _version(self, source: Source, trusted: bool, transfer: Transfer) -> Path:
+    def _version(self, source: RemoteSource, trusted: bool, transfer: Transfer) -> Path:
         files = source.files()
         if not files:
             raise FetchFailed(f"{shown(source.uri)} has no files")
@@ -119,7 +119,7 @@ class BlobCache:
         logger.info("fetched %s in %.1f s", shown(source.uri), monotonic() - began)
         return folder
 
-    def _blob(self, source: Source, file: RemoteFile, transfer: Transfer) -> Path:
+    def _blob(self, source: RemoteSource, file: RemoteFile, transfer: Transfer) -> Path:
         """The content of a file in the cache. A transfer that was cut off goes on where it ended."""
         same = file.digest or (shown(source.uri), file.path, file.identity)
         blob = _made(self._folder / "blobs") / _hash(same, file.size)
@@ -142,7 +142,7 @@ class BlobCache:
         return blob
 
 
-def _transfer(source: Source, file: RemoteFile, output: BinaryIO, transfer: Transfer) -> None:
+def _transfer(source: RemoteSource, file: RemoteFile, output: BinaryIO, transfer: Transfer) -> None:
     tries = 0
     while file.size is None or output.tell() < file.size:
         begun = output.tell()

@@ -38,7 +38,7 @@ class RemoteFile(NamedTuple):
     """Whether it is a tar archive, whose members are the files."""
 
 
-class Source(ABC):
+class RemoteSource(ABC):
     """The files that one URI names. Made for each fetch, closed after it, and called in threads."""
 
     def __init__(self, uri: str) -> None:
@@ -68,7 +68,7 @@ def is_remote(uri: str) -> bool:
     return bool(separator) and scheme in plugins(SOURCES)
 
 
-def source_of(uri: str) -> Source:
+def source_of(uri: str) -> RemoteSource:
     """The source of a remote URI. Raises InvalidSettings, for a missing package with the line that installs it."""
     plugin = plugins(SOURCES)[uri.partition("://")[0]]
     try:
@@ -77,8 +77,8 @@ def source_of(uri: str) -> Source:
         raise
     except Exception as error:  # of a package that others have written
         raise plugin.refusal(type(error).__name__) from None
-    if not isinstance(made, Source):
-        raise plugin.refusal("it is not a Source")
+    if not isinstance(made, RemoteSource):
+        raise plugin.refusal("it is not a RemoteSource")
     return made
 
 

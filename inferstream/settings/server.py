@@ -10,7 +10,8 @@ from typing import Any, Literal
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
 from .cors import CORSSettings
-from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel, expanded
+from .environment import MLSERVER_PREFIX, PREFIX, expanded
+from .fetching import FetchSettings
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -36,7 +37,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class Settings(EnvironmentModel):
+class Settings(FetchSettings):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
@@ -73,20 +74,6 @@ class Settings(EnvironmentModel):
     model_repository_implementation: str | None = Field(None, description="Import path of a ModelRepository.")
     model_repository_implementation_args: dict[str, Any] = Field(
         default_factory=dict, description="Further arguments of that ModelRepository."
-    )
-    sources_dir: str = Field(
-        default_factory=lambda: str(Path.home() / ".cache" / "inferstream"),
-        description="Folder for what is fetched from remote URIs.",
-    )
-    offline: bool = Field(
-        False, description="Serve remote URIs from `sources_dir` alone, without the network."
-    )
-    repository_poll: float | None = Field(
-        None, gt=0, description="Seconds from one look for new versions at remote URIs to the next."
-    )
-    trust_remote_code: bool = Field(
-        False,
-        description="Run code and unpickle files of a repository with a remote URI. Without it they are left out.",
     )
     load_models_at_startup: bool = Field(True, description="Load every model found before serving.")
     default_model: str | None = Field(

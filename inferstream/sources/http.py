@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from ..errors import InvalidSettings
-from ..repository.remote import RemoteFile, Source, shown
+from ..repository.remote import RemoteFile, RemoteSource, shown
 
 ARCHIVE = re.compile(r"\.(tar(\.(gz|xz|bz2))?|tgz)$")
 
@@ -38,7 +38,7 @@ def pieces(
             skipped = max(0, skipped - len(piece))
 
 
-class HttpsFile(Source):
+class HttpsFile(RemoteSource):
     """One file, which `#sha256=` pins. An archive is the folder of its members."""
 
     def __init__(self, uri: str) -> None:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import InvalidSettings, MissingExtra
-from ..repository.remote import RemoteFile, Source
+from ..repository.remote import RemoteFile, RemoteSource
 from .http import client, pieces
 
 
-class HubModel(Source):
+class HubModel(RemoteSource):
     """The files of one revision, `main` by default. Endpoint and token are those of huggingface_hub."""
 
     def __init__(self, uri: str) -> None:

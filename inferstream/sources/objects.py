@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import MissingExtra
-from ..repository.remote import RemoteFile, Source
+from ..repository.remote import RemoteFile, RemoteSource
 from .http import ARCHIVE
 
 PIECE = 8 * 2**20
 """Bytes of one request, which has to end within the time limit of obstore's clients, 30 s."""
 
 
-class Objects(Source):
+class Objects(RemoteSource):
     """The objects below a path, or the one object at it."""
 
     def __init__(self, uri: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from ..errors import InvalidSettings
-from ..repository.remote import FetchFailed, RemoteFile, Source, shown
+from ..repository.remote import FetchFailed, RemoteFile, RemoteSource, shown
 from .http import client, pieces
 
 FORM = re.compile(
@@ -43,7 +43,7 @@ LOOPBACK = re.compile(r"(localhost|127\.[0-9.]+|\[::1\])(:\d+)?")
 """Registries without TLS, as for Docker."""
 
 
-class Image(Source):
+class RegistryImage(RemoteSource):
     """The layers of an image or artefact: files by their titles, else archives."""
 
     def __init__(self, uri: str) -> None:

@@ -117,7 +117,11 @@ def test_a_repository_in_s3_swaps_to_its_new_version_without_a_lost_call(
     for model in ("one", "other"):
         obstore.put(store, f"models/{model}/model-settings.json", settings())
         obstore.put(store, f"models/{model}/model.py", code(1))
-    obstore.put(store, "models/tree/model-settings.json", settings(implementation="inferstream.runtimes.xgboost.XGBoostModel"))
+    obstore.put(
+        store,
+        "models/tree/model-settings.json",
+        settings(implementation="inferstream.runtimes.xgboost.XGBoostModel"),
+    )
     obstore.put(store, "models/tree/model.json", trained(3.0))
     flags = ("--trust-remote-code",)
     running = start("s3://bucket/models", *flags, INFERSTREAM_REPOSITORY_POLL="0.2", **environment)
@@ -161,7 +165,9 @@ def test_an_artefact_in_s3_is_fetched_again_by_load(
     assert value_of(running, "tree") == pytest.approx(6.0)
 
 
-def test_code_and_pickles_need_trust(s3: tuple[S3Store, dict[str, str]], start: Start, tmp_path: Path) -> None:
+def test_code_and_pickles_need_trust(
+    s3: tuple[S3Store, dict[str, str]], start: Start, tmp_path: Path
+) -> None:
     store, environment = s3
     obstore.put(store, "code/mine/model-settings.json", settings())
     obstore.put(store, "code/mine/model.py", code(1))
@@ -170,9 +176,14 @@ def test_code_and_pickles_need_trust(s3: tuple[S3Store, dict[str, str]], start: 
         folder = tmp_path / "local" / name
         folder.mkdir(parents=True)
         implementation = "inferstream.runtimes.sklearn.SKLearnModel"
-        (folder / "model-settings.json").write_bytes(settings(implementation=implementation, parameters={"uri": uri}))
+        (folder / "model-settings.json").write_bytes(
+            settings(implementation=implementation, parameters={"uri": uri})
+        )
     running = start(None, **environment)
-    index = {each["name"]: each["reason"] for each in httpx.post(f"{running.url}/v2/repository/index", json={}).json()}
+    index = {
+        each["name"]: each["reason"]
+        for each in httpx.post(f"{running.url}/v2/repository/index", json={}).json()
+    }
     assert "left out of s3://bucket/code/mine" in index["code"]
     assert "trust_remote_code" in index["code"]
     assert "odd.name of s3://bucket/pickles/odd.name would run code" in index["odd"]
@@ -181,7 +192,9 @@ def test_code_and_pickles_need_trust(s3: tuple[S3Store, dict[str, str]], start: 
     assert "model.py" in other.text()
 
 
-def test_a_wrong_key_is_not_in_any_message(s3: tuple[S3Store, dict[str, str]], start: Start, tmp_path: Path) -> None:
+def test_a_wrong_key_is_not_in_any_message(
+    s3: tuple[S3Store, dict[str, str]], start: Start, tmp_path: Path
+) -> None:
     _, environment = s3
     folder = tmp_path / "local" / "gone"
     folder.mkdir(parents=True)
@@ -189,7 +202,7 @@ def test_a_wrong_key_is_not_in_any_message(s3: tuple[S3Store, dict[str, str]], s
     (folder / "model-settings.json").write_bytes(settings(parameters=uri))
     running = start(None, **environment)
     [model] = httpx.post(f"{running.url}/v2/repository/index", json={}).json()
-    assert model["reason"] == "s3://bucket/missing/model.json cannot be fetched: NotFoundError"
+    assert model["reason"] == "s3://bucket/missing/model.json cannot be fetched: FileNotFoundError"
     assert "s3cr3t" not in running.text()
 
 
@@ -253,7 +266,9 @@ def test_an_archive_over_tls(start: Start, tmp_path: Path) -> None:
         place = f"https://user:s3cr3t@127.0.0.1:{web.port}"
         evil = tmp_path / "local" / "evil"
         evil.mkdir(parents=True)
-        (evil / "model-settings.json").write_bytes(settings(parameters={"uri": f"{place}/evil.tar.gz?sig=s3cr3t"}))
+        (evil / "model-settings.json").write_bytes(
+            settings(parameters={"uri": f"{place}/evil.tar.gz?sig=s3cr3t"})
+        )
         running = start(f"{place}/tree.tar.gz?sig=s3cr3t", SSL_CERT_FILE=str(authority.pem))
         assert value_of(running, "tree") == pytest.approx(4.0)
         other = start(None, SSL_CERT_FILE=str(authority.pem))
