@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from .environment import EnvironmentModel
+from .environment import EnvironmentModel, expanded
 
 
 class FetchSettings(EnvironmentModel):
@@ -24,3 +24,5 @@ class FetchSettings(EnvironmentModel):
         False,
         description="Run code and unpickle files of a repository with a remote URI. Without it they are left out.",
     )
+
+    _sources = field_validator("sources_dir")(expanded)

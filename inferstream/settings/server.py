@@ -296,7 +296,6 @@ class Settings(FetchSettings):
         "model_repository_root",
         "metrics_dir",
         "environments_dir",
-        "sources_dir",
         "logging_settings",
         "keys_file",
         "usage_file",
