@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 # MLServer's own runtimes, for the tests: beside the environment, where nothing else finds them, and without
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
+# A server of S3 for the tests, which excludes versions in constraints.txt.
+MOTO := $(VENV)/moto
 # What the tests of clients of language models need: an environment of its own, without
 # constraints.txt, because LiteLLM excludes versions that it names, of OpenAI's client among others.
 LLM := $(VENV)/llm
@@ -29,6 +31,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,sklearn,pandas,protos]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --upgrade \
 		--ignore-requires-python --target $(RUNTIMES) mlserver-sklearn mlserver-xgboost mlserver-lightgbm
+	test -d $(MOTO) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(MOTO) 'moto>=5' flask flask-cors
 	@touch $@
 
 demo: $(STAMP)  ## start the server on the examples, stream an answer over REST and gRPC, stop

@@ -27,7 +27,8 @@ class ModelParameters(EnvironmentModel):
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
     uri: str | None = Field(
-        None, description="File or folder of the model's artefacts; the settings file's folder if absent."
+        None,
+        description="File or folder of the model's artefacts, or its remote URI; the settings file's folder if absent.",
     )
     version: str | None = Field(None, description="Version that clients address as /versions/{version}.")
     environment_path: str | None = Field(
@@ -87,6 +88,11 @@ class ModelSettings(EnvironmentModel):
     )
     parameters: ModelParameters | None = Field(None, description="Artefacts, version and free settings.")
 
+    trust_remote_code: bool = Field(
+        False,
+        description="Let code and files that are unpickled come from a remote `parameters.uri`. Without it they are "
+        "left out.",
+    )
     max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")
     max_queue: int = Field(1024, ge=0, description="Calls that may wait for their turn.")
     max_active: int = Field(

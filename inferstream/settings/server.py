@@ -10,7 +10,8 @@ from typing import Any, Literal
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
 from .cors import CORSSettings
-from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel, expanded
+from .environment import MLSERVER_PREFIX, PREFIX, expanded
+from .fetching import FetchSettings
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -36,7 +37,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class Settings(EnvironmentModel):
+class Settings(FetchSettings):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
