@@ -31,7 +31,6 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,sklearn,pandas,protos]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --upgrade \
 		--ignore-requires-python --target $(RUNTIMES) mlserver-sklearn mlserver-xgboost mlserver-lightgbm
-	test -d $(MOTO) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(MOTO) 'moto>=5' flask flask-cors
 	@touch $@
 
 demo: $(STAMP)  ## start the server on the examples, stream an answer over REST and gRPC, stop
@@ -50,9 +49,12 @@ check: $(STAMP)  ## lint, types and the unit tests of one file: make check FILE=
 house: $(STAMP)  ## how far the package is from the goals of its rebuilding; NAMES=1 prints the names behind the counts
 	$(BIN)/python -m scripts.house $(if $(NAMES),--names)
 
+$(MOTO): | $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ 'moto>=5' flask flask-cors
+
 # Servers start hundreds of times in the tests. Without bytecode each start compiles the package again.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: lint  ## lint, type check, layers, and every test
+test: lint $(MOTO)  ## lint, type check, layers, and every test
 	$(BIN)/python -m pytest -n 2
 
 $(LLM_STAMP): pyproject.toml

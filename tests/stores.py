@@ -87,7 +87,7 @@ class Web:
 def moto() -> Iterator[str]:
     """The URL of moto's server of S3, with the bucket `bucket`."""
     if not (MOTO / "moto").is_dir():
-        pytest.skip("moto is not installed: make installs it")
+        pytest.skip("moto is not installed: `make test` installs it")
     command = [sys.executable, "-m", "moto.server", "-p", "0"]
     with _ended(command, PYTHONPATH=str(MOTO)) as output:
         line = str(

@@ -47,9 +47,7 @@ class Settings(FetchSettings):
     server_version: str = Field(default_factory=own_version, description="Shown in the server's metadata.")
     extensions: list[str] = Field(default_factory=list, description="Further extensions to name in metadata.")
 
-    host: str = Field(
-        "127.0.0.1", description="Address to listen on; 0.0.0.0 opens the server to the network."
-    )
+    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 opens it to the network.")
     http_port: int = Field(8080, ge=0, le=65535, description="Port of REST, SSE and WebSocket.")
     grpc_port: int | None = Field(
         8081,
