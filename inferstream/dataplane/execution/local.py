@@ -12,6 +12,7 @@ from typing import Any, cast
 from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...functions.model import DescribedModel, FunctionModel
+from ...garbage import settle_soon
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 from ...model import MLModel, StepModel, signature_of
 from ...repository.classes import location_in
@@ -195,6 +196,7 @@ class Local:
         finally:
             self._loaded.close()
             self._executor.shutdown(wait=False, cancel_futures=True)
+            settle_soon()
 
     async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         """Await a coroutine of the model, not an inference, in the model's thread if it has one."""

@@ -1,7 +1,6 @@
 """Runs in a worker: loads models and runs calls until the server stops it or ends."""
 
 import asyncio
-import gc
 import logging
 import os
 import socket
@@ -135,9 +134,6 @@ class Worker:
         if instance is not None:
             await instance.local.unload()
             self._tell_numbers(frame.instance, instance)
-        del instance
-        gc.unfreeze()  # otherwise objects of the unloaded model would never be collected
-        asyncio.get_running_loop().call_soon(settle)  # after the answer
 
     async def _stop(self, frame: frames.Stop) -> None:
         try:
