@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tests.mounted import HOST, host
 from tests.mounted import Host as Program
+from tests.ray.host import PYTHON, RayHost
 from tests.serving import Running, write_model
 from tests.texts import write_text_model
 
@@ -119,3 +120,6 @@ HOSTS: dict[str, Callable[[Path], Host]] = {
     "mounted-in-process": lambda root: Mounted(root, 0),
     "mounted-workers": lambda root: Mounted(root, 2),
 }
+if PYTHON is not None:
+    HOSTS["ray-proxy"] = lambda root: RayHost(folder_of(root), root)
+    HOSTS["ray-haproxy"] = lambda root: RayHost(folder_of(root), root, haproxy=True)
