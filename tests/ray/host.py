@@ -20,7 +20,7 @@ class RayHost(Running):
     http2 = False
 
     def __init__(self, served: Path | str, root: Path, *, haproxy: bool = False, **options: object) -> None:
-        self.folder = root
+        self.folder, self.haproxy = root, haproxy
         self.output, self.log = root / "ray.output", root / "ray.log"
         self.log.touch()
         self.http_port, self.grpc_port = _free_ports()

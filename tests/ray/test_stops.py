@@ -63,7 +63,7 @@ def begun(host: RayHost) -> dict[str, int]:
 
 
 def client(host: RayHost) -> httpx.AsyncClient:
-    return httpx.AsyncClient(base_url=host.url, timeout=300, limits=httpx.Limits(max_connections=None))
+    return httpx.AsyncClient(base_url=host.url, timeout=60, limits=httpx.Limits(max_connections=None))
 
 
 async def single(asking: httpx.AsyncClient, id: str, seconds: float = 0.0) -> str:
@@ -97,15 +97,16 @@ async def test_streams_longer_than_the_grace_end_with_an_event(host: RayHost, re
         await asyncio.to_thread(eventually, lambda: len(begun(host)) == 20, 60)
         wanted = {"settings": {"shutdown_grace": GRACE}, "num_replicas": replicas}
         changing = asyncio.create_task(asyncio.to_thread(host.deploy, **wanted))
-        singles: Counter[str] = Counter()
-        while not changing.done() or singles.total() < 20:
-            singles.update(
-                await asyncio.gather(*(single(asking, f"c{singles.total() + i}") for i in range(4)))
-            )
+        singles: dict[str, str] = {}
+        while not changing.done() or len(singles) < 20:
+            ids = [f"c{len(singles) + i}" for i in range(4)]
+            singles |= zip(ids, await asyncio.gather(*(single(asking, id) for id in ids)), strict=True)
         await changing
         ends = {id: await each for id, each in streams.items()}
-    print(Counter(ends.values()), singles)
-    assert set(singles) == {"200"}
+    print(Counter(ends.values()), Counter(singles.values()))
+    lost = {id for id, end in singles.items() if end != "200"}
+    # HAProxy closes connections when its backends change; a request that was on its way has not begun.
+    assert not lost if not host.haproxy else not lost & set(begun(host))
     assert set(ends.values()) <= {"draining", "whole"}
     assert "draining" in ends.values()
     assert host.log.read_text().count("finally s") == 20
@@ -118,14 +119,16 @@ async def test_a_killed_replica(host: RayHost) -> None:
         singles = {f"c{i}": asyncio.create_task(single(asking, f"c{i}", 2.0)) for i in range(200)}
         await asyncio.to_thread(eventually, lambda: len(begun(host)) > 100, 60)
         [killed, *_] = Counter(begun(host).values())
-        known = begun(host)
         os.kill(killed, signal.SIGKILL)
         ends = {id: await each for id, each in (streams | singles).items()}
         after = await single(asking, "after")
-    table = Counter((id[0], known.get(id) == killed, id in known, end) for id, end in ends.items())
+    known = begun(host)
+    where = {
+        id: "not begun" if id not in known else "killed" if known[id] == killed else "other" for id in ends
+    }
+    table = Counter((id[0], where[id], end) for id, end in ends.items())
     print(*(f"{row}: {number}" for row, number in sorted(table.items())), sep="\n")
     assert after == "200"
-    again = begun(host)
-    for id, end in ends.items():
-        if again.get(id) != killed:
-            assert end in ("200", "whole"), (id, end)
+    assert {end for id, end in ends.items() if where[id] == "other"} == {"200", "whole"}
+    # Ray's limit: a call that has reached the actor is lost with it, whether or not the model has begun it.
+    assert {end for id, end in ends.items() if where[id] == "not begun"} <= {"500", "ReadTimeout"}
