@@ -34,6 +34,8 @@ class Host(Protocol):
     """Whether it closes WebSockets at once when it stops, as uvicorn does."""
     http2: bool
     """Whether REST comes over HTTP/2."""
+    holds_back: bool
+    """Whether a client that does not read holds its model back; Ray takes what a model makes without a limit."""
 
     def noted(self, line: str) -> bool: ...
 
@@ -57,6 +59,7 @@ class Direct(Running):
 
     closes_sockets = False
     http2 = False
+    holds_back = True
 
 
 class OnePort(Direct):
@@ -81,6 +84,7 @@ class Mounted:
 
     closes_sockets = True
     http2 = False
+    holds_back = True
 
     def __init__(self, root: Path, workers: int) -> None:
         self._programs: list[Program] = []

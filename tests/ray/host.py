@@ -18,6 +18,7 @@ PATIENCE = 120.0
 class RayHost(Running):
     closes_sockets = False
     http2 = False
+    holds_back = False
 
     def __init__(self, served: Path | str, root: Path, *, haproxy: bool = False, **options: object) -> None:
         self.folder, self.haproxy = root, haproxy
