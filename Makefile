@@ -18,11 +18,14 @@ MODELS_STAMP := $(MODELS)/.installed
 TORCH ?= torch>=2.6
 # Servers that the matrix of conformance compares, each in an environment of its own.
 RIVALS := $(VENV)/rivals
+# Ray, which the tests use as a program: its clients are in the first environment.
+RAY := $(VENV)/ray
+RAY_STAMP := $(RAY)/.installed
 # Clients of gRPC that others wrote in other languages.
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-steps bench-language chaos overload leaks floods ray soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -83,6 +86,16 @@ test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddi
 
 bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
 	HF_HUB_OFFLINE=1 $(MODELS)/bin/python -m benchmarks.language
+
+$(RAY_STAMP): pyproject.toml
+	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[ray]'
+	@touch $@
+
+ray: $(STAMP) $(RAY_STAMP)  ## the contract through Ray Serve, and replicas killed and replaced under load: ten minutes
+	RAY_PYTHON=$(RAY)/bin/python $(BIN)/python -m pytest -s tests/ray
+	RAY_PYTHON=$(RAY)/bin/python $(BIN)/python -m pytest tests/contract/test_contract.py \
+		-k "ray-proxy or (ray-haproxy and not stop_lets)"  # two HAProxies at once have the same ports
 
 schedules: $(STAMP)  ## seeded schedules under a virtual clock: a million, or SEEDS, from FIRST
 	$(BIN)/python -m tests.simulated $(or $(FIRST),0) $(or $(SEEDS),1000000)
