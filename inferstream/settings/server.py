@@ -11,6 +11,7 @@ from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validat
 
 from .cors import CORSSettings
 from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel, expanded
+from .record import RecordSettings
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -188,6 +189,9 @@ class Settings(EnvironmentModel):
     )
     audit_log: str | None = Field(
         None, description="File with a JSON line for each call: who, what, how much."
+    )
+    record: RecordSettings | None = Field(
+        None, description="Record requests and responses, for `server replay`: see [Recording](record.md)."
     )
     trusted_proxies: list[str] = Field(
         default_factory=list, description="Addresses or networks of proxies whose headers name the client."
