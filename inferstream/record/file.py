@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..settings.record import RecordSettings
+from ..statuses import HTTP_OF_GRPC, code_of_http
 from ..telemetry.lines import LineFile, open_private
 from .recording import Event, Recording, encoding_of, shown
 from .redaction import redacted
@@ -109,9 +110,9 @@ class RecordFile(LineFile[Recording]):
             if encoding and direction == "out":
                 with suppress(zlib.error):
                     content = zlib.decompress(content, 47)
-            yield [milliseconds, direction, self._content(content)]
+            yield [milliseconds, direction, self._content(content, record.door == "http")]
 
-    def _content(self, content: bytes | str) -> Any:
+    def _content(self, content: bytes | str, texts: bool) -> Any:
         """A text, the place of bytes in the file beside, or their number where they are not recorded."""
         settings = self._settings
         if not settings.bodies:
@@ -123,8 +124,8 @@ class RecordFile(LineFile[Recording]):
             content = clean
         if isinstance(content, str):
             return content
-        with suppress(UnicodeDecodeError):
-            if b"\x00" not in content:
+        if texts and b"\x00" not in content:
+            with suppress(UnicodeDecodeError):
                 return content.decode()
         written = os.write(self._beside, content)
         if written < len(content):
@@ -167,6 +168,8 @@ def _older(path: str, lines: str) -> str:
 
 
 def _code(status: int | str | None) -> str:
-    if status in (499, "CANCELLED"):
-        return "cancelled"
-    return "success" if status == "OK" or (isinstance(status, int) and status < 400) else "refused"
+    """The end of a request that never was a call, or whose last call ended well."""
+    http = HTTP_OF_GRPC.get(status, 500) if isinstance(status, str) else status or 0
+    if status == "OK" or http < 400:
+        return "success"
+    return "cancelled" if http == 499 else code_of_http(http).value

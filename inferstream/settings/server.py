@@ -190,9 +190,7 @@ class Settings(EnvironmentModel):
     audit_log: str | None = Field(
         None, description="File with a JSON line for each call: who, what, how much."
     )
-    record: RecordSettings | None = Field(
-        None, description="Record requests and responses, for `server replay`: see [Recording](record.md)."
-    )
+    record: RecordSettings | None = Field(None, description="Record requests, for `server replay`.")
     trusted_proxies: list[str] = Field(
         default_factory=list, description="Addresses or networks of proxies whose headers name the client."
     )
@@ -237,9 +235,7 @@ class Settings(EnvironmentModel):
         None,
         description="OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`.",
     )
-    metrics_push_interval: float = Field(
-        60.0, gt=0, description="Seconds from one push of metrics to the next."
-    )
+    metrics_push_interval: float = Field(60.0, gt=0, description="Seconds between two pushes of metrics.")
 
     keep_freed_memory: bool = Field(
         True,

@@ -100,9 +100,8 @@ async def _grpc(destination: Destination, recorded: Recorded) -> Answer:
                     raise EOFError
                 return message
 
-            parts = await _converse(destination, recorded, call.write, receive)
+            parts = await _converse(destination, recorded, call.write, receive, call.done_writing)
             if not recorded.left:
-                await call.done_writing()
                 with suppress(EOFError):
                     while True:
                         parts.append(await receive())
@@ -119,8 +118,13 @@ async def _converse(
     recorded: Recorded,
     send: Callable[[Any], Awaitable[Any]],
     receive: Callable[[], Awaitable[Any]],
+    done: Callable[[], Awaitable[Any]] | None = None,
 ) -> list[Content]:
-    """Send each message once those before it have come, and not before its time; receive as many as there were."""
+    """Send each message once those before it have come, and not before its time; receive as many as there were.
+
+    `done` is called after the last one that is sent.
+    """
+    left = len(recorded.of("in"))
     began = perf_counter()
     parts: list[Content] = []
     with suppress(ConnectionClosed, EOFError):
@@ -131,6 +135,9 @@ async def _converse(
             if destination.speed:
                 await asyncio.sleep(began + event.seconds / destination.speed - perf_counter())
             await send(event.content)
+            left -= 1
+            if not left and done is not None:
+                await done()
     return parts
 
 
