@@ -20,7 +20,7 @@ RIVALS := $(VENV)/rivals
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-record bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -115,6 +115,9 @@ bench-bodies: $(STAMP)  ## what one large body of each shape costs: CPU, memory,
 
 bench-keys: $(STAMP)  ## what keys cost a request and a token, in process
 	$(BIN)/python -m benchmarks.keys
+
+bench-record: $(STAMP)  ## what the recorder costs a request and a token, in process
+	$(BIN)/python -m benchmarks.record
 
 bench-steps: $(STAMP)  ## what advancing streams together brings and costs
 	$(BIN)/python -m benchmarks.steps

@@ -11,7 +11,7 @@ from typing import Any
 from ..settings.record import RecordSettings
 from ..statuses import HTTP_OF_GRPC, code_of_http
 from ..telemetry.lines import LineFile, open_private
-from .recording import Event, Recording, encoding_of, shown
+from .recording import Event, PortRecording, encoding_of, shown
 from .redaction import redacted
 
 SCHEMA = "inferstream.record/1"
@@ -20,7 +20,7 @@ MOST_BYTES = 64 * 2**20
 """Bytes of ended recordings that wait for the disk. Further recordings are dropped and counted."""
 
 
-class RecordFile(LineFile[Recording]):
+class RecordFile(LineFile[PortRecording]):
     """Writes recordings at their end, and what there is of longer ones at each look. Raises OSError."""
 
     name = "record"
@@ -31,15 +31,15 @@ class RecordFile(LineFile[Recording]):
     def __init__(self, settings: RecordSettings, hidden: frozenset[str]) -> None:
         self._settings = settings
         self._hidden = hidden
-        self._open_recordings: dict[int, Recording] = {}
+        self._open_recordings: dict[int, PortRecording] = {}
         self._put_bytes = self._written_bytes = 0
         self._beside = open_private(f"{settings.path}.bin")
         super().__init__(settings.path)
 
-    def open(self, recording: Recording) -> None:
+    def open(self, recording: PortRecording) -> None:
         self._open_recordings[id(recording)] = recording
 
-    def end(self, recording: Recording, status: int | str) -> None:
+    def end(self, recording: PortRecording, status: int | str) -> None:
         """Write the rest of a recording soon. It never waits."""
         recording.add("end", None)
         recording.size = sum(len(content) for _, kind, content in recording.events if kind in ("in", "out"))
@@ -51,16 +51,16 @@ class RecordFile(LineFile[Recording]):
         self._put_bytes += recording.size
         self.put(recording)
 
-    def unfinished(self) -> Sequence[Recording]:
+    def unfinished(self) -> Sequence[PortRecording]:
         """Recordings of which something is not written."""
         return [each for each in [*self._open_recordings.values()] if each.request or each.events]
 
-    def text(self, records: Sequence[Recording]) -> bytes:
+    def text(self, records: Sequence[PortRecording]) -> bytes:
         """Lines of those that are wanted. Writes their binary parts before."""
         with self._locked():
             return b"".join([self._line(record) for record in records if self._wanted(record)])
 
-    def _wanted(self, record: Recording) -> bool:
+    def _wanted(self, record: PortRecording) -> bool:
         """Whether there is something to write. A look may have met one that has ended since, and wrote all."""
         models = self._settings.models
         if record.whole or (models and record.model not in models):
@@ -69,7 +69,7 @@ class RecordFile(LineFile[Recording]):
             return False
         return True
 
-    def _line(self, record: Recording) -> bytes:
+    def _line(self, record: PortRecording) -> bytes:
         status = record.status  # before the events, which end with it
         events = record.taken()
         ended = status is not None
@@ -94,7 +94,7 @@ class RecordFile(LineFile[Recording]):
             line["dropped"] = record.dropped
         return self._encode(line) + b"\n"
 
-    def _events(self, record: Recording, events: Sequence[Event]) -> Iterator[list[Any]]:
+    def _events(self, record: PortRecording, events: Sequence[Event]) -> Iterator[list[Any]]:
         encoding = ""
         for at, direction, content in events:
             milliseconds = round((at - record.began) * 1000, 3)

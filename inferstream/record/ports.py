@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import InferstreamError
 from ..server.edge import Listener, Serve, ServeBytes
 from .file import RecordFile
-from .recording import Recording
+from .recording import PortRecording
 
 _VERSION, _NAME = re.compile(r"\{[^}]*version[^}]*\}"), re.compile(r"\{[^}]*\}")
 
@@ -24,9 +24,9 @@ class Recorder:
 
     def _begin(
         self, door: str, dialect: str, model: str, target: str, headers: Any, **more: Any
-    ) -> Recording:
+    ) -> PortRecording:
         request = {"target": target, "headers": headers, **more}
-        recording = Recording(door, dialect, model, request)
+        recording = PortRecording(door, dialect, model, request)
         self._file.open(recording)
         return recording
 
@@ -98,7 +98,7 @@ class RecordedExchange:
 
     __slots__ = ("_exchange", "_send", "head", "headers", "recording", "task")
 
-    def __init__(self, exchange: Any, recording: Recording) -> None:
+    def __init__(self, exchange: Any, recording: PortRecording) -> None:
         self._exchange = exchange
         self.recording = recording
         self._send = exchange.send
@@ -139,7 +139,7 @@ class RecordedExchange:
 class RecordedContext:
     """The context of an RPC."""
 
-    def __init__(self, context: Any, recording: Recording) -> None:
+    def __init__(self, context: Any, recording: PortRecording) -> None:
         self._context = context
         self.recording = recording
 
@@ -161,7 +161,7 @@ class RecordedContext:
 class RecordedSocket:
     """A WebSocket, as its conversation writes to it."""
 
-    def __init__(self, socket: Any, recording: Recording) -> None:
+    def __init__(self, socket: Any, recording: PortRecording) -> None:
         self._socket = socket
         self.recording = recording
 
@@ -181,7 +181,7 @@ class RecordedSocket:
 class RecordedListener:
     """A conversation, as its socket tells it of messages."""
 
-    def __init__(self, listener: Listener, recording: Recording, file: RecordFile) -> None:
+    def __init__(self, listener: Listener, recording: PortRecording, file: RecordFile) -> None:
         self._listener = listener
         self._recording = recording
         self._file = file

@@ -19,7 +19,7 @@ Event = tuple[float, Direction, Any]
 """The time on the clock of `perf_counter`, and the bytes or the text of a message, or what a head says."""
 
 
-class Recording:
+class PortRecording:
     """One request, or one connection with its messages. The event loop adds events, the file's thread takes them."""
 
     __slots__ = (

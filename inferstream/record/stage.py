@@ -14,7 +14,7 @@ from ..settings import Settings
 from ..settings.record import RecordSettings
 from .file import RecordFile
 from .ports import Recorder
-from .recording import CREDENTIALS, Recording
+from .recording import CREDENTIALS, PortRecording
 
 
 class RecordedCalls:
@@ -27,7 +27,7 @@ class RecordedCalls:
         recording = getattr(getattr(call.headers, "origin", None), "recording", None)
         return self._inner(call) if recording is None else self._recorded(call, recording)
 
-    async def _recorded(self, call: Call, recording: Recording) -> Reply:
+    async def _recorded(self, call: Call, recording: PortRecording) -> Reply:
         recording.model = call.model
         recording.version = call.version or ""
         recording.principal = call.principal

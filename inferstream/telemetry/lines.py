@@ -122,7 +122,7 @@ class LineFile(Generic[Record]):
 
     def _lost(self, records: int, fault: str) -> None:
         self._lost_records += records
-        if fault != self._fault:
+        if not self._fault:
             self._fault = fault
             self.logger.error("%s: the %s is not written: %s", self._path, self.name, fault)
 

@@ -227,7 +227,7 @@ def replay(
 ) -> None:
     """Send recorded requests again, over the same protocols, and report what differs."""
     from .check.results import Report
-    from .replay.run import Options, run
+    from .replay.run import ReplayOptions, run
 
     try:
         times = 0.0 if speed == "max" else float(speed.removesuffix("x"))
@@ -235,7 +235,7 @@ def replay(
         raise typer.BadParameter(f'--speed is "1x", "2x" and so on, or "max", and not "{speed}"') from None
     report = Report("replay", "recording", as_json, junit)
     raise typer.Exit(
-        run(Options(file, against, grpc, _headers(header), times, diff, tolerance, timeout, report))
+        run(ReplayOptions(file, against, grpc, _headers(header), times, diff, tolerance, timeout, report))
     )
 
 

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from ...protos.dataplane_pb2_grpc import METHODS, classes_of
 from .records import Content, Recorded
-from .sending import Answer
+from .sending import ReplayedAnswer
 
 MASKED = (
     "id",
@@ -45,7 +45,7 @@ class Difference(NamedTuple):
     detail: str = ""
 
 
-def compared(recorded: Recorded, answer: Answer, tolerance: float) -> Difference:
+def compared(recorded: Recorded, answer: ReplayedAnswer, tolerance: float) -> Difference:
     """Compare the answer with the recorded one."""
     assert recorded.end is not None
     if answer.status != recorded.end["status"]:

@@ -25,7 +25,7 @@ AT_ONCE = 16
 """Recordings that are sent at a time where they do not wait for their times."""
 
 
-class Options(NamedTuple):
+class ReplayOptions(NamedTuple):
     """What is sent, where, and what is written."""
 
     file: Path
@@ -40,7 +40,7 @@ class Options(NamedTuple):
     report: Report
 
 
-def run(options: Options) -> int:
+def run(options: ReplayOptions) -> int:
     """Replay and print the results. Returns 0 if all passed, 1 for a difference or a failure."""
     try:
         recordings = read(options.file)
@@ -54,7 +54,7 @@ def run(options: Options) -> int:
     return 1
 
 
-async def _replay(options: Options, recordings: Sequence[Recorded]) -> list[Result]:
+async def _replay(options: ReplayOptions, recordings: Sequence[Recorded]) -> list[Result]:
     slots = asyncio.Semaphore(len(recordings) + 1 if options.speed else AT_ONCE)
     async with _destination(options) as destination:
         began, first = perf_counter(), recordings[0].time if recordings else 0.0
@@ -69,7 +69,7 @@ async def _replay(options: Options, recordings: Sequence[Recorded]) -> list[Resu
         return await asyncio.gather(*map(one, recordings))
 
 
-async def _result(options: Options, destination: Destination, recorded: Recorded) -> Result:
+async def _result(options: ReplayOptions, destination: Destination, recorded: Recorded) -> Result:
     def result(status: str, detail: str = "") -> Result:
         return Result(recorded.model, f"{recorded.id} {recorded.dialect}", status, detail)
 
@@ -93,7 +93,7 @@ async def _result(options: Options, destination: Destination, recorded: Recorded
 
 
 @asynccontextmanager
-async def _destination(options: Options) -> AsyncIterator[Destination]:
+async def _destination(options: ReplayOptions) -> AsyncIterator[Destination]:
     """The server at a URL; or one of its own with the models of a folder. Raises InvalidSettings."""
     if "://" in options.against:
         url = urlsplit(options.against)

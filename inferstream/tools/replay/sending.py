@@ -17,7 +17,7 @@ OF_CONNECTIONS = ("host", "content-length", "connection", "transfer-encoding", "
 """Headers that each connection makes for itself, as those whose names begin so."""
 
 
-class Answer(NamedTuple):
+class ReplayedAnswer(NamedTuple):
     """What came of a request: an HTTP status or the name of gRPC's, and the parts in order."""
 
     status: int | str
@@ -36,7 +36,7 @@ class Destination(NamedTuple):
     """How many times as fast; 0 for without waits."""
 
 
-async def answer(destination: Destination, recorded: Recorded) -> Answer:
+async def answer(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
     """Send a recording. Raises OSError, httpx.HTTPError or ConnectionClosed where there is no answer."""
     send = {"http": _http, "websocket": _websocket, "grpc": _grpc}[recorded.door]
     return await send(destination, recorded)
@@ -48,7 +48,7 @@ def _headers(destination: Destination, recorded: Recorded, *beside: str) -> dict
     return {**{name: value for name, value in pairs if not name.startswith(own)}, **destination.headers}
 
 
-async def _http(destination: Destination, recorded: Recorded) -> Answer:
+async def _http(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
     parts: list[Content] = []
     sent = b"".join(_bytes(part) for part in recorded.of("in"))
     whole = sum(len(_bytes(part)) for part in recorded.of("out"))
@@ -67,21 +67,21 @@ async def _http(destination: Destination, recorded: Recorded) -> Answer:
                 async for part in response.aiter_bytes():
                     parts.append(part)
                     if recorded.left and sum(map(len, map(_bytes, parts))) >= whole:
-                        return Answer(499, parts)
-    return Answer(status, parts)
+                        return ReplayedAnswer(499, parts)
+    return ReplayedAnswer(status, parts)
 
 
-async def _websocket(destination: Destination, recorded: Recorded) -> Answer:
+async def _websocket(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
     url = f"ws{destination.http.removeprefix('http')}{recorded.request['target']}"
     headers = _headers(destination, recorded, "sec-websocket")
     async with connect(
         url, additional_headers=headers, max_size=None, compression=None, proxy=None
     ) as socket:
         parts = await _converse(destination, recorded, socket.send, socket.recv)
-    return Answer(101, parts)
+    return ReplayedAnswer(101, parts)
 
 
-async def _grpc(destination: Destination, recorded: Recorded) -> Answer:
+async def _grpc(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
     try:
         from grpc.aio import AioRpcError, insecure_channel
     except ModuleNotFoundError as missing:
@@ -109,8 +109,8 @@ async def _grpc(destination: Destination, recorded: Recorded) -> Answer:
             call.cancel()
         with suppress(asyncio.CancelledError):
             code = await call.code()
-            return Answer(code.name, parts)
-        return Answer("CANCELLED", parts)
+            return ReplayedAnswer(code.name, parts)
+        return ReplayedAnswer("CANCELLED", parts)
 
 
 async def _converse(
