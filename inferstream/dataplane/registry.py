@@ -126,6 +126,9 @@ class Registry(Serving):
             if wanted:
                 names = ", ".join(_label((settings.name, settings.version)) for settings in wanted)
                 logger.info("loading %s", names, extra={"brief": True})
+            for settings in wanted:
+                self._states[settings.name, settings.version] = (State.LOADING, "loading")
+            self.listing = False
             results = await asyncio.gather(*map(self._load_version, wanted), return_exceptions=True)
             for result in results:
                 strange = not isinstance(result, InferstreamError)

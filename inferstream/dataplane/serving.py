@@ -120,6 +120,8 @@ class Serving(ABC):
         self.leaving = False
         """Not ready, but still serving while a load balancer notices."""
         self.draining = False
+        self.listing = False
+        """Whether a start has not read yet which models there are: any may be."""
 
     @property
     @abstractmethod
@@ -156,7 +158,7 @@ class Serving(ABC):
                 for (known, its), (state, _) in self._states.items()
                 if known == name and version in (None, "", its)
             }
-            if not states:
+            if not states and not self.listing:
                 raise ModelNotFound(name, version, self._there_are(name))
             raise ModelNotReady(name, version, failed=states == {State.UNAVAILABLE})
         return served
