@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 # MLServer's own runtimes, for the tests: beside the environment, where nothing else finds them, and without
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
+# A server of S3 for the tests, which excludes versions in constraints.txt.
+MOTO := $(VENV)/moto
 # What the tests of clients of language models need: an environment of its own, without
 # constraints.txt, because LiteLLM excludes versions that it names, of OpenAI's client among others.
 LLM := $(VENV)/llm
@@ -20,7 +22,7 @@ RIVALS := $(VENV)/rivals
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-record bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -47,9 +49,12 @@ check: $(STAMP)  ## lint, types and the unit tests of one file: make check FILE=
 house: $(STAMP)  ## how far the package is from the goals of its rebuilding; NAMES=1 prints the names behind the counts
 	$(BIN)/python -m scripts.house $(if $(NAMES),--names)
 
+$(MOTO): | $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ 'moto>=5' flask flask-cors
+
 # Servers start hundreds of times in the tests. Without bytecode each start compiles the package again.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: lint  ## lint, type check, layers, and every test
+test: lint $(MOTO)  ## lint, type check, layers, and every test
 	$(BIN)/python -m pytest -n 2
 
 $(LLM_STAMP): pyproject.toml
@@ -115,6 +120,9 @@ bench-bodies: $(STAMP)  ## what one large body of each shape costs: CPU, memory,
 
 bench-keys: $(STAMP)  ## what keys cost a request and a token, in process
 	$(BIN)/python -m benchmarks.keys
+
+bench-fairness: $(STAMP)  ## what a noisy key costs a quiet one, and how evenly keys share a model with steps
+	$(BIN)/python -m benchmarks.fairness
 
 bench-record: $(STAMP)  ## what the recorder costs a request and a token, in process
 	$(BIN)/python -m benchmarks.record

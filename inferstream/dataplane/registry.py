@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..errors import InferstreamError, InvalidSettings, ModelNotFound
 from ..repository import ModelRepository
+from ..repository.fetched import Artefacts
 from ..settings import ModelSettings, Settings
 from ..telemetry.context import model_context
 from ..telemetry.metrics import Meters
@@ -67,6 +68,9 @@ class Registry(Serving):
         """Versions found at start-up, which should serve."""
         self._sources: dict[ModelKey, str] = {}
         """The settings file of each version."""
+        self._artefacts = Artefacts(settings)
+        self._fetched: dict[ModelKey, tuple[ModelSettings, ModelSettings]] = {}
+        """The settings of versions with artefacts elsewhere: as they are, and with the path of what was fetched."""
         self._outdated: dict[ModelKey, str] = {}
         """Why a serving version differs from the repository."""
         self.loading: dict[ModelKey, float] = {}
@@ -108,6 +112,14 @@ class Registry(Serving):
             if any(path.is_relative_to(folder) or folder.is_relative_to(path) for path in paths)
         }
         return sorted({name for name, source in sources if shared or source in touched})
+
+    async def renewed(self) -> list[str]:
+        """Names of models of which there are new versions elsewhere, after these were fetched."""
+        names = {*await self.names_at(await self._repository.renewed())}
+        for key, (settings, local) in [*self._fetched.items()]:
+            if key in self._served and await self._artefacts.local(settings, stale=False) != local:
+                names.add(key[0])
+        return sorted(names)
 
     async def start(self) -> None:
         """Load all models of the repository at once. Raises the first failure if the settings are strict."""
@@ -186,6 +198,7 @@ class Registry(Serving):
             self._states.pop(key, None)
             self._sources.pop(key, None)
             self._outdated.pop(key, None)
+            self._fetched.pop(key, None)
             self._wanted.discard(key)
 
     async def _load_found(self, name: str, wanted: list[ModelSettings]) -> None:
@@ -253,12 +266,15 @@ class Registry(Serving):
         if new:
             self._states[key] = (State.LOADING, "loading")
         began = self.loading[key] = monotonic()
+        local = settings
         try:
+            local = await self._artefacts.local(settings, stale=new)
             # A copy, because runtimes change their settings and the repository keeps these.
-            served = await self._loaded(settings, settings.model_copy(deep=True))
+            served = await self._loaded(local, local.model_copy(deep=True))
         except BaseException as error:
             reason = "loading was cancelled"
             if isinstance(error, InferstreamError):
+                error.message = self._artefacts.explained(error.message, local)
                 self._outdated_by(error, [key, *gone])
                 reason = error.message
                 with model_context(*key):
@@ -273,6 +289,8 @@ class Registry(Serving):
             brief = {"brief": served.load_seconds < LONG}
             logger.info("loaded model %s in %.1f s", _label(key), served.load_seconds, extra=brief)
         self._outdated.pop(key, None)
+        if local is not settings:
+            self._fetched[key] = (settings, local)
         self._put(key, served)
         if served.elsewhere is not None:
             await served.elsewhere.serve()

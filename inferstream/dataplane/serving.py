@@ -10,18 +10,21 @@ from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..keys.access_control import keys_configured
 from ..repository.apps import app_of
-from ..settings import Settings
+from ..settings import Settings, Split
 from ..settings.versions import newest
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
+from .caller import Caller
 from .execution.base import Execution
 from .pipeline import build_pipeline, build_shared
+from .shadows import Shadows
 from .stages.access_log import AccessLog
 from .stages.base import Pipeline
 from .stages.live import Live
+from .traffic import chosen_version
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -60,6 +63,8 @@ class ServedModel:
         rate = execution.settings.items_per_second
         self.pace = 0.0 if rate is None else 1 / rate
         """Seconds between two responses of a stream, unless its request says otherwise."""
+        self.split = execution.settings.split
+        """The shares of calls without a version, where this is the version that would get them."""
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
         batches = BatchMeters in pipeline.meters.stages
@@ -102,7 +107,8 @@ class Serving(ABC):
 
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
-        self._shared = build_shared(settings, meters, tracer)
+        self._shadows = Shadows(lambda name, version: self.serving(name, version).handler, settings)
+        self._shared = build_shared(settings, meters, tracer, self._shadows)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
         self.lines.changed = self._record_calls
@@ -140,14 +146,29 @@ class Serving(ABC):
     async def unload(self, name: str) -> bool:
         """Retire every version of a model after its calls in progress; False without any."""
 
-    def serving(self, name: str, version: str | None = None) -> ServedModel:
-        """The model, if it is ready. Raises Draining, ModelNotFound, ModelNotReady."""
+    def serving(self, name: str, version: str | None = None, caller: Caller | None = None) -> ServedModel:
+        """The model, if it is ready; of one with a `split` the version for the caller.
+
+        Raises Draining, ModelNotFound, ModelNotReady.
+        """
         if self.draining:
             raise Draining
         served = self.get(name, version)
+        if served.split is not None and caller is not None and not version:
+            served = self._share(served.split, name, caller) or served
         if not served.ready:
             raise ModelNotReady(name, version)
         return served
+
+    def _share(self, split: Split, name: str, caller: Caller) -> ServedModel | None:
+        """The version for a caller, of those that are ready; None if none of the split is."""
+        ready = {
+            version: served
+            for version in split.versions
+            if (served := self._served.get((name, version))) is not None and served.ready
+        }
+        chosen = chosen_version(split, ready.keys(), caller)
+        return None if chosen is None else ready[chosen]
 
     def get(self, name: str, version: str | None = None) -> ServedModel:
         """The model, ready or not. Raises ModelNotFound, and ModelNotReady while loading or after a failed load."""
@@ -274,6 +295,7 @@ class Serving(ABC):
         self.draining = True
         for served in self._served.values():
             served.withdrawn = True
+        self._shadows.end()
         lives = self.lives()
         try:
             async with asyncio.timeout(grace):

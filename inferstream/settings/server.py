@@ -10,7 +10,8 @@ from typing import Any, Literal
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
 from .cors import CORSSettings
-from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel, expanded
+from .environment import MLSERVER_PREFIX, PREFIX, expanded
+from .fetching import FetchSettings
 from .record import RecordSettings
 
 MOST_BUCKETS = 100
@@ -37,7 +38,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class Settings(EnvironmentModel):
+class Settings(FetchSettings):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
@@ -47,9 +48,7 @@ class Settings(EnvironmentModel):
     server_version: str = Field(default_factory=own_version, description="Shown in the server's metadata.")
     extensions: list[str] = Field(default_factory=list, description="Further extensions to name in metadata.")
 
-    host: str = Field(
-        "127.0.0.1", description="Address to listen on; 0.0.0.0 opens the server to the network."
-    )
+    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 opens it to the network.")
     http_port: int = Field(8080, ge=0, le=65535, description="Port of REST, SSE and WebSocket.")
     grpc_port: int | None = Field(
         8081,
@@ -119,6 +118,7 @@ class Settings(EnvironmentModel):
         description="Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams "
         "and no messages of Kafka.",
     )
+    shadow_max_in_flight: int = Field(8, ge=1, description="Copies in shadows at once; more are dropped.")
     sse_heartbeat: float = Field(
         15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
     )
@@ -191,8 +191,9 @@ class Settings(EnvironmentModel):
         None, description="File with a JSON line for each call: who, what, how much."
     )
     record: RecordSettings | None = Field(None, description="Record requests, for `server replay`.")
-    trusted_proxies: list[str] = Field(
-        default_factory=list, description="Addresses or networks of proxies whose headers name the client."
+    trusted_proxies: list[str] = Field([], description="Addresses or networks of proxies that name clients.")
+    objectives: dict[str, Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]] = Field(
+        default_factory=dict, description="Priorities of the objectives that `trusted_proxies` name."
     )
     shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
     shutdown_delay: float = Field(

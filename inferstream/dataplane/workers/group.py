@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
 from ...imports.folders import shared_folders
+from ...keys.access_control import names_principals
 from ...processes.spawning import REAPED, Program
 from ...settings import ModelSettings, Settings
 from ...telemetry.model_meters import ModelMeters
@@ -69,6 +70,7 @@ class WorkerGroup(Group):
             len(programs),
             settings.keep_freed_memory,
             settings.shows_errors,
+            names_principals(settings),
         )
         self._models: dict[int, LoadInstance] = {}
         self._meters: dict[int, ModelMeters] = {}
