@@ -25,7 +25,7 @@ RAY_STAMP := $(RAY)/.installed
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-steps bench-language chaos overload leaks floods ray soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-steps bench-language chaos overload leaks floods ray soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -136,6 +136,9 @@ bench-keys: $(STAMP)  ## what keys cost a request and a token, in process
 
 bench-fairness: $(STAMP)  ## what a noisy key costs a quiet one, and how evenly keys share a model with steps
 	$(BIN)/python -m benchmarks.fairness
+
+bench-record: $(STAMP)  ## what the recorder costs a request and a token, in process
+	$(BIN)/python -m benchmarks.record
 
 bench-steps: $(STAMP)  ## what advancing streams together brings and costs
 	$(BIN)/python -m benchmarks.steps

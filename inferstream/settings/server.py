@@ -12,6 +12,7 @@ from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validat
 from .cors import CORSSettings
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
 from .fetching import FetchSettings
+from .record import RecordSettings
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -189,6 +190,7 @@ class Settings(FetchSettings):
     audit_log: str | None = Field(
         None, description="File with a JSON line for each call: who, what, how much."
     )
+    record: RecordSettings | None = Field(None, description="Record requests, for `server replay`.")
     trusted_proxies: list[str] = Field([], description="Addresses or networks of proxies that name clients.")
     objectives: dict[str, Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]] = Field(
         default_factory=dict, description="Priorities of the objectives that `trusted_proxies` name."
@@ -234,9 +236,7 @@ class Settings(FetchSettings):
         None,
         description="OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`.",
     )
-    metrics_push_interval: float = Field(
-        60.0, gt=0, description="Seconds from one push of metrics to the next."
-    )
+    metrics_push_interval: float = Field(60.0, gt=0, description="Seconds between two pushes of metrics.")
 
     keep_freed_memory: bool = Field(
         True,

@@ -17,10 +17,10 @@ from websockets.typing import Subprotocol
 from ...concurrency.outgoing import Gathered, Owed, StallGuard
 from ...errors import InferstreamError
 from ..connections import TransportOrigin
+from ..edge import Listener
 from ..http1.reading import Reading
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
-from .conversation import Conversation
 from .messages import error_document, wrap
 from .websocket import WebSocketDoor, chosen
 
@@ -62,7 +62,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         self._door = door
         self._lost = lost
         self._conn = _Protocol(extensions=self._door.extensions, max_size=self._door.max_message)
-        self._listener: Conversation | None = None
+        self._listener: Listener | None = None
         self._unread = bytearray()
         self._parts: list[bytes] = []
         self._text = True
