@@ -8,14 +8,15 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from ..errors import InferstreamError, InvalidSettings, ModelNotFound
+from ..errors import InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady, OutOfMemory
 from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
 from ..telemetry.context import model_context
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
-from .serving import Elsewhere, ModelKey, ServedModel, Serving
+from .first_calls import ModelKey
+from .serving import Elsewhere, ServedModel, Serving
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -27,6 +28,9 @@ STILL_SERVING = "the old version goes on serving"
 
 LONG = 1.0
 """Seconds of a load that a terminal shows in a line of its own. Records of others are `brief`."""
+
+ON_DEMAND = (State.READY, "the first call loads it")
+"""The state of a model that has not been loaded."""
 
 LoadModel = Callable[[ModelSettings], Awaitable[Execution]]
 """Loads a model where its settings place it. Raises ModelLoadFailed."""
@@ -85,7 +89,7 @@ class Registry(Serving):
             self.started
             and not self.leaving
             and not self.draining
-            and self._wanted.isdisjoint(self._states)
+            and all(self._states[key][0] is State.READY for key in self._wanted & self._states.keys())
             and all(served.ready for served in self._served.values())
             and (self._others is None or self._others.ready)
         )
@@ -123,10 +127,17 @@ class Registry(Serving):
                 logger.error("model %s cannot be loaded: %s", model.name, model.reason)
             if broken and self._settings.strict:
                 raise InvalidSettings(f"Model {broken[0].name} cannot be loaded: {broken[0].reason}")
-            if wanted:
-                names = ", ".join(_label((settings.name, settings.version)) for settings in wanted)
+            later = [settings for settings in wanted if settings.load == "demand" and self._others is None]
+            for settings in later:
+                key = (settings.name, settings.version)
+                self._sources[key] = settings.source or ""
+                self._states[key] = ON_DEMAND
+                self.first_calls.bounds[key] = settings.max_queue
+            at_once = [settings for settings in wanted if settings not in later]
+            if at_once:
+                names = ", ".join(_label((settings.name, settings.version)) for settings in at_once)
                 logger.info("loading %s", names, extra={"brief": True})
-            results = await asyncio.gather(*map(self._load_version, wanted), return_exceptions=True)
+            results = await asyncio.gather(*map(self._load_version, at_once), return_exceptions=True)
             for result in results:
                 strange = not isinstance(result, InferstreamError)
                 if isinstance(result, BaseException) and (strange or self._settings.strict):
@@ -238,6 +249,19 @@ class Registry(Serving):
             await self._agree()
             return bool(keys)
 
+    async def _load_first(self, key: ModelKey) -> None:
+        async with self._changing[key[0]]:
+            versions = await self._repository.find(key[0])
+            for settings in versions:
+                if settings.version == key[1] and key not in self._served:
+                    try:
+                        await self._load_version(settings)
+                    except OutOfMemory:
+                        self._states[key] = ON_DEMAND
+                        raise
+                    except InferstreamError:
+                        raise ModelNotReady(*key, failed=True) from None
+
     async def _agree(self) -> None:
         if self._others is not None:
             await self._others.agree()
@@ -298,7 +322,8 @@ class Registry(Serving):
             states[model.name, model.version] = (State.UNAVAILABLE, model.reason)
         states.update(self._states)
         for key, served in self._served.items():
-            ready_now = (State.READY, self._outdated.get(key, ""))
+            resident = served.execution.resident
+            ready_now = (State.READY, self._outdated.get(key, "" if resident is None else resident.state))
             states[key] = ready_now if served.ready else (State.UNAVAILABLE, "the model is not ready")
         return [
             RepositoryIndexResponseItem(name=name, version=version or "", state=state, reason=reason)

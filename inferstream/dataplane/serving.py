@@ -18,6 +18,7 @@ from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
+from .first_calls import FirstCalls, ModelKey, Unloaded
 from .pipeline import build_pipeline, build_shared
 from .stages.access_log import AccessLog
 from .stages.base import Pipeline
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
-
-ModelKey = tuple[str, str | None]
 
 MOST_NAMES = 10
 """Names of models in an error."""
@@ -116,6 +115,7 @@ class Serving(ABC):
         self.typed: list[tuple[str, Signature]] = []
         """Models with a typed RPC, by name. A new list whenever a model is loaded or unloaded."""
         self._states: dict[ModelKey, tuple[State, str]] = {}
+        self.first_calls = FirstCalls(self._load_first)
         self._retiring: dict[asyncio.Task[None], ServedModel] = {}
         self.leaving = False
         """Not ready, but still serving while a load balancer notices."""
@@ -138,11 +138,31 @@ class Serving(ABC):
     async def unload(self, name: str) -> bool:
         """Retire every version of a model after its calls in progress; False without any."""
 
+    @abstractmethod
+    async def _load_first(self, key: ModelKey) -> None:
+        """Load a model for its first calls. Raises ModelNotReady, OutOfMemory."""
+
+    def on_demand(self, name: str, version: str | None = None) -> ModelKey | None:
+        """The version that would answer such a call, where its first call loads it; None for other models."""
+        versions = [
+            its
+            for (known, its), (state, _) in self._states.items()
+            if known == name
+            and version in (None, "", its)
+            and (state is State.READY or (known, its) in self.first_calls)
+        ]
+        return (name, newest(versions)) if versions else None
+
     def serving(self, name: str, version: str | None = None) -> ServedModel:
-        """The model, if it is ready. Raises Draining, ModelNotFound, ModelNotReady."""
+        """The model, if it is ready. Raises Draining, ModelNotFound, ModelNotReady, Unloaded."""
         if self.draining:
             raise Draining
-        served = self.get(name, version)
+        try:
+            served = self.get(name, version)
+        except ModelNotReady:
+            if (key := self.on_demand(name, version)) is None:
+                raise
+            raise Unloaded(key) from None
         if not served.ready:
             raise ModelNotReady(name, version)
         return served
@@ -247,8 +267,11 @@ class Serving(ABC):
     def _choose_default(self, name: str) -> None:
         """Choose the unversioned model, else the highest version, for calls without a version."""
         versions = [version for known, version in self._served if known == name]
-        if versions:
-            self._defaults[name] = self._served[name, newest(versions)]
+        waiting = [
+            its for (known, its), (state, _) in self._states.items() if known == name and state is State.READY
+        ]
+        if versions and (key := (name, newest([*versions, *waiting]))) in self._served:
+            self._defaults[name] = self._served[key]
         else:
             self._defaults.pop(name, None)
         self.text_models = sorted(
@@ -270,6 +293,7 @@ class Serving(ABC):
     async def stop(self, grace: float) -> None:
         """Refuse new calls, give those in progress `grace` seconds, and end the rest."""
         self.draining = True
+        self.first_calls.cancel()
         for served in self._served.values():
             served.withdrawn = True
         lives = self.lives()

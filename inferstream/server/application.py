@@ -118,8 +118,9 @@ class Application:
             raise
 
     def start_timers(self) -> None:
-        """Read changed keys from now on, and push metrics if the settings name a collector."""
+        """Read changed keys from now on, push metrics if the settings name a collector, start spare workers."""
         self.access.start()
+        self.placements.start()
         if self._push is not None:
             self._push.start()
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from ...concurrency.scope import is_own_cancel
-from ...errors import InferenceFailed, InferstreamError
+from ...errors import InferenceFailed, InferstreamError, OutOfMemory
 from ...types import InferenceResponse
 from ..call import Call
 from ..outputs import Finish
@@ -109,6 +109,8 @@ def translated(
         logger.error("model %s failed%s", model, on_request, exc_info=error)
     if stays:
         return error
+    if OutOfMemory.is_meant_by(error):
+        return OutOfMemory(f"Model {model} ran out of memory{on_request}.")
     return InferenceFailed(f"Model {model} failed{on_request}; the server's log says why.")
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import InferstreamError, ModelError, Overloaded, WorkerLost
+from ...errors import InferstreamError, ModelError, OutOfMemory, Overloaded, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
 from ...processes import shared_memory
 from ...processes.endpoint import Endpoint, Handlers, MakeLink
@@ -166,14 +166,15 @@ class WorkerClient:
         if self.resized is not None:
             self.resized(frame.instance, frame.slots)
 
-    def _lose(self, how: str) -> None:
-        """The process has ended; `how` is for people."""
+    def _lose(self, how: str, starved: bool = False) -> None:
+        """The process has ended; `how` is for people. The kernel killed a `starved` one for lack of memory."""
         lost = f"The worker process that ran this request {how}."
+        error = OutOfMemory if starved else WorkerLost
         self._endpoint.end(WorkerLost(lost))
         self.ended.set()
         self.models.clear()
         for number, remote in list(self._calls.items()):
             started = self._flags[number]
-            remote.finished(WorkerLost(lost) if started else NeverStarted(lost))
+            remote.finished(error(lost) if started else NeverStarted(lost))
         self._calls.clear()
         self._memory.close()
