@@ -10,7 +10,7 @@ from ..settings import Settings
 from ..telemetry.access import AccessLines
 from ..telemetry.console import access_sink
 from ..telemetry.metrics import Meters
-from ..telemetry.stages import BatchMeters, KvMeters, StepMeters, TokenMeters
+from ..telemetry.stages import BatchMeters, KvMeters, ResidencyMeters, StepMeters, TokenMeters
 from .checks import checked
 from .execution.base import Execution
 from .stages.access_log import access_log
@@ -99,6 +99,8 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
     meters.show(StepMeters)
     meters.show(TokenMeters)
     meters.show(KvMeters)
+    if settings.limits_memory:
+        meters.show(ResidencyMeters)
     middlewares: tuple[Middleware, ...] = ()
     if settings.middleware:
         from ..repository.middleware import middlewares_of  # late: few servers have any

@@ -152,14 +152,14 @@ class Residency:
         return resident
 
     async def remove(self, resident: Resident) -> None:
-        """Forget a model, which its owner unloads, when it is not on its way."""
+        """Let a model leave for good; its owner has no calls for it any more."""
         if resident.coming is not None:
             resident.coming.cancel()
         while (moving := resident.coming or resident.going) is not None:
             await asyncio.wait([moving])
-        self.residents.discard(resident)
         if resident.loaded:
-            self._gone(resident)
+            await asyncio.wait([self._leave(resident)])
+        self.residents.discard(resident)
 
     async def load(self, resident: Resident) -> None:
         """Wait until a model is in memory; one load runs for all who wait. Raises ModelLoadFailed, OutOfMemory."""
@@ -199,7 +199,7 @@ class Residency:
         until = self.clock() + PATIENCE
         while True:
             need = self._need(resident)
-            if self._short(resident, need, fixed=True) or self.clock() >= until:
+            if self._short(resident, need, fixed=True):
                 raise self._refusal(resident, need)
             if not self._short(resident, need):
                 oldest = self._oldest(self._over(need))
@@ -208,6 +208,8 @@ class Residency:
                     return
                 await asyncio.wait([self._send_away(oldest)])
                 continue
+            if self.clock() >= until:
+                raise self._refusal(resident, need)
             self.news.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(until - self.clock()):
@@ -256,17 +258,17 @@ class Residency:
         return min(may_leave, key=lambda each: each.used, default=None)
 
     def _send_away(self, resident: Resident) -> asyncio.Task[None]:
-        """Let a model leave from now on; its memory is free when the task is done."""
-        self._gone(resident)
+        """Let a model leave until its next call; its memory is free when the task is done."""
         resident.meters.evictions += 1
         logger.info("model %s leaves memory", resident.name, extra={"brief": True})
-        resident.going = self._tasks.start(self._take(resident))
-        return resident.going
+        return self._leave(resident)
 
-    def _gone(self, resident: Resident) -> None:
+    def _leave(self, resident: Resident) -> asyncio.Task[None]:
         resident.loaded = False
         resident.meters.loaded -= 1
         resident.meters.memory -= resident.size.get(HOST, 0)
+        resident.going = self._tasks.start(self._take(resident))
+        return resident.going
 
     async def _take(self, resident: Resident) -> None:
         try:
@@ -315,8 +317,8 @@ class Residency:
     async def look(self) -> None:
         """Measure every model, and let those leave that have been idle too long or for which there is no room."""
         for resident in [each for each in self.residents if each.loaded]:
-            size = await self._size(resident)
-            if resident.loaded:
+            loads, size = resident.meters.loads, await self._size(resident)
+            if resident.loaded and resident.meters.loads == loads:  # not gone meanwhile
                 resident.measured(size)
         self._spent = await asyncio.to_thread(self._measure, self._others())
         now = self.clock()

@@ -138,9 +138,9 @@ class Serving(ABC):
     async def unload(self, name: str) -> bool:
         """Retire every version of a model after its calls in progress; False without any."""
 
-    @abstractmethod
     async def _load_first(self, key: ModelKey) -> None:
         """Load a model for its first calls. Raises ModelNotReady, OutOfMemory."""
+        raise ModelNotReady(*key)  # with several front ends, none loads on demand
 
     def on_demand(self, name: str, version: str | None = None) -> ModelKey | None:
         """The version that would answer such a call, where its first call loads it; None for other models."""

@@ -11,7 +11,7 @@ from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validat
 
 from .cors import CORSSettings
 from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel, expanded
-from .sizes import Size
+from .sizes import size_of
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -252,13 +252,13 @@ class Settings(EnvironmentModel):
         description="Seconds from one heartbeat of a worker process to the next. One that misses ten, because a "
         "signal has stopped it, is replaced; 0 is never.",
     )
-    max_memory: Size | None = Field(
+    max_memory: int | None = Field(
         None,
         gt=0,
         description="Memory of all models together, as in `600MB`: the least recently used leaves first, and comes "
         "back with its next call. Each model gets a worker process of its own.",
     )
-    max_device_memory: dict[str, Size] = Field(
+    max_device_memory: dict[str, int] = Field(
         default_factory=dict,
         description='The same for devices, as in `{"0": "20GB"}`; needs `pynvml`.',
     )
@@ -317,6 +317,13 @@ class Settings(EnvironmentModel):
         "usage_file",
         "audit_log",
     )(expanded)
+
+    @field_validator("max_memory", "max_device_memory", mode="before")
+    @classmethod
+    def _sizes(cls, value: object) -> object:
+        if isinstance(value, dict):
+            return {device: size_of(size) for device, size in value.items()}
+        return size_of(value)
 
     @field_validator("trusted_proxies")
     @classmethod

@@ -1,9 +1,6 @@
 """Sizes of memory as people write them: `600MB`, `1.5GiB`, or a number of bytes."""
 
 import re
-from typing import Annotated
-
-from pydantic import BeforeValidator
 
 UNITS = {"": 1, "B": 1} | {
     name: base**power
@@ -25,6 +22,3 @@ def size_of(value: object) -> object:
 def shown_size(size: int) -> str:
     """A size for people, in the units of the settings."""
     return f"{size / 1e9:.1f} GB" if size >= 10**9 else f"{size / 1e6:.0f} MB"
-
-
-Size = Annotated[int, BeforeValidator(size_of)]

@@ -8,7 +8,6 @@ import msgspec
 import orjson
 
 from ...dataplane.execution.base import Execution
-from ...dataplane.first_calls import ModelKey
 from ...dataplane.serving import ServedModel, Serving
 from ...processes.frames import Frame, Query
 from ...settings import Settings
@@ -75,9 +74,6 @@ class FrontEndRegistry(Serving):
 
     async def load(self, name: str) -> None:
         await self._ask(frames.LoadVersions(name))
-
-    async def _load_first(self, key: ModelKey) -> None:
-        """No model of several front ends loads on demand."""
 
     async def unload(self, name: str) -> bool:
         return await self._ask(frames.UnloadVersions(name))
