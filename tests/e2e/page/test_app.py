@@ -17,8 +17,8 @@ APP = Path(__file__).with_name("page_app.py")
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Running]:
-    running = Running(APP.parent, target=str(APP))
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    running = Running(tmp_path_factory.mktemp("app"), target=str(APP))
     yield running
     assert running.stop() == 0, running.text()
 
@@ -34,12 +34,11 @@ def test_models_are_in_the_order_of_their_numbers_and_the_chosen_one_is_in_view(
     page.get_by_role("heading", name="model-38", exact=True).wait_for()
     numbered = [name for name in names(page) if name.startswith("model-")]
     assert numbered == [f"model-{number}" for number in range(1, 41)]
-    inside = """link => {
-        const box = link.closest(".sidebar").getBoundingClientRect();
-        const { top, bottom } = link.getBoundingClientRect();
-        return top >= box.top && bottom <= box.bottom;
-    }"""
-    eventually(lambda: page.locator(".sidebar [aria-current]").evaluate(inside))
+    page.wait_for_function("""() => {
+        const box = document.querySelector(".sidebar").getBoundingClientRect();
+        const link = document.querySelector(".sidebar [aria-current]")?.getBoundingClientRect();
+        return link !== undefined && link.top >= box.top && link.bottom <= box.bottom;
+    }""")
     assert page.evaluate("scrollY") == 0
 
 
