@@ -1,8 +1,9 @@
 """All errors of the package. Each class has one code, for which `statuses.py` has a status on each transport.
 
 InferstreamError
-    AlreadyExists, DeadlineExceeded, Draining, NotStarted, OutOfMemory, Overloaded, PayloadTooLarge, PermissionDenied
-    Unsupported, UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
+    AlreadyExists, DeadlineExceeded, Draining, NotStarted, Overloaded, PayloadTooLarge, PermissionDenied, Unsupported
+    UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
+    OutOfMemory (processes/errors.py)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
         Refused
@@ -215,18 +216,6 @@ class WorkerLost(InferstreamError):
     """The worker process of the request has ended, or a front end does not answer."""
 
     code = Code.WORKER_LOST
-
-
-class OutOfMemory(InferstreamError):
-    """A model or its worker has no memory left for a call, or there is no room for the model."""
-
-    code = Code.OUT_OF_MEMORY
-
-    @staticmethod
-    def is_meant_by(error: BaseException) -> bool:
-        """Whether model code says so: Python and NumPy by MemoryError, PyTorch and CUDA in the text."""
-        told = isinstance(error, RuntimeError) and "out of memory" in str(error).lower()
-        return told or isinstance(error, MemoryError)
 
 
 class DeadlineExceeded(InferstreamError):

@@ -18,7 +18,7 @@ from .caller import Caller, Picked
 from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Capabilities
-from .first_calls import Unloaded
+from .first_calls import NotLoaded
 from .load import Loads
 from .peers import Peers
 from .proxies import Proxies
@@ -81,7 +81,7 @@ class DataPlane:
         """Admit a caller to a model. A door asks once, as soon as it knows the model's name.
 
         A full queue refuses before the request is parsed. Raises PermissionDenied, ModelNotFound, ModelNotReady,
-        Draining, Overloaded; and Unloaded, after which `when_loaded` asks again.
+        Draining, Overloaded; and NotLoaded, after which `when_loaded` asks again.
         """
         self.access.check(action, caller, model)
         if self._proxies is not None and self._proxies.is_trusted(caller.peer):
@@ -102,7 +102,7 @@ class DataPlane:
         while True:
             try:
                 return ask()
-            except Unloaded as unloaded:
+            except NotLoaded as unloaded:
                 waiting = self._registry.first_calls.wait(unloaded.key)
             try:
                 async with asyncio.timeout_at(min(filter(None, (deadline, latest)), default=None)):

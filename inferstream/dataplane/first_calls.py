@@ -10,7 +10,7 @@ from ..errors import Overloaded
 ModelKey = tuple[str, str | None]
 
 
-class Unloaded(Exception):
+class NotLoaded(Exception):
     """A call is the first of a model that loads on demand: its door waits for the load, and admits it again.
 
     No error of the package, because no dialect may answer it.

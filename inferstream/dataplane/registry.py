@@ -8,7 +8,8 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from ..errors import InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady, OutOfMemory
+from ..errors import InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
+from ..processes.errors import OutOfMemory
 from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
 from ..telemetry.context import model_context

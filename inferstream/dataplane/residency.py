@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Protocol
 
 from ..concurrency.tasks import Tasks
-from ..errors import OutOfMemory
+from ..processes.errors import OutOfMemory
 from ..settings.sizes import shown_size
 from ..telemetry.stages import ResidencyMeters
 from .reply import Watcher

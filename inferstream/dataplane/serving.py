@@ -18,7 +18,7 @@ from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
 from .execution.base import Execution
-from .first_calls import FirstCalls, ModelKey, Unloaded
+from .first_calls import FirstCalls, ModelKey, NotLoaded
 from .pipeline import build_pipeline, build_shared
 from .stages.access_log import AccessLog
 from .stages.base import Pipeline
@@ -154,7 +154,7 @@ class Serving(ABC):
         return (name, newest(versions)) if versions else None
 
     def serving(self, name: str, version: str | None = None) -> ServedModel:
-        """The model, if it is ready. Raises Draining, ModelNotFound, ModelNotReady, Unloaded."""
+        """The model, if it is ready. Raises Draining, ModelNotFound, ModelNotReady, NotLoaded."""
         if self.draining:
             raise Draining
         try:
@@ -162,7 +162,7 @@ class Serving(ABC):
         except ModelNotReady:
             if (key := self.on_demand(name, version)) is None:
                 raise
-            raise Unloaded(key) from None
+            raise NotLoaded(key) from None
         if not served.ready:
             raise ModelNotReady(name, version)
         return served

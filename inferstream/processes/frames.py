@@ -11,11 +11,11 @@ from ..errors import (
     InferstreamError,
     InvalidRequest,
     ModelError,
-    OutOfMemory,
     Overloaded,
     own_status,
 )
 from ..telemetry.tracebacks import RaisedElsewhere
+from .errors import OutOfMemory
 
 _FRAMES = """
 Frame Query Answer Logged Registered

@@ -5,13 +5,13 @@ from itertools import pairwise
 from math import isfinite
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
 from .cors import CORSSettings
-from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel, expanded
-from .sizes import size_of
+from .environment import MLSERVER_PREFIX, PREFIX, expanded
+from .memory import MemorySettings
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -37,7 +37,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class Settings(EnvironmentModel):
+class Settings(MemorySettings):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
@@ -58,9 +58,6 @@ class Settings(EnvironmentModel):
         description="Port of gRPC; null, or the same as http_port, for one port that serves both.",
     )
     metrics_port: int = Field(8082, ge=0, le=65535, description="Port of the metrics endpoint.")
-    frontends: int = Field(
-        1, ge=1, le=64, description="Processes that share the ports; more than 1 needs Linux."
-    )
     root_path: str = Field("", description="Path prefix a proxy in front of the server strips.")
     cors_settings: CORSSettings | None = Field(None, description="Cross-origin rules for browsers.")
     allowed_hosts: list[str] = Field(
@@ -252,22 +249,6 @@ class Settings(EnvironmentModel):
         description="Seconds from one heartbeat of a worker process to the next. One that misses ten, because a "
         "signal has stopped it, is replaced; 0 is never.",
     )
-    max_memory: int | None = Field(
-        None,
-        gt=0,
-        description="Memory of all models together, as in `600MB`: the least recently used leaves first, and comes "
-        "back with its next call. Each model gets a worker process of its own.",
-    )
-    max_device_memory: dict[str, int] = Field(
-        default_factory=dict,
-        description='The same for devices, as in `{"0": "20GB"}`; needs `pynvml`.',
-    )
-    idle_unload: float | None = Field(
-        None, gt=0, description="Seconds without a call after which a model leaves memory."
-    )
-    spare_workers: int = Field(
-        0, ge=0, description="Worker processes that wait without a model, so that one loads sooner."
-    )
     environments_dir: str = Field(
         default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
     )
@@ -318,13 +299,6 @@ class Settings(EnvironmentModel):
         "audit_log",
     )(expanded)
 
-    @field_validator("max_memory", "max_device_memory", mode="before")
-    @classmethod
-    def _sizes(cls, value: object) -> object:
-        if isinstance(value, dict):
-            return {device: size_of(size) for device, size in value.items()}
-        return size_of(value)
-
     @field_validator("trusted_proxies")
     @classmethod
     def _networks(cls, value: list[str]) -> list[str]:
@@ -339,20 +313,6 @@ class Settings(EnvironmentModel):
 
     _reloads: bool = PrivateAttr(default=False)
     """Whether models are reloaded when their files change, which is for development."""
-
-    @model_validator(mode="after")
-    def _memory_of_one_front_end(self) -> Self:
-        if self.limits_memory and self.frontends > 1:
-            raise ValueError(
-                "max_memory, max_device_memory and idle_unload need frontends 1, because a model that leaves memory "
-                "must not be in use in another front end"
-            )
-        return self
-
-    @property
-    def limits_memory(self) -> bool:
-        """Whether models leave memory while the server runs."""
-        return self.max_memory is not None or bool(self.max_device_memory) or self.idle_unload is not None
 
     @property
     def one_port(self) -> bool:

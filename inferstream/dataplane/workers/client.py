@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import InferstreamError, ModelError, OutOfMemory, Overloaded, WorkerLost
+from ...errors import InferstreamError, ModelError, Overloaded, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
 from ...processes import shared_memory
 from ...processes.endpoint import Endpoint, Handlers, MakeLink
+from ...processes.errors import OutOfMemory
 from ...processes.frames import Frame, unpack_failure
 from ...rows import RowErrors
 from ...types import MetadataModelResponse

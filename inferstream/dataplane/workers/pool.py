@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ...errors import InvalidRequest, OutOfMemory, WorkerLost
+from ...errors import InvalidRequest, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
+from ...processes.errors import OutOfMemory
 from ...processes.frames import UNENCODABLE
 from ...settings import ModelSettings
 from ...signature import SIGNATURE

@@ -2,7 +2,7 @@
 
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.first_calls import Unloaded
+from ...dataplane.first_calls import NotLoaded
 from ...errors import InferstreamError, ModelNotFound, ModelNotReady
 from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
@@ -52,7 +52,7 @@ class InferenceService:
             version = request.model_version or None
             try:
                 admission = self._dataplane.admit(model, version, caller)
-            except Unloaded:
+            except NotLoaded:
                 admission = await self._dataplane.admit_loaded(model, version, caller)
             if admission.metering is not None:
                 admission.size = size_of(request)

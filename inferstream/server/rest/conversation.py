@@ -15,7 +15,7 @@ from ...dataplane.admission import Admission
 from ...dataplane.call import Operation
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.first_calls import Unloaded
+from ...dataplane.first_calls import NotLoaded
 from ...dataplane.reply import Reply
 from ...errors import AlreadyExists, Cancelled, InvalidRequest, Overloaded
 from ...keys.errors import LimitExceeded
@@ -162,7 +162,7 @@ class Conversation:
             try:
                 frame = SocketMessage(message, text, self._limits)
                 self._take(frame)
-            except Unloaded:
+            except NotLoaded:
                 self._receive_later(message, text)
             except Exception as error:
                 self._refuse(error, message, text, frame)

@@ -18,7 +18,7 @@ from ...dataplane.admission import Admission
 from ...dataplane.call import PACE, Operation, header_interval, header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.first_calls import Unloaded
+from ...dataplane.first_calls import NotLoaded
 from ...dataplane.reply import Reply
 from ...errors import ModelError
 from ...protos.json_limits import JsonLimits
@@ -130,7 +130,7 @@ class InferenceDoor:
                             admission = self._dataplane.admit(
                                 route.model, route.version, caller, route.action
                             )
-                        except Unloaded:
+                        except NotLoaded:
                             admission = await self._dataplane.admit_loaded(
                                 route.model, route.version, caller, route.action
                             )
@@ -159,7 +159,7 @@ class InferenceDoor:
                             )
                         else:
                             asked = self._parse(exchange, body, route, caller, admission)
-                    except Unloaded:
+                    except NotLoaded:
                         asked = await self._parse_loaded(exchange, body, route, caller)
                     if asked.admission.metering is not None:
                         asked.admission.size = len(body)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from inferstream.dataplane.residency import HOST, Bytes, Residency, Resident
-from inferstream.errors import ModelLoadFailed, OutOfMemory
+from inferstream.errors import ModelLoadFailed
+from inferstream.processes.errors import OutOfMemory
 
 STEPS = int(os.environ.get("RESIDENCY_STEPS", "4000"))
 """Steps of the random walk; the long form has 1,000,000 (`make residency`)."""

@@ -33,7 +33,7 @@ class StreamRequest:
         caller: Caller,
         refusal: InferstreamError | None = None,
     ) -> None:
-        """`refusal` is that of a model which did not load for its first call. Raises Unloaded."""
+        """`refusal` is that of a model which did not load for its first call. Raises NotLoaded."""
         self.message = message
         self.admission: Admission | None = None
         try:

@@ -7,7 +7,7 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
-from ....dataplane.first_calls import Unloaded
+from ....dataplane.first_calls import NotLoaded
 from ....errors import InvalidRequest
 from ....protos.dataplane_pb2 import InferParameter, ModelInferResponse, ModelStreamInferResponse
 from ....protos.dialects import HEADER
@@ -136,7 +136,7 @@ class TritonStream:
                 break
             try:
                 request = StreamRequest(message, self._dataplane, self._caller)
-            except Unloaded:
+            except NotLoaded:
                 request = await StreamRequest.when_loaded(message, self._dataplane, self._caller)
         if self._running:
             await asyncio.wait(self._running)

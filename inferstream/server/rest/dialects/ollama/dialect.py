@@ -27,7 +27,7 @@ from ..operations import OBJECTS, STRING, an_object, getting, posting
 from ..text import TextRequest, admit_named, generating, listed
 from ..vectors import KNOWN as KNOWN_OF_VECTORS
 from ..vectors import VectorsRequest
-from .keep_alive import kept
+from .keep_alive import keep
 from .lines import LineFormat, timestamp
 
 CHAT, GENERATE, EMBED, EMBEDDINGS = "/api/chat", "/api/generate", "/api/embed", "/api/embeddings"
@@ -100,9 +100,7 @@ class Ollama(InferenceDialect):
         fields = Fields.read(body)
         name = fields.needed_text("model")
         admission = admit_named(self._dataplane, name.removesuffix(LATEST), caller)
-        resident = admission.pipeline.execution.resident
-        if resident is not None and fields.get("keep_alive") is not None:
-            resident.keep = kept(fields)
+        keep(admission.pipeline.execution.resident, fields)
         if route.template in (EMBED, EMBEDDINGS):
             return EmbedRequest(admission, name, fields, route.template)
         interface = generating(admission, name)

@@ -2,11 +2,18 @@
 
 import re
 
+from .....dataplane.residency import Resident
 from .....text.fields import Fields
 
 UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 _PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+
+
+def keep(resident: Resident | None, fields: Fields) -> None:
+    """Keep a model that may leave memory as long as a request says. Raises InvalidRequest."""
+    if resident is not None and fields.get("keep_alive") is not None:
+        resident.keep = kept(fields)
 
 
 def kept(fields: Fields) -> float | None:
