@@ -176,12 +176,16 @@ class Residency:
             await asyncio.wait([resident.going])
         await self._make_room(resident)
         await resident.home.bring()
-        resident.measured(await self._size(resident))
-        resident.loaded = True
-        resident.used = self.clock()
-        resident.meters.loaded += 1
-        resident.meters.loads += 1
-        del self._room[resident]
+        size = resident.size
+        try:
+            size = await self._size(resident)
+        finally:  # if it is removed meanwhile it has to leave again
+            resident.measured(size)
+            resident.loaded = True
+            resident.used = self.clock()
+            resident.meters.loaded += 1
+            resident.meters.loads += 1
+            del self._room[resident]
         if self._short(resident, resident.size, fixed=True):  # as nobody knew before it was here
             await asyncio.wait([self._send_away(resident)])
             raise self._refusal(resident, resident.size)
