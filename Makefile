@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 # MLServer's own runtimes, for the tests: beside the environment, where nothing else finds them, and without
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
+# A server of S3 for the tests, which excludes versions in constraints.txt.
+MOTO := $(VENV)/moto
 # What the tests of clients of language models need: an environment of its own, without
 # constraints.txt, because LiteLLM excludes versions that it names, of OpenAI's client among others.
 LLM := $(VENV)/llm
@@ -20,7 +22,7 @@ RIVALS := $(VENV)/rivals
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -29,6 +31,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,sklearn,pandas,protos]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps --upgrade \
 		--ignore-requires-python --target $(RUNTIMES) mlserver-sklearn mlserver-xgboost mlserver-lightgbm
+	test -d $(MOTO) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(MOTO) 'moto>=5' flask flask-cors
 	@touch $@
 
 demo: $(STAMP)  ## start the server on the examples, stream an answer over REST and gRPC, stop
@@ -121,6 +124,9 @@ bench-bodies: $(STAMP)  ## what one large body of each shape costs: CPU, memory,
 
 bench-keys: $(STAMP)  ## what keys cost a request and a token, in process
 	$(BIN)/python -m benchmarks.keys
+
+bench-fairness: $(STAMP)  ## what a noisy key costs a quiet one, and how evenly keys share a model with steps
+	$(BIN)/python -m benchmarks.fairness
 
 bench-steps: $(STAMP)  ## what advancing streams together brings and costs
 	$(BIN)/python -m benchmarks.steps

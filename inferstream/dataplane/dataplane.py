@@ -85,8 +85,10 @@ class DataPlane:
         """
         self.access.check(action, caller, model)
         if self._proxies is not None and self._proxies.is_trusted(caller.peer):
-            caller.picked = Picked.of(caller.headers)
-        served = self._registry.serving(model, version)
+            picked = caller.picked = Picked.of(caller.headers)
+            if picked is not None and picked.objective is not None:
+                caller.priority = self._settings.objectives.get(picked.objective, caller.priority)
+        served = self._registry.serving(model, version, caller)
         if served.refuse is not None:
             served.refuse(model)
         return Admission(served, self._registry, model, version, caller, self.events, self.access.metering)

@@ -10,6 +10,12 @@ from ..errors import Overloaded
 ModelKey = tuple[str, str | None]
 
 
+def label_of(key: ModelKey) -> str:
+    """For people."""
+    name, version = key
+    return f"{name}:{version}" if version else name
+
+
 class NotLoaded(Exception):
     """A call is the first of a model that loads on demand: its door waits for the load, and admits it again.
 

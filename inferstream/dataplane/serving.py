@@ -4,25 +4,29 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from time import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..keys.access_control import keys_configured
 from ..repository.apps import app_of
-from ..settings import Settings
+from ..settings import Settings, Split
 from ..settings.versions import newest
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
+from .caller import Caller
+from .elsewhere import Elsewhere
 from .execution.base import Execution
 from .first_calls import FirstCalls, ModelKey, NotLoaded
 from .pipeline import build_pipeline, build_shared
+from .shadows import Shadows
 from .stages.access_log import AccessLog
 from .stages.base import Pipeline
 from .stages.live import Live
+from .traffic import chosen_version
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -31,19 +35,6 @@ logger = logging.getLogger("inferstream.dataplane")
 
 MOST_NAMES = 10
 """Names of models in an error."""
-
-
-class Elsewhere(Protocol):
-    """The same model in the other front ends of this server."""
-
-    async def serve(self) -> None:
-        """Serve it there, in place of the same name and version."""
-
-    async def withdraw(self) -> None:
-        """Send it no more calls there."""
-
-    async def released(self) -> None:
-        """Wait until no other front end uses it."""
 
 
 class ServedModel:
@@ -59,6 +50,8 @@ class ServedModel:
         rate = execution.settings.items_per_second
         self.pace = 0.0 if rate is None else 1 / rate
         """Seconds between two responses of a stream, unless its request says otherwise."""
+        self.split = execution.settings.split
+        """The shares of calls without a version, where this is the version that would get them."""
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
         batches = BatchMeters in pipeline.meters.stages
@@ -101,7 +94,8 @@ class Serving(ABC):
 
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
-        self._shared = build_shared(settings, meters, tracer)
+        self._shadows = Shadows(lambda name, version: self.serving(name, version).handler, settings)
+        self._shared = build_shared(settings, meters, tracer, self._shadows)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
         self.lines.changed = self._record_calls
@@ -120,6 +114,8 @@ class Serving(ABC):
         self.leaving = False
         """Not ready, but still serving while a load balancer notices."""
         self.draining = False
+        self.listing = False
+        """Whether a start has not read yet which models there are: any may be."""
 
     @property
     @abstractmethod
@@ -153,8 +149,11 @@ class Serving(ABC):
         ]
         return (name, newest(versions)) if versions else None
 
-    def serving(self, name: str, version: str | None = None) -> ServedModel:
-        """The model, if it is ready. Raises Draining, ModelNotFound, ModelNotReady, NotLoaded."""
+    def serving(self, name: str, version: str | None = None, caller: Caller | None = None) -> ServedModel:
+        """The model, if it is ready; of one with a `split` the version for the caller.
+
+        Raises Draining, ModelNotFound, ModelNotReady, NotLoaded.
+        """
         if self.draining:
             raise Draining
         try:
@@ -163,9 +162,21 @@ class Serving(ABC):
             if (key := self.on_demand(name, version)) is None:
                 raise
             raise NotLoaded(key) from None
+        if served.split is not None and caller is not None and not version:
+            served = self._share(served.split, name, caller) or served
         if not served.ready:
             raise ModelNotReady(name, version)
         return served
+
+    def _share(self, split: Split, name: str, caller: Caller) -> ServedModel | None:
+        """The version for a caller, of those that are ready; None if none of the split is."""
+        ready = {
+            version: served
+            for version in split.versions
+            if (served := self._served.get((name, version))) is not None and served.ready
+        }
+        chosen = chosen_version(split, ready.keys(), caller)
+        return None if chosen is None else ready[chosen]
 
     def get(self, name: str, version: str | None = None) -> ServedModel:
         """The model, ready or not. Raises ModelNotFound, and ModelNotReady while loading or after a failed load."""
@@ -176,7 +187,7 @@ class Serving(ABC):
                 for (known, its), (state, _) in self._states.items()
                 if known == name and version in (None, "", its)
             }
-            if not states:
+            if not states and not self.listing:
                 raise ModelNotFound(name, version, self._there_are(name))
             raise ModelNotReady(name, version, failed=states == {State.UNAVAILABLE})
         return served
@@ -296,6 +307,7 @@ class Serving(ABC):
         self.first_calls.cancel()
         for served in self._served.values():
             served.withdrawn = True
+        self._shadows.end()
         lives = self.lives()
         try:
             async with asyncio.timeout(grace):

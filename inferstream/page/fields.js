@@ -1,6 +1,7 @@
 // One field of a form for each input of a model, by what metadata say of it.
 
 import { h, newId } from "./dom.js";
+import { groupOf, objectOf } from "./groups.js";
 import { contentOf, isDocument, isSingle } from "./server.js";
 
 const INTEGER = /^U?INT/;
@@ -8,32 +9,43 @@ const NUMBER = /^(U?INT|FP|BF)/;
 const PICTURE = /image|img|photo|picture|frame/i;
 const SOUND = /audio|sound|speech|voice|wav/i;
 
-/** A value that cannot be sent. The message is for the person at the form. */
+/** A value that cannot be sent, and its field. The message is for the person at the form. */
 export class WrongValue extends Error {}
 
 /** The field of an input: `read()` gives its value, undefined for one that is left out. */
-export function fieldOf(tensor) {
+export function fieldOf(tensor, path = tensor.name) {
   const facts = factsOf(tensor);
+  const object = isDocument(tensor) && contentOf(tensor) === "json" ? objectOf(facts, tensor.opened) : null;
+  if (object !== null) return groupOf(tensor, facts, object, path);
   const control = controlOf(tensor, facts);
   const { input } = control;
   input.id = newId("field");
-  input.name = tensor.name;
+  input.name = path;
+  input.required = !facts.optional && control.shows !== "state";
   const help = h("p", { class: "help", id: `${input.id}-help` }, facts.description || null);
   const fault = h("p", { class: "fault", id: `${input.id}-fault`, role: "alert" });
   input.setAttribute("aria-describedby", `${help.id} ${fault.id}`);
   const hint = h("span", { class: "kind" }, control.kind ?? kindOf(tensor));
-  const optional = facts.optional && control.shows !== "state";
+  const mark = facts.optional ? "optional" : tensor.opened ? "required" : null;
   const label = h("label", { for: input.id }, tensor.name);
-  const notes = [hint, optional ? h("span", { class: "optional" }, "optional") : null];
+  const notes = [hint, mark && control.shows !== "state" ? h("span", { class: "optional" }, mark) : null];
   const row = input.type === "checkbox" ? [input, label, notes] : [label, notes];
   const body = input.type === "checkbox" ? null : (control.element ?? input);
   const element = h("div", { class: "field" }, h("div", { class: "label" }, row), body, help, fault);
   const field = {
     tensor,
     name: tensor.name,
+    path,
     element,
     input,
-    read: () => control.read(),
+    leaves: () => [field],
+    read() {
+      try {
+        return control.read();
+      } catch (error) {
+        throw Object.assign(error, { field });
+      }
+    },
     write: (value) => control.write(value),
     fail(message) {
       fault.textContent = message;
@@ -106,7 +118,8 @@ function controlOf(tensor, facts) {
 
 function text(facts, name) {
   const input = h("textarea", { rows: 3, placeholder: shown(facts.fallback), spellcheck: false, class: "prose" });
-  if (!facts.optional && !facts.fallback) input.value = /system/i.test(name) ? "" : "Once upon a time there was a server.";
+  const example = facts.schema.examples?.[0] ?? (/system/i.test(name) ? "" : "Once upon a time there was a server.");
+  if (!facts.optional && !facts.fallback) input.value = example;
   return {
     input,
     read: () => (input.value === "" && facts.optional ? undefined : input.value),
@@ -125,7 +138,7 @@ function number(tensor, { fallback, schema, optional }) {
     max: high,
     placeholder: shown(fallback),
   });
-  if (!optional) input.value = String(Math.max(low ?? 1, Math.min(1, high ?? 1)));
+  if (!optional) input.value = String(schema.examples?.[0] ?? Math.max(low ?? 1, Math.min(1, high ?? 1)));
   const read = () => {
     if (input.validity.badInput) throw new WrongValue("This is not a number.");
     if (input.value === "") {
@@ -146,8 +159,9 @@ function check({ fallback, optional }) {
   return { input, read, write: (value) => (input.checked = value ?? Boolean(fallback)), shows: "state" };
 }
 
-function choice({ choices, fallback, optional }) {
-  const options = choices.map((each, index) => h("option", { value: index }, shown(each)));
+function choice({ choices: declared, fallback, optional }) {
+  const choices = optional && fallback === undefined ? [undefined, ...declared] : declared;
+  const options = choices.map((each, index) => h("option", { value: index }, each === undefined ? "left out" : shown(each)));
   const input = h("select", {}, options);
   const usual = Math.max(0, choices.findIndex((each) => each === fallback));
   input.value = String(usual);

@@ -7,6 +7,7 @@ import { WrongValue, fieldOf, pretty } from "./fields.js";
 import { Results, Turns, release } from "./results.js";
 
 const NAMED = /\b(?:argument|input|parameter|key) "([^"]+)"/;
+const PART = /\bfield "([^"]+)"/;
 
 const EXAMPLE = { inputs: [{ name: "x", shape: [1, 3], datatype: "FP32", data: [1, 2, 3] }] };
 
@@ -17,7 +18,7 @@ export class Runner {
     this._server = server;
     this._changed = changed;
     this._leaving = null;
-    this._fields = model.inputs.map(fieldOf);
+    this._fields = model.inputs.map((tensor) => fieldOf(tensor));
     this._editor = model.inputs.length === 0 && !model.strict ? editor() : null;
     this._examples = examplesOf(model.description, model.inputs);
     if (this._examples.length) this._fill(this._examples[0]);
@@ -95,8 +96,9 @@ export class Runner {
         if (value !== undefined && field.input.fileNames) files[field.name] = field.input.fileNames();
       } catch (error) {
         if (!(error instanceof WrongValue)) throw error;
-        if (shows) field.fail(error.message);
-        wrong ??= field;
+        const at = error.field ?? field;
+        if (shows) at.fail(error.message);
+        wrong ??= at;
       }
     }
     if (wrong !== null && shows) wrong.input.focus();
@@ -164,7 +166,7 @@ export class Runner {
     const box = errorBox(error, this._server);
     if (results.items) this._output.append(box);
     else this._output.replaceChildren(box);
-    const field = this.field(NAMED.exec(error.message)?.[1]);
+    const field = this._named(error.message);
     if (field) {
       field.fail(error.message);
       field.input.focus();
@@ -176,19 +178,26 @@ export class Runner {
     return this._fields.find((each) => each.name === name);
   }
 
+  /** The field that an error names: of an input, or of a part of it. */
+  _named(message) {
+    let field = this.field(NAMED.exec(message)?.[1]);
+    for (const part of PART.exec(message)?.[1].split(".") ?? []) field = field?.fields?.find(({ name }) => name === part) ?? field;
+    return field;
+  }
+
   /** What is in the form, for the form of the same model after a reload. */
   async kept() {
     const found = new Map();
-    for (const field of this._fields) {
+    for (const field of this._leaves()) {
       const value = await Promise.resolve().then(field.read).catch(() => undefined);
-      found.set(field.name, { value, was: field.tensor.datatype });
+      found.set(field.path, { value, was: field.tensor.datatype });
     }
     return found;
   }
 
   restore(kept, output) {
-    for (const field of this._fields) {
-      const found = kept.get(field.name);
+    for (const field of this._leaves()) {
+      const found = kept.get(field.path);
       if (found && found.was === field.tensor.datatype && found.value !== undefined) field.write(found.value);
     }
     if (output) {
@@ -197,6 +206,10 @@ export class Runner {
       this._results = output._results;
       this._copy.hidden = output._copy.hidden;
     }
+  }
+
+  _leaves() {
+    return this._fields.flatMap((field) => field.leaves());
   }
 
   get running() {

@@ -11,6 +11,7 @@ from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validat
 
 from .cors import CORSSettings
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
+from .fetching import FetchSettings
 from .memory import MemorySettings
 
 MOST_BUCKETS = 100
@@ -37,7 +38,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class Settings(MemorySettings):
+class Settings(MemorySettings, FetchSettings):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
@@ -116,6 +117,7 @@ class Settings(MemorySettings):
         description="Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams "
         "and no messages of Kafka.",
     )
+    shadow_max_in_flight: int = Field(8, ge=1, description="Copies in shadows at once; more are dropped.")
     sse_heartbeat: float = Field(
         15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
     )
@@ -187,8 +189,9 @@ class Settings(MemorySettings):
     audit_log: str | None = Field(
         None, description="File with a JSON line for each call: who, what, how much."
     )
-    trusted_proxies: list[str] = Field(
-        default_factory=list, description="Addresses or networks of proxies whose headers name the client."
+    trusted_proxies: list[str] = Field([], description="Addresses or networks of proxies that name clients.")
+    objectives: dict[str, Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]] = Field(
+        default_factory=dict, description="Priorities of the objectives that `trusted_proxies` name."
     )
     shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
     shutdown_delay: float = Field(

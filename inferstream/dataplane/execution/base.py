@@ -12,6 +12,7 @@ from ...types.forms import InputsForm
 from ..call import Call
 from ..checks import Strictness
 from ..reply import Reply
+from ..shares import Shares
 from ..slots import Slots
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class Execution(Protocol):
 
     def meter(self, meters: ModelMeters) -> None:
         """Count here what happens behind the stages: in workers, and in the steps of a model."""
+
+    def share(self, shares: Shares) -> None:
+        """Choose the streams of the next steps by these shares of principals; before the first call."""
 
     async def metadata(self) -> MetadataModelResponse:
         """The model's metadata."""

@@ -26,6 +26,7 @@ from ..call import Call, Operation
 from ..checks import checks_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
+from ..shares import Shares
 from ..slots import Slots
 from . import kv
 from .base import BuildRouteHandler, Capabilities
@@ -154,6 +155,10 @@ class Local:
         self._meters = meters
         if self._steps is not None:
             self._steps.queue, self._steps.meters = meters.queue, meters.of(StepMeters)
+
+    def share(self, shares: Shares) -> None:
+        if self._steps is not None:
+            self._steps.share(shares)
 
     @property
     def describes_itself(self) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from ...imports.folders import shared_folders
+from ...keys.access_control import names_principals
 from ...processes.spawning import Program
 from ...settings import Settings
 from ..cloudevents import wanted
@@ -28,6 +29,7 @@ def first_frame(settings: Settings, workers: int) -> Start:
         workers,
         settings.keep_freed_memory,
         settings.shows_errors,
+        names_principals(settings),
     )
 
 

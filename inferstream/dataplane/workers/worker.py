@@ -88,6 +88,7 @@ class Worker:
         share_folders(frame.code)
         processors.divide(frame.workers)
         self._models.shows_errors = frame.shows_errors
+        self._models.fair = frame.fair
         self._models.events = None if frame.events is None else CloudEvents(frame.events)
         if frame.tracing is not None:
             try:

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from ...concurrency.channel import SizedChannel
+from ...concurrency.outgoing import Holdable, give
 from ...concurrency.scope import ClientLeft, Scope
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
@@ -19,7 +20,7 @@ from ...dataplane.first_calls import NotLoaded
 from ...dataplane.reply import Reply
 from ...errors import AlreadyExists, Cancelled, InvalidRequest, Overloaded
 from ...keys.errors import LimitExceeded
-from ...protos.json_limits import JsonLimits
+from ...protos.json_checks import JsonLimits
 from ...protos.websocket import (
     EncodedMessage,
     FlatMessages,
@@ -31,7 +32,6 @@ from ...protos.websocket import (
 from ...telemetry.metrics import Meters
 from ...types import InferenceRequest
 from ...types.parameters import Origin
-from ..outgoing import Holdable, give
 from ..request_ids import enter
 from .dialects.triton import is_flat, read_flat
 from .messages import PARSE_IN_THREAD, wrap
@@ -140,7 +140,7 @@ class Conversation:
         self._lost = True
         self._meters.sockets.open -= 1
         self._meters.rest.in_progress -= 1
-        self._meters.rest.ended("GET", self._template, "101", perf_counter() - self._opened)
+        self._meters.rest.requests["GET", self._template, "101"].observe(perf_counter() - self._opened)
         for running in list(self._running.values()):
             Scope(running.task).end(ClientLeft())
 

@@ -12,6 +12,7 @@ from time import perf_counter
 
 import orjson
 
+from ...concurrency.outgoing import give
 from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
@@ -21,14 +22,13 @@ from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
 from ...dataplane.reply import Reply
 from ...errors import ModelError
-from ...protos.json_limits import JsonLimits
+from ...protos.json_checks import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
 from ..headers import ResponseHeaders
 from ..http1.exchange import DirectExchange
 from ..orca import LoadReports
-from ..outgoing import give
 from ..request_ids import HEADER, RequestIds, enter
 from .dialects.base import ParsedRequest, Route
 from .events import EventStream
@@ -203,7 +203,7 @@ class InferenceDoor:
             meters.in_progress -= 1
             seconds = perf_counter() - started
             if not held:
-                meters.ended(method, route.template, str(status), seconds)
+                meters.requests[method, route.template, str(status)].observe(seconds)
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("%s %s of %s %d, %.6f s", method, route.template, route.model, status, seconds)
         return status

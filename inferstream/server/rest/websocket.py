@@ -68,7 +68,7 @@ class WebSocketDoor:
             if not self._dataplane.model_ready(name, version):
                 raise ModelNotReady(name, version)
         except InferstreamError as error:
-            self._meters.rest.ended("GET", template, str(status_of(error, self.profile).http), 0.0)
+            self._meters.rest.requests["GET", template, str(status_of(error, self.profile).http)].observe(0.0)
             self._dataplane.refused(caller, "stream", name, error)
             raise
         return Conversation(

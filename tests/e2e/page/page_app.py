@@ -3,8 +3,11 @@
 import struct
 import zlib
 from collections.abc import AsyncIterator
+from enum import Enum
+from typing import Literal, NotRequired
 
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from inferstream import App
 
@@ -77,6 +80,45 @@ class Plan(BaseModel):
 @app.model
 def plan(plan: Plan) -> dict[str, float]:
     return {"budget": plan.budget, "depth": plan.options.depth}
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Where(TypedDict):
+    city: str
+    zone: NotRequired[int]
+
+
+class Tree(BaseModel):
+    """A parcel with everything in it."""
+
+    weight: float = Field(gt=0, le=30, description="In kilograms.")
+    colour: Colour = Colour.BLUE
+    kind: Literal["box", "bag"] | None = None
+    fragile: bool = True
+    insured: bool | None = None
+    limit: int | None = 5
+    near: int | str = 1
+    counts: dict[str, int] = {}
+    where: Where | None = None
+    options: Options = Options(depth=7)
+    inside: list["Tree"] = []
+    parent: "Tree | None" = None
+
+
+@app.model
+def parcel(tree: Tree, back: Options | None = None) -> str:
+    """The arguments as they came.
+
+    Examples:
+        >>> parcel({"weight": 2})
+        >>> parcel({"weight": 3, "where": {"city": "Bern"}}, back={"depth": 2})
+    """
+    given = tree.model_dump_json(exclude_unset=True)
+    return f"{given} {None if back is None else back.model_dump_json(exclude_unset=True)}"
 
 
 @app.model

@@ -9,7 +9,7 @@ import pytest
 
 from tests.serving import Running, eventually
 
-from .conftest import address, run
+from .conftest import address, ended, run
 from .page_app import MARKDOWN
 
 Visit = Callable[..., Any]
@@ -167,15 +167,79 @@ def test_outputs_and_responses_are_copied_as_they_came(served: Running, visit: V
 
 def test_a_pydantic_argument_is_shown_with_its_defaults(served: Running, visit: Visit) -> None:
     page = visit(address(served, "plan"))
-    field = page.locator("textarea[name=plan]")
-    assert json.loads(field.input_value()) == {
-        "goal": "text",
-        "budget": 2.5,
-        "options": {"style": "plain", "depth": 3, "tags": ["a", "b"]},
-    }
-    field.fill('{"goal": "x", "budget": 4}')
-    run(page)
+    group = page.get_by_role("group", name="plan")
+    goal, budget = group.get_by_label("goal"), group.get_by_label("budget")
+    assert goal.get_attribute("required") is not None
+    assert budget.get_attribute("placeholder") == "2.5"
+    inner = group.get_by_role("group", name="options")
+    shown = [inner.get_by_label(name).get_attribute("placeholder") for name in ("style", "depth", "tags")]
+    assert shown == ["plain", "3", '["a","b"]']
+    assert sent(page) == {"plan": {"goal": "text"}}
+    budget.fill("4")
+    assert sent(page) == {"plan": {"goal": "text", "budget": 4}}
+    ended(page)
     assert json.loads(page.locator(".outputs pre").inner_text()) == {"budget": 4, "depth": 3}
+    inner.get_by_label("depth").fill("0")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.wait_for_function(
+        "document.activeElement.matches('[name=\"plan.options.depth\"][aria-invalid=true]')"
+    )
+
+
+def sent(page: Any) -> Any:
+    """The body of the call of the form as it is."""
+    with page.expect_request("**/generate") as asked:
+        run(page)
+    return asked.value.post_data_json
+
+
+def test_each_field_of_a_model_has_the_control_of_its_type(served: Running, visit: Visit) -> None:
+    page = visit(address(served, "parcel"))
+    tree = page.get_by_role("group", name="tree")
+    assert tree.get_by_text("In kilograms.").is_visible()
+    kinds = """each => Object.fromEntries([...each.elements].map(
+        ({ name, type }) => [name.replace("tree.", ""), type]))"""
+    form = page.locator("form[aria-label='Input of parcel']")
+    found = form.evaluate(kinds)
+    wanted = {"weight": "number", "colour": "select-one", "kind": "select-one", "fragile": "checkbox"}
+    wanted |= {"insured": "select-one", "where.city": "textarea", "where.zone": "number"}
+    json_ones = ("limit", "near", "counts", "options.tags", "inside", "parent")
+    wanted |= dict.fromkeys(json_ones, "textarea") | {"where": "checkbox", "options.depth": "number"}
+    assert {name: found[name] for name in wanted} == wanted
+    assert tree.get_by_label("weight").get_attribute("max") == "30"
+    assert sent(page) == {"tree": {"weight": 2}}
+    tree.get_by_label("colour").select_option(label="red")
+    tree.get_by_label("kind").select_option(label="bag")
+    tree.get_by_label("fragile").uncheck()
+    tree.get_by_label("insured").select_option(label="false")
+    tree.get_by_label("limit").fill("null")
+    tree.get_by_label("inside").fill('[{"weight": 1}]')
+    assert tree.get_by_label("city").is_hidden()
+    tree.get_by_label("where", exact=True).check()
+    tree.get_by_label("city").fill("Rome")
+    options = tree.get_by_role("group", name="options")
+    assert options.get_by_label("depth").get_attribute("placeholder") == "7"
+    options.get_by_label("style").fill("fine")
+    expected = {
+        "weight": 2,
+        "colour": "red",
+        "kind": "bag",
+        "fragile": False,
+        "insured": False,
+        "limit": None,
+        "where": {"city": "Rome"},
+        "options": {"style": "fine", "depth": 7, "tags": ["a", "b"]},
+        "inside": [{"weight": 1}],
+    }
+    assert sent(page) == {"tree": expected}
+    page.locator(".code-card[aria-busy=false]").wait_for()
+    command = page.get_by_role("region", name="Code: curl").text_content()
+    assert json.dumps({"tree": expected}, separators=(",", ":")) in command
+    page.get_by_role("button", name="Example 2").click()
+    second = {"tree": {"weight": 3, "where": {"city": "Bern"}}, "back": {"depth": 2}}
+    assert sent(page) == second
+    page.get_by_label("back", exact=True).uncheck()
+    assert sent(page) == {"tree": second["tree"]}
 
 
 def test_examples_of_the_docstring_fill_the_form(served: Running, visit: Visit) -> None:

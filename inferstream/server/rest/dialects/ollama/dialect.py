@@ -143,7 +143,7 @@ class Ollama(InferenceDialect):
 
     async def _show(self, route: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
         name = Fields.read(route.body).needed_text("model").removesuffix(LATEST)
-        self._dataplane.access.check(Action.MODEL_METADATA, caller, name.partition(":")[0])
+        self._dataplane.access.check(Action.MODEL_METADATA, caller, name)
         version: str | None = None
         try:
             created = self._dataplane.created(name)
