@@ -25,7 +25,7 @@ RAY_STAMP := $(RAY)/.installed
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-steps bench-language chaos overload leaks floods ray soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-steps bench-language chaos overload leaks floods ray soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -115,6 +115,12 @@ bench-report: $(STAMP)  ## everything, beside MLServer too, into docs/performanc
 
 bench-workers: $(STAMP)  ## what the way through a worker process costs
 	$(BIN)/python -m benchmarks.workers
+
+bench-residency: $(STAMP)  ## 200 models of 50 MB under 1 GB: calls, loads, memory, for SECONDS (300)
+	$(BIN)/python -m benchmarks.residency --seconds $(or $(SECONDS),300)
+
+residency: $(STAMP)  ## the long form of the random walk of loads, calls and evictions: STEPS (1,000,000)
+	RESIDENCY_STEPS=$(or $(STEPS),1000000) $(BIN)/python -m pytest -n0 -q tests/unit/dataplane/test_residency.py -k "walk and 0"
 
 bench-picker: $(STAMP)  ## an endpoint picker that reads the load, against random choice, over three unequal servers
 	$(BIN)/python -m benchmarks.picker

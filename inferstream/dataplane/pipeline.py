@@ -11,7 +11,7 @@ from ..settings import Settings
 from ..telemetry.access import AccessLines
 from ..telemetry.console import access_sink
 from ..telemetry.metrics import Meters
-from ..telemetry.stages import BatchMeters, KvMeters, ShadowMeters, StepMeters, TokenMeters
+from ..telemetry.stages import BatchMeters, KvMeters, ResidencyMeters, ShadowMeters, StepMeters, TokenMeters
 from .checks import checked
 from .execution.base import Execution
 from .shadows import Shadows
@@ -105,6 +105,8 @@ def build_shared(
     meters.show(StepMeters)
     meters.show(TokenMeters)
     meters.show(KvMeters)
+    if settings.limits_memory:
+        meters.show(ResidencyMeters)
     meters.show(ShadowMeters)
     middlewares: tuple[Middleware, ...] = ()
     if settings.middleware:

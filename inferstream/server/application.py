@@ -119,8 +119,9 @@ class Application:
             raise
 
     def start_timers(self) -> None:
-        """Read changed keys from now on, and push metrics and look for new versions if the settings say so."""
+        """Read changed keys, push metrics, look for new versions and keep spare workers, as the settings say."""
         self.access.start()
+        self.placements.start()
         if self._push is not None:
             self._push.start()
         if self.settings.repository_poll is not None:

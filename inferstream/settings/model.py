@@ -4,7 +4,7 @@ import json
 import sys
 import uuid
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
@@ -12,6 +12,9 @@ from ..imports.implementation import resolve
 from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
 from .traffic import Shadow, Split
+
+if TYPE_CHECKING:
+    from .server import Settings
 
 SLOWEST = 0.001
 """The lowest `items_per_second`. A stream holds a place of its model until its end."""
@@ -120,6 +123,10 @@ class ModelSettings(EnvironmentModel):
     devices: list[str] = Field(
         default_factory=list, description="CUDA_VISIBLE_DEVICES of each worker process, in turn."
     )
+    load: Literal["start", "demand"] = Field(
+        "start", description="When it loads: at the start of the server, or with its first call."
+    )
+    pinned: bool = Field(False, description="Keep it in memory whatever other models need.")
     stream_buffer: int = Field(
         32, ge=1, description="Responses a stream in a worker process may be ahead of its reader."
     )
@@ -231,6 +238,10 @@ class ModelSettings(EnvironmentModel):
     @property
     def version(self) -> str | None:
         return self.parameters.version if self.parameters is not None else None
+
+    def may_leave(self, server: "Settings") -> bool:
+        """Whether it gets a worker of its own, which it can leave: where memory is limited, or it loads on demand."""
+        return self.parallel_workers != 0 and (self.load == "demand" or server.limits_memory)
 
     @property
     def source(self) -> str | None:

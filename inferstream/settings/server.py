@@ -12,6 +12,7 @@ from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validat
 from .cors import CORSSettings
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
 from .fetching import FetchSettings
+from .memory import MemorySettings
 from .record import RecordSettings
 
 MOST_BUCKETS = 100
@@ -38,7 +39,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class Settings(FetchSettings):
+class Settings(MemorySettings, FetchSettings):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
@@ -57,9 +58,6 @@ class Settings(FetchSettings):
         description="Port of gRPC; null, or the same as http_port, for one port that serves both.",
     )
     metrics_port: int = Field(8082, ge=0, le=65535, description="Port of the metrics endpoint.")
-    frontends: int = Field(
-        1, ge=1, le=64, description="Processes that share the ports; more than 1 needs Linux."
-    )
     root_path: str = Field("", description="Path prefix a proxy in front of the server strips.")
     cors_settings: CORSSettings | None = Field(None, description="Cross-origin rules for browsers.")
     allowed_hosts: list[str] = Field(

@@ -150,6 +150,20 @@ class KvMeters(MeterSet):
     caches: int = gauge("inferstream_kv_caches", "Processes that report the use of the model's KV cache")
 
 
+class ResidencyMeters(MeterSet):
+    """Whether a model that may leave memory is there, what it holds, and how often it came and went."""
+
+    loaded: int = gauge("inferstream_model_in_memory", "Whether a model that may leave memory is there")
+    memory: int = gauge("inferstream_model_memory_bytes", "Memory of the model's workers (PSS)")
+    loads: int = counter("inferstream_model_loads", "Times that the model came into memory")
+    evictions: int = counter(
+        "inferstream_model_evictions", "Times that the model left memory for others, or idle"
+    )
+    waits: Histogram = histogram(
+        "inferstream_cold_wait_seconds", "Seconds that calls waited for their model to come into memory"
+    )
+
+
 SHADOWED = (
     "inferstream_shadow_calls",
     "Copies of calls for a shadow, by how its responses compare with the model's",

@@ -1,7 +1,7 @@
 """The interface of a loaded model, in this process or in workers."""
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse, RouteHandler
 from ...settings import ModelSettings
@@ -14,6 +14,9 @@ from ..checks import Strictness
 from ..reply import Reply
 from ..shares import Shares
 from ..slots import Slots
+
+if TYPE_CHECKING:
+    from ..residency import Resident
 
 BuildRouteHandler = Callable[[object], Awaitable[RouteHandler | None]]
 """Makes the handler of a model's REST routes, if it has any. The server provides it, because only it uses HTTP."""
@@ -53,6 +56,10 @@ class Execution(Protocol):
     capabilities: Capabilities
     slots: Slots
     """The number of calls that may run at once."""
+
+    @property
+    def resident(self) -> "Resident | None":
+        """How it leaves memory and comes back; None for a model that stays."""
 
     @property
     def ready(self) -> bool:

@@ -48,6 +48,8 @@ THREADS = 64
 class Local:
     """The innermost handler. `loaded` has the thread of the model's own event loop, if it has one."""
 
+    resident = None
+
     def __init__(
         self,
         model: MLModel,
