@@ -6,6 +6,8 @@ STAMP := $(VENV)/.installed
 # MLServer's own runtimes, for the tests: beside the environment, where nothing else finds them, and without
 # what they depend on, which is MLServer. They exclude Python 3.13 because it does.
 RUNTIMES := $(VENV)/mlserver-runtimes
+# A server of S3 for the tests, which excludes versions in constraints.txt.
+MOTO := $(VENV)/moto
 # What the tests of clients of language models need: an environment of its own, without
 # constraints.txt, because LiteLLM excludes versions that it names, of OpenAI's client among others.
 LLM := $(VENV)/llm
@@ -16,11 +18,14 @@ MODELS_STAMP := $(MODELS)/.installed
 TORCH ?= torch>=2.6
 # Servers that the matrix of conformance compares, each in an environment of its own.
 RIVALS := $(VENV)/rivals
+# Ray, which the tests use as a program: its clients are in the first environment.
+RAY := $(VENV)/ray
+RAY_STAMP := $(RAY)/.installed
 # Clients of gRPC that others wrote in other languages.
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-steps bench-language chaos overload leaks floods soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-steps bench-language chaos overload leaks floods ray soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -47,9 +52,12 @@ check: $(STAMP)  ## lint, types and the unit tests of one file: make check FILE=
 house: $(STAMP)  ## how far the package is from the goals of its rebuilding; NAMES=1 prints the names behind the counts
 	$(BIN)/python -m scripts.house $(if $(NAMES),--names)
 
+$(MOTO): | $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ 'moto>=5' flask flask-cors
+
 # Servers start hundreds of times in the tests. Without bytecode each start compiles the package again.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: lint  ## lint, type check, layers, and every test
+test: lint $(MOTO)  ## lint, type check, layers, and every test
 	$(BIN)/python -m pytest -n 2
 
 $(LLM_STAMP): pyproject.toml
@@ -79,6 +87,16 @@ test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddi
 bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
 	HF_HUB_OFFLINE=1 $(MODELS)/bin/python -m benchmarks.language
 
+$(RAY_STAMP): pyproject.toml
+	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[ray]'
+	@touch $@
+
+ray: $(STAMP) $(RAY_STAMP)  ## the contract through Ray Serve, and replicas killed and replaced under load: ten minutes
+	RAY_PYTHON=$(RAY)/bin/python $(BIN)/python -m pytest -s tests/ray
+	RAY_PYTHON=$(RAY)/bin/python $(BIN)/python -m pytest tests/contract/test_contract.py \
+		-k "ray-proxy or (ray-haproxy and not stop_lets)"  # two HAProxies at once have the same ports
+
 schedules: $(STAMP)  ## seeded schedules under a virtual clock: a million, or SEEDS, from FIRST
 	$(BIN)/python -m tests.simulated $(or $(FIRST),0) $(or $(SEEDS),1000000)
 
@@ -98,6 +116,12 @@ bench-report: $(STAMP)  ## everything, beside MLServer too, into docs/performanc
 bench-workers: $(STAMP)  ## what the way through a worker process costs
 	$(BIN)/python -m benchmarks.workers
 
+bench-residency: $(STAMP)  ## 200 models of 50 MB under 1 GB: calls, loads, memory, for SECONDS (300)
+	$(BIN)/python -m benchmarks.residency --seconds $(or $(SECONDS),300)
+
+residency: $(STAMP)  ## the long form of the random walk of loads, calls and evictions: STEPS (1,000,000)
+	RESIDENCY_STEPS=$(or $(STEPS),1000000) $(BIN)/python -m pytest -n0 -q tests/unit/dataplane/test_residency.py -k "walk and 0"
+
 bench-picker: $(STAMP)  ## an endpoint picker that reads the load, against random choice, over three unequal servers
 	$(BIN)/python -m benchmarks.picker
 
@@ -115,6 +139,12 @@ bench-bodies: $(STAMP)  ## what one large body of each shape costs: CPU, memory,
 
 bench-keys: $(STAMP)  ## what keys cost a request and a token, in process
 	$(BIN)/python -m benchmarks.keys
+
+bench-fairness: $(STAMP)  ## what a noisy key costs a quiet one, and how evenly keys share a model with steps
+	$(BIN)/python -m benchmarks.fairness
+
+bench-record: $(STAMP)  ## what the recorder costs a request and a token, in process
+	$(BIN)/python -m benchmarks.record
 
 bench-steps: $(STAMP)  ## what advancing streams together brings and costs
 	$(BIN)/python -m benchmarks.steps

@@ -2,7 +2,9 @@
 
 InferstreamError
     AlreadyExists, DeadlineExceeded, Draining, NotStarted, Overloaded, PayloadTooLarge, PermissionDenied, Unsupported
+    FetchFailed (repository/remote.py)
     UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
+    OutOfMemory (processes/errors.py)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
         Refused

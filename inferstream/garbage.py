@@ -1,5 +1,6 @@
 """Settings of the garbage collector: few runs, and none over permanent objects."""
 
+import asyncio
 import gc
 
 YOUNG = 5_000
@@ -11,8 +12,41 @@ garbage, but models may leave large objects, so the number is not higher.
 """
 
 
+SOON = 1.0
+"""Seconds after which a model's objects are collected, because what has unloaded it still refers to them."""
+
+_settled = False
+_due: asyncio.AbstractEventLoop | None = None
+"""The event loop that will collect."""
+
+
 def settle() -> None:
     """Exclude all present objects from later collections."""
+    global _settled
+    _settled = True
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG)
+
+
+def settle_soon() -> None:
+    """Collect what models leave that are unloaded now, also where `settle` has excluded it.
+
+    A model and the stages around it refer to each other. Without a collection their memory stays for as long as the
+    process makes few other objects.
+    """
+    global _due
+    loop = asyncio.get_running_loop()
+    if _due is not loop:
+        _due = loop
+        loop.call_later(SOON, _collect)
+
+
+def _collect() -> None:
+    global _due
+    _due = None
+    if _settled:
+        gc.unfreeze()
+        settle()
+    else:
+        gc.collect()

@@ -19,6 +19,7 @@ DIALECTS = "inferstream.dialects"
 STAGES = "inferstream.stages"
 CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
+SOURCES = "inferstream.sources"
 
 OURS = __name__.partition(".")[0]
 

@@ -19,6 +19,7 @@ class Code(Enum):
     LIMIT_EXCEEDED = "limit_exceeded"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     WORKER_LOST = "worker_lost"
+    OUT_OF_MEMORY = "out_of_memory"
     DRAINING = "draining"
     CANCELLED = "cancelled"
     UNSUPPORTED = "unsupported"
@@ -45,6 +46,7 @@ TABLE: dict[Code, Statuses] = {
     Code.LIMIT_EXCEEDED: Statuses(429, "RESOURCE_EXHAUSTED"),
     Code.DEADLINE_EXCEEDED: Statuses(504, "DEADLINE_EXCEEDED"),
     Code.WORKER_LOST: Statuses(503, "UNAVAILABLE"),
+    Code.OUT_OF_MEMORY: Statuses(503, "UNAVAILABLE"),
     Code.DRAINING: Statuses(503, "UNAVAILABLE"),
     Code.CANCELLED: Statuses(499, "CANCELLED"),
     Code.UNSUPPORTED: Statuses(501, "UNIMPLEMENTED"),

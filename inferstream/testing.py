@@ -64,7 +64,8 @@ class InProcess:
         more: AsyncIterator[InferenceRequest] | None = None,
     ) -> Reply:
         caller = Caller(Headers(()), "", asyncio.current_task())
-        return await self.application.dataplane.admit(model, None, caller).open(operation, request, more)
+        admission = await self.application.dataplane.admit_loaded(model, None, caller)
+        return await admission.open(operation, request, more)
 
 
 class InProcessSync:

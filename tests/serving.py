@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import httpx
@@ -20,7 +20,8 @@ HERE = Path(__file__).parent
 class Running:
     """A server process with its ports, log and model log.
 
-    It serves `folder`, or the `target` in the folder above it; `embedded` in a program with a server of grpcio.
+    It serves `folder`, or the `target` in the folder above it; `embedded` in a program with a server of grpcio;
+    `under` a command that runs it.
     """
 
     _stopping = False
@@ -34,6 +35,7 @@ class Running:
         demo: bool = False,
         embedded: bool = False,
         target: str | None = None,
+        under: Sequence[str] = (),
         **environment: str,
     ) -> None:
         self.folder = folder
@@ -46,7 +48,7 @@ class Running:
             command = [sys.executable, str(HERE / "embedded.py"), str(folder)]
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
-                command,
+                [*under, *command],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=folder.parent,

@@ -36,7 +36,7 @@ class Flags(NamedTuple):
     model_name: str | None = None
     """The name of the folder's only model, whatever its settings say."""
 
-    def load_settings(self, folder: Path, classic: bool) -> Settings:
+    def load_settings(self, folder: str | Path, classic: bool) -> Settings:
         """The settings of a server of this folder. `classic` is for an app of BlazeRPC. Raises InvalidSettings."""
         settings = load_settings(folder, self._settings(classic))
         defaults = {"grpc_port": BLAZERPC_PORT} if classic else {}

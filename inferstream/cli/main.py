@@ -44,7 +44,10 @@ def main(
 @app.command(context_settings={"token_normalize_func": _dashed})
 def start(
     target: Annotated[
-        str, typer.Argument(help="Folder of models, or of one model, or an app: module:app or app.py.")
+        str,
+        typer.Argument(
+            help="Folder of models, or of one model, its remote URI, or an app: module:app or app.py."
+        ),
     ],
     model_name: Annotated[
         str | None, typer.Option(help="Name of the folder's only model, whatever its settings say.")
@@ -66,6 +69,13 @@ def start(
     workers: Annotated[int | None, typer.Option(help="Worker processes; 0 for none.")] = None,
     frontends: Annotated[int | None, typer.Option(help="Processes that share the ports.")] = None,
     strict: Annotated[bool | None, typer.Option("--strict", help="End when a model fails to load.")] = None,
+    trust_remote_code: Annotated[
+        bool | None,
+        typer.Option("--trust-remote-code", help="Run code and unpickle files of a remote TARGET."),
+    ] = None,
+    offline: Annotated[
+        bool | None, typer.Option("--offline", help="Serve remote URIs from the cache alone.")
+    ] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Reload models when their files change.")] = False,
     access_log: Annotated[
         bool | None,
@@ -100,8 +110,8 @@ def start(
 ) -> None:
     """Serve TARGET until SIGTERM or Ctrl-C.
 
-    TARGET is a folder of models, the folder of one model, an app (module:app or app.py), or a file with a class
-    of models.
+    TARGET is a folder of models, the folder of one model, the remote URI of such a folder (hf://, s3://, gs://,
+    az://, https://, oci://), an app (module:app or app.py), or a file with a class of models.
     """
     gc.disable()  # nothing that imports make is garbage, and looking for it is a tenth of their time
     from .flags import Flags, tls_options
@@ -115,6 +125,8 @@ def start(
         "parallel_workers": workers,
         "frontends": frontends,
         "strict": strict,
+        "trust_remote_code": trust_remote_code,
+        "offline": offline,
         "access_log": access_log,
         "use_structured_logging": log_json,
         "debug": debug,

@@ -17,6 +17,7 @@ from ..concurrency.event_loop import new_event_loop
 from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
 from ..imports.folders import share_folders
+from ..repository.remote import is_remote
 from ..repository.target import targeted
 from ..settings import Settings
 from ..telemetry.console import configure_console, is_terminal
@@ -44,12 +45,17 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
     configure_logging(debug=bool(flags.settings.get("debug")), structured=structured, custom=None)
     configure_console(structured, None)
     try:
-        folder, app = targeted(str(target))
+        elsewhere = is_remote(str(target))
+        if elsewhere and watch:
+            raise InvalidSettings(
+                "--reload is for folders; `repository_poll` looks for new versions elsewhere"
+            )
+        folder, app = (Path(), None) if elsewhere else targeted(str(target))
         if app is not None and flags.model_name is not None:
             raise InvalidSettings("--model-name is for a folder with one model; an app names its own")
         repository = _repository(app, folder.resolve())
         classic = repository is not None and repository.classic
-        settings = flags.load_settings(folder.resolve(), classic)
+        settings = flags.load_settings(str(target) if elsewhere else folder.resolve(), classic)
         settings._reloads = watch
         _configure_logging(settings)
         killed = _serve(settings, repository, watch, say)

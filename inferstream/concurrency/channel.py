@@ -97,6 +97,11 @@ class Channel(AsyncIterator[T]):
         return item
 
     @property
+    def empty(self) -> bool:
+        """Whether no item waits."""
+        return not self._items
+
+    @property
     def awaited(self) -> bool:
         """Whether the reader waits."""
         return self._reader is not None

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import TypeVar
 
 from ..errors import InferstreamError, PermissionDenied
-from ..keys.access_control import AccessControl, keys_configured
+from ..keys.access_control import AccessControl, keys_configured, names_principals
 from ..keys.audit import open_audit_log
 from ..keys.counters import Counters, LocalCounters
 from ..keys.quotas import Quotas
@@ -98,8 +98,8 @@ class Access:
         """None where the server asks for no keys."""
         self._audit = open_audit_log(settings.audit_log) if settings.audit_log else None
         self.metering: Metering | None = None
-        """None where the server has neither keys nor an audit log."""
-        if self.keys is not None or self._audit is not None:
+        """None where the server has neither principals nor an audit log."""
+        if names_principals(settings) or self._audit is not None:
             quotas = Quotas(LocalCounters()) if self.keys is None else self.keys.quotas
             self.metering = Metering(quotas, self._audit, Proxies(settings.trusted_proxies))
         self._timer: asyncio.Task[None] | None = None

@@ -101,7 +101,7 @@ class Admission:
     def renew(self) -> None:
         """Look for the successor of a model that was withdrawn. Raises ModelNotFound, ModelNotReady, Draining."""
         if self._served.withdrawn:
-            self._served = self._registry.serving(self.model, self.version)
+            self._served = self._registry.serving(self.model, self.version, self.caller)
             self.pipeline = self._served.pipeline
 
     def open(

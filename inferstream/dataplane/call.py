@@ -14,6 +14,7 @@ from ..types import InferenceRequest, Parameters
 
 if TYPE_CHECKING:
     from .reply import Reply
+    from .shares import Share
 
 
 class Operation(Enum):
@@ -50,6 +51,7 @@ class Call(Scope):
         "reply",
         "request",
         "seen",
+        "share",
         "trace",
         "version",
         "waited",
@@ -61,6 +63,9 @@ class Call(Scope):
 
     halved = False
     """Whether, after a failure, its requests run again in halves, the last of which are logged."""
+
+    share: "Share"
+    """What its principal uses by it; not set where there are no principals."""
 
     seen: float
     """When `LongCalls` saw it first, on the event loop's clock; not set before."""

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class Picked(NamedTuple):
-    """Headers of the Gateway API Inference Extension and llm-d. The picker has acted on them before."""
+    """Headers of the Gateway API Inference Extension and llm-d, of a trusted proxy."""
 
     objective: str | None = None
-    """The name of the InferenceObjective, whose priority only the picker knows."""
+    """The name of the InferenceObjective, whose priority the setting `objectives` has here."""
     fairness_id: str | None = None
-    """Whose request it is, for fair shares."""
+    """Whose request it is, for the shares of a model: it takes the place of the principal's name there."""
     first_item_within: float | None = None
     """Seconds to the first token that are wanted."""
     between_items: float | None = None

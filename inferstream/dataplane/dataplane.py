@@ -1,8 +1,10 @@
 """The interface for doors: inference, metadata, readiness and the repository."""
 
-from typing import Literal, NamedTuple
+import asyncio
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeVar
 
-from ..errors import Draining, InvalidRequest, ModelNotFound, ModelNotReady
+from ..errors import DeadlineExceeded, Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..keys.credentials import without_keys
 from ..settings import Settings
@@ -16,11 +18,14 @@ from .caller import Caller, Picked
 from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
 from .execution.base import Capabilities
+from .first_calls import NotLoaded
 from .load import Loads
 from .peers import Peers
 from .proxies import Proxies
 from .serving import Serving
 from .stages.access_log import refused
+
+Result = TypeVar("Result")
 
 EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
 """Implemented extensions of the protocol, in Triton's spelling."""
@@ -76,15 +81,42 @@ class DataPlane:
         """Admit a caller to a model. A door asks once, as soon as it knows the model's name.
 
         A full queue refuses before the request is parsed. Raises PermissionDenied, ModelNotFound, ModelNotReady,
-        Draining, Overloaded.
+        Draining, Overloaded; and NotLoaded, after which `when_loaded` asks again.
         """
         self.access.check(action, caller, model)
         if self._proxies is not None and self._proxies.is_trusted(caller.peer):
-            caller.picked = Picked.of(caller.headers)
-        served = self._registry.serving(model, version)
+            picked = caller.picked = Picked.of(caller.headers)
+            if picked is not None and picked.objective is not None:
+                caller.priority = self._settings.objectives.get(picked.objective, caller.priority)
+        served = self._registry.serving(model, version, caller)
         if served.refuse is not None:
             served.refuse(model)
         return Admission(served, self._registry, model, version, caller, self.events, self.access.metering)
+
+    async def when_loaded(self, ask: Callable[[], Result], deadline: float | None = None) -> Result:
+        """`ask()`, after each model that it finds unloaded has loaded. Raises DeadlineExceeded, and what `ask` raises.
+
+        Raises ModelNotReady, OutOfMemory and Overloaded for a model that does not load.
+        """
+        loop = asyncio.get_running_loop()
+        limit = self._settings.request_timeout
+        latest = loop.time() + limit if limit else None
+        while True:
+            try:
+                return ask()
+            except NotLoaded as unloaded:
+                waiting = self._registry.first_calls.wait(unloaded.key)
+            try:
+                async with asyncio.timeout_at(min(filter(None, (deadline, latest)), default=None)):
+                    await waiting
+            except TimeoutError:
+                raise DeadlineExceeded from None
+
+    async def admit_loaded(
+        self, model: str, version: str | None, caller: Caller, action: Action = Action.INFER
+    ) -> Admission:
+        """Admit a caller to a model, after its load if it loads on demand."""
+        return await self.when_loaded(lambda: self.admit(model, version, caller, action), caller.deadline)
 
     def refused(
         self, caller: Caller, operation: str, model: str, error: BaseException, began: float | None = None
@@ -140,15 +172,25 @@ class DataPlane:
         return self._registry.ready
 
     def model_ready(self, name: str, version: str | None = None) -> bool:
-        """Whether this model serves; False while it loads or after it failed. Raises ModelNotFound."""
-        return self._registry.get(name, version).ready and not self._registry.draining
+        """Whether this model serves, or would with a call; False while it loads or after it failed.
+
+        Raises ModelNotFound.
+        """
+        try:
+            ready = self._registry.get(name, version).ready
+        except ModelNotReady:
+            if self._registry.on_demand(name, version) is None:
+                raise
+            ready = True
+        return ready and not self._registry.draining
 
     def server_metadata(self) -> MetadataServerResponse:
         return self._metadata
 
     async def model_metadata(self, name: str, version: str | None = None) -> MetadataModelResponse:
         """Raises ModelNotFound, ModelNotReady."""
-        return await self._registry.serving(name, version).execution.metadata()
+        served = await self.when_loaded(lambda: self._registry.serving(name, version))
+        return await served.execution.metadata()
 
     def described(self, name: str, version: str | None = None) -> Described:
         """What people are told of a model. Raises ModelNotFound, ModelNotReady."""

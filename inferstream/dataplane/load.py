@@ -6,8 +6,9 @@ from time import monotonic, process_time
 from typing import NamedTuple
 
 from ..telemetry.stages import KvMeters, StepMeters
+from .first_calls import ModelKey
 from .peers import CountLoad, ModelLoad, Peers, ProcessLoad
-from .serving import ModelKey, ServedModel, Serving
+from .serving import ServedModel, Serving
 
 FRESH = 0.1
 """Seconds for which a report serves further responses, because counting costs more than a small response."""

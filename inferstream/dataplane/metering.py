@@ -1,4 +1,5 @@
-"""The limits of keys around what a client asks for, and the audit log. A server with neither has no `Metering`."""
+"""The limits of keys around what a client asks for, and the audit log. A server with neither, nor a
+trusted gateway, has no `Metering`."""
 
 from collections.abc import Awaitable, Callable
 from time import time
@@ -11,12 +12,13 @@ from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
 from ..keys.quotas import MeteredUse, Quotas
 from ..statuses import CONFLICT, TABLE, Code
-from ..text.usage import usage_of
+from ..text.usage import tokens_of
 from ..types import InferenceResponse
 from .call import Call, Handler, Operation
 from .caller import Caller
 from .proxies import Proxies
 from .reply import Reply, Watcher
+from .shares import Share
 
 Result = TypeVar("Result")
 
@@ -112,6 +114,7 @@ async def metered(metering: Metering, handler: Handler, call: Call, caller: Call
     """Open a call, whose request has `size` bytes. Raises LimitExceeded, and the errors of the handler."""
     key = caller.key or NOBODY
     stream = call.operation is Operation.STREAM
+    share = call.share = Share((caller.picked and caller.picked.fairness_id) or key.name)
     use: MeteredUse | None = None
     try:
         use = metering.quotas.begin(key, stream, 0 if stream else 1, size)
@@ -125,9 +128,11 @@ async def metered(metering: Metering, handler: Handler, call: Call, caller: Call
     except BaseException as error:  # a cancelled call has ended too
         if use is not None:
             use.end()
+            share.end(use.tokens)
         _record(metering, use, call, caller, error)
         raise
-    use.end(_tokens(reply.first, 1))
+    use.end(tokens_of(None if reply.first is None else reply.first.parameters, 1))
+    share.end(use.tokens)
     if metering.audit is not None:
         _record(metering, use, call, caller, None)
     return reply
@@ -158,18 +163,10 @@ class _UseOfStream(Watcher):
         self._last = response
 
     def end(self, error: BaseException | None) -> None:
-        self._use.end(_tokens(self._last, self._use.tokens))
+        use, last = self._use, self._last
+        use.end(tokens_of(None if last is None else last.parameters, use.tokens))
+        self._call.share.end(use.tokens)
         _record(self._metering, self._use, self._call, self._caller, error)
-
-
-def _tokens(last: InferenceResponse | None, items: int) -> int:
-    """Tokens of a call by the parameters of its last response: those of the prompt, and of the text or its items."""
-    if last is None or last.parameters is None:
-        return items
-    usage = usage_of(last.parameters)
-    return (usage.prompt_tokens or 0) + (
-        items if usage.completion_tokens is None else usage.completion_tokens
-    )
 
 
 def _record(

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from .. import plugins
 from ..errors import ModelLoadFailed
+from ..keys.access_control import names_principals
 from ..settings import Settings
 from ..telemetry.access import AccessLines
 from ..telemetry.console import access_sink
 from ..telemetry.metrics import Meters
-from ..telemetry.stages import BatchMeters, KvMeters, StepMeters, TokenMeters
+from ..telemetry.stages import BatchMeters, KvMeters, ResidencyMeters, ShadowMeters, StepMeters, TokenMeters
 from .checks import checked
 from .execution.base import Execution
+from .shadows import Shadows
 from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
 from .stages.joined import joined
@@ -20,6 +22,7 @@ from .stages.limits import limits
 from .stages.live import Deadline, Live, LongCalls, limit_of
 from .stages.metrics import compute, metrics
 from .stages.middleware import middleware
+from .stages.shadow import shadowing
 from .stages.show_errors import show_errors
 from .stages.tracing import tracing
 
@@ -72,6 +75,7 @@ STAGES: tuple[StageFactory, ...] = (
     batching,
     limits,
     caching,
+    shadowing,  # of calls that are valid and that nobody has refused
     validation,  # before a bad request has any cost
     joined,
     middleware,  # before a client that is refused has any cost
@@ -85,7 +89,9 @@ STAGES: tuple[StageFactory, ...] = (
 """From the inside out."""
 
 
-def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> Shared:
+def build_shared(
+    settings: Settings, meters: Meters, tracer: "Tracer | None" = None, shadows: Shadows | None = None
+) -> Shared:
     """Make the parts that all models share. The order here is the order of their meters at a scrape.
 
     Raises InvalidSettings for middleware that cannot be imported, and in strict mode for a stage of a package.
@@ -99,6 +105,9 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
     meters.show(StepMeters)
     meters.show(TokenMeters)
     meters.show(KvMeters)
+    if settings.limits_memory:
+        meters.show(ResidencyMeters)
+    meters.show(ShadowMeters)
     middlewares: tuple[Middleware, ...] = ()
     if settings.middleware:
         from ..repository.middleware import middlewares_of  # late: few servers have any
@@ -106,7 +115,9 @@ def build_shared(settings: Settings, meters: Meters, tracer: "Tracer | None" = N
         middlewares = middlewares_of(settings)
     lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
     stages = tuple(plugins.loaded(plugins.STAGES, settings.strict))
-    return Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines, stages)
+    fair = names_principals(settings)
+    shared = Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines, fair, stages)
+    return replace(shared, shadows=shadows)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

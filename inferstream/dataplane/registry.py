@@ -6,16 +6,20 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from ..errors import InferstreamError, InvalidSettings, ModelNotFound
+from ..errors import InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
+from ..processes.errors import OutOfMemory
 from ..repository import ModelRepository
+from ..repository.fetched import Artefacts
 from ..settings import ModelSettings, Settings
 from ..telemetry.context import model_context
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
+from .elsewhere import OtherFrontEnds
 from .execution.base import Execution
-from .serving import Elsewhere, ModelKey, ServedModel, Serving
+from .first_calls import ModelKey, label_of
+from .serving import ServedModel, Serving
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -28,22 +32,11 @@ STILL_SERVING = "the old version goes on serving"
 LONG = 1.0
 """Seconds of a load that a terminal shows in a line of its own. Records of others are `brief`."""
 
+ON_DEMAND = (State.READY, "the first call loads it")
+"""The state of a model that has not been loaded."""
+
 LoadModel = Callable[[ModelSettings], Awaitable[Execution]]
 """Loads a model where its settings place it. Raises ModelLoadFailed."""
-
-
-class OtherFrontEnds(Protocol):
-    """The other front ends, which must serve the same models."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether all of them have started."""
-
-    async def add(self, settings: ModelSettings, execution: Execution) -> Elsewhere:
-        """Load a model there, from the settings that `execution` was loaded from. Raises ModelLoadFailed."""
-
-    async def agree(self) -> None:
-        """Wait until they know the states of models that do not serve."""
 
 
 class Registry(Serving):
@@ -67,6 +60,9 @@ class Registry(Serving):
         """Versions found at start-up, which should serve."""
         self._sources: dict[ModelKey, str] = {}
         """The settings file of each version."""
+        self._artefacts = Artefacts(settings)
+        self._fetched: dict[ModelKey, tuple[ModelSettings, ModelSettings]] = {}
+        """The settings of versions with artefacts elsewhere: as they are, and with the path of what was fetched."""
         self._outdated: dict[ModelKey, str] = {}
         """Why a serving version differs from the repository."""
         self.loading: dict[ModelKey, float] = {}
@@ -85,7 +81,7 @@ class Registry(Serving):
             self.started
             and not self.leaving
             and not self.draining
-            and self._wanted.isdisjoint(self._states)
+            and all(self._states[key][0] is State.READY for key in self._wanted & self._states.keys())
             and all(served.ready for served in self._served.values())
             and (self._others is None or self._others.ready)
         )
@@ -109,6 +105,14 @@ class Registry(Serving):
         }
         return sorted({name for name, source in sources if shared or source in touched})
 
+    async def renewed(self) -> list[str]:
+        """Names of models of which there are new versions elsewhere, after these were fetched."""
+        names = {*await self.names_at(await self._repository.renewed())}
+        for key, (settings, local) in [*self._fetched.items()]:
+            if key in self._served and await self._artefacts.local(settings, stale=False) != local:
+                names.add(key[0])
+        return sorted(names)
+
     async def start(self) -> None:
         """Load all models of the repository at once. Raises the first failure if the settings are strict."""
         if self._settings.load_models_at_startup:
@@ -123,10 +127,14 @@ class Registry(Serving):
                 logger.error("model %s cannot be loaded: %s", model.name, model.reason)
             if broken and self._settings.strict:
                 raise InvalidSettings(f"Model {broken[0].name} cannot be loaded: {broken[0].reason}")
-            if wanted:
-                names = ", ".join(_label((settings.name, settings.version)) for settings in wanted)
+            at_once = [settings for settings in wanted if not self._waits(settings)]
+            if at_once:
+                names = ", ".join(label_of((settings.name, settings.version)) for settings in at_once)
                 logger.info("loading %s", names, extra={"brief": True})
-            results = await asyncio.gather(*map(self._load_version, wanted), return_exceptions=True)
+            for settings in at_once:
+                self._states[settings.name, settings.version] = (State.LOADING, "loading")
+            self.listing = False
+            results = await asyncio.gather(*map(self._load_version, at_once), return_exceptions=True)
             for result in results:
                 strange = not isinstance(result, InferstreamError)
                 if isinstance(result, BaseException) and (strange or self._settings.strict):
@@ -183,6 +191,7 @@ class Registry(Serving):
             self._states.pop(key, None)
             self._sources.pop(key, None)
             self._outdated.pop(key, None)
+            self._fetched.pop(key, None)
             self._wanted.discard(key)
 
     async def _load_found(self, name: str, wanted: list[ModelSettings]) -> None:
@@ -238,6 +247,27 @@ class Registry(Serving):
             await self._agree()
             return bool(keys)
 
+    def _waits(self, settings: ModelSettings) -> bool:
+        """Whether a model loads with its first call, of which this takes a note."""
+        if settings.load == "start" or self._others is not None:
+            return False
+        key = (settings.name, settings.version)
+        self._sources[key], self._states[key] = settings.source or "", ON_DEMAND
+        self.first_calls.bounds[key] = settings.max_queue
+        return True
+
+    async def _load_first(self, key: ModelKey) -> None:
+        async with self._changing[key[0]]:
+            for settings in await self._repository.find(key[0]):
+                if settings.version == key[1] and key not in self._served:
+                    try:
+                        await self._load_version(settings)
+                    except OutOfMemory:
+                        self._states[key] = ON_DEMAND
+                        raise
+                    except InferstreamError:
+                        raise ModelNotReady(*key, failed=True) from None
+
     async def _agree(self) -> None:
         if self._others is not None:
             await self._others.agree()
@@ -250,12 +280,15 @@ class Registry(Serving):
         if new:
             self._states[key] = (State.LOADING, "loading")
         began = self.loading[key] = monotonic()
+        local = settings
         try:
+            local = await self._artefacts.local(settings, stale=new)
             # A copy, because runtimes change their settings and the repository keeps these.
-            served = await self._loaded(settings, settings.model_copy(deep=True))
+            served = await self._loaded(local, local.model_copy(deep=True))
         except BaseException as error:
             reason = "loading was cancelled"
             if isinstance(error, InferstreamError):
+                error.message = self._artefacts.explained(error.message, local)
                 self._outdated_by(error, [key, *gone])
                 reason = error.message
                 with model_context(*key):
@@ -268,8 +301,10 @@ class Registry(Serving):
         served.load_seconds = served.pipeline.meters.load_seconds = monotonic() - began
         if new:
             brief = {"brief": served.load_seconds < LONG}
-            logger.info("loaded model %s in %.1f s", _label(key), served.load_seconds, extra=brief)
+            logger.info("loaded model %s in %.1f s", label_of(key), served.load_seconds, extra=brief)
         self._outdated.pop(key, None)
+        if local is not settings:
+            self._fetched[key] = (settings, local)
         self._put(key, served)
         if served.elsewhere is not None:
             await served.elsewhere.serve()
@@ -298,7 +333,8 @@ class Registry(Serving):
             states[model.name, model.version] = (State.UNAVAILABLE, model.reason)
         states.update(self._states)
         for key, served in self._served.items():
-            ready_now = (State.READY, self._outdated.get(key, ""))
+            resident = served.execution.resident
+            ready_now = (State.READY, self._outdated.get(key, "" if resident is None else resident.state))
             states[key] = ready_now if served.ready else (State.UNAVAILABLE, "the model is not ready")
         return [
             RepositoryIndexResponseItem(name=name, version=version or "", state=state, reason=reason)
@@ -307,8 +343,3 @@ class Registry(Serving):
             )
             if not ready or state is State.READY
         ]
-
-
-def _label(key: ModelKey) -> str:
-    name, version = key
-    return f"{name}:{version}" if version else name

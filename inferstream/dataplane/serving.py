@@ -4,47 +4,37 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from time import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..keys.access_control import keys_configured
 from ..repository.apps import app_of
-from ..settings import Settings
+from ..settings import Settings, Split
 from ..settings.versions import newest
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
+from .caller import Caller
+from .elsewhere import Elsewhere
 from .execution.base import Execution
+from .first_calls import FirstCalls, ModelKey, NotLoaded
 from .pipeline import build_pipeline, build_shared
+from .shadows import Shadows
 from .stages.access_log import AccessLog
 from .stages.base import Pipeline
 from .stages.live import Live
+from .traffic import chosen_version
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
-ModelKey = tuple[str, str | None]
-
 MOST_NAMES = 10
 """Names of models in an error."""
-
-
-class Elsewhere(Protocol):
-    """The same model in the other front ends of this server."""
-
-    async def serve(self) -> None:
-        """Serve it there, in place of the same name and version."""
-
-    async def withdraw(self) -> None:
-        """Send it no more calls there."""
-
-    async def released(self) -> None:
-        """Wait until no other front end uses it."""
 
 
 class ServedModel:
@@ -60,6 +50,8 @@ class ServedModel:
         rate = execution.settings.items_per_second
         self.pace = 0.0 if rate is None else 1 / rate
         """Seconds between two responses of a stream, unless its request says otherwise."""
+        self.split = execution.settings.split
+        """The shares of calls without a version, where this is the version that would get them."""
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
         batches = BatchMeters in pipeline.meters.stages
@@ -102,7 +94,8 @@ class Serving(ABC):
 
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
-        self._shared = build_shared(settings, meters, tracer)
+        self._shadows = Shadows(lambda name, version: self.serving(name, version).handler, settings)
+        self._shared = build_shared(settings, meters, tracer, self._shadows)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
         self.lines.changed = self._record_calls
@@ -116,10 +109,13 @@ class Serving(ABC):
         self.typed: list[tuple[str, Signature]] = []
         """Models with a typed RPC, by name. A new list whenever a model is loaded or unloaded."""
         self._states: dict[ModelKey, tuple[State, str]] = {}
+        self.first_calls = FirstCalls(self._load_first)
         self._retiring: dict[asyncio.Task[None], ServedModel] = {}
         self.leaving = False
         """Not ready, but still serving while a load balancer notices."""
         self.draining = False
+        self.listing = False
+        """Whether a start has not read yet which models there are: any may be."""
 
     @property
     @abstractmethod
@@ -138,14 +134,49 @@ class Serving(ABC):
     async def unload(self, name: str) -> bool:
         """Retire every version of a model after its calls in progress; False without any."""
 
-    def serving(self, name: str, version: str | None = None) -> ServedModel:
-        """The model, if it is ready. Raises Draining, ModelNotFound, ModelNotReady."""
+    async def _load_first(self, key: ModelKey) -> None:
+        """Load a model for its first calls. Raises ModelNotReady, OutOfMemory."""
+        raise ModelNotReady(*key)  # with several front ends, none loads on demand
+
+    def on_demand(self, name: str, version: str | None = None) -> ModelKey | None:
+        """The version that would answer such a call, where its first call loads it; None for other models."""
+        versions = [
+            its
+            for (known, its), (state, _) in self._states.items()
+            if known == name
+            and version in (None, "", its)
+            and (state is State.READY or (known, its) in self.first_calls)
+        ]
+        return (name, newest(versions)) if versions else None
+
+    def serving(self, name: str, version: str | None = None, caller: Caller | None = None) -> ServedModel:
+        """The model, if it is ready; of one with a `split` the version for the caller.
+
+        Raises Draining, ModelNotFound, ModelNotReady, NotLoaded.
+        """
         if self.draining:
             raise Draining
-        served = self.get(name, version)
+        try:
+            served = self.get(name, version)
+        except ModelNotReady:
+            if (key := self.on_demand(name, version)) is None:
+                raise
+            raise NotLoaded(key) from None
+        if served.split is not None and caller is not None and not version:
+            served = self._share(served.split, name, caller) or served
         if not served.ready:
             raise ModelNotReady(name, version)
         return served
+
+    def _share(self, split: Split, name: str, caller: Caller) -> ServedModel | None:
+        """The version for a caller, of those that are ready; None if none of the split is."""
+        ready = {
+            version: served
+            for version in split.versions
+            if (served := self._served.get((name, version))) is not None and served.ready
+        }
+        chosen = chosen_version(split, ready.keys(), caller)
+        return None if chosen is None else ready[chosen]
 
     def get(self, name: str, version: str | None = None) -> ServedModel:
         """The model, ready or not. Raises ModelNotFound, and ModelNotReady while loading or after a failed load."""
@@ -156,7 +187,7 @@ class Serving(ABC):
                 for (known, its), (state, _) in self._states.items()
                 if known == name and version in (None, "", its)
             }
-            if not states:
+            if not states and not self.listing:
                 raise ModelNotFound(name, version, self._there_are(name))
             raise ModelNotReady(name, version, failed=states == {State.UNAVAILABLE})
         return served
@@ -247,8 +278,11 @@ class Serving(ABC):
     def _choose_default(self, name: str) -> None:
         """Choose the unversioned model, else the highest version, for calls without a version."""
         versions = [version for known, version in self._served if known == name]
-        if versions:
-            self._defaults[name] = self._served[name, newest(versions)]
+        waiting = [
+            its for (known, its), (state, _) in self._states.items() if known == name and state is State.READY
+        ]
+        if versions and (key := (name, newest([*versions, *waiting]))) in self._served:
+            self._defaults[name] = self._served[key]
         else:
             self._defaults.pop(name, None)
         self.text_models = sorted(
@@ -270,8 +304,10 @@ class Serving(ABC):
     async def stop(self, grace: float) -> None:
         """Refuse new calls, give those in progress `grace` seconds, and end the rest."""
         self.draining = True
+        self.first_calls.cancel()
         for served in self._served.values():
             served.withdrawn = True
+        self._shadows.end()
         lives = self.lives()
         try:
             async with asyncio.timeout(grace):

@@ -1,10 +1,13 @@
-"""The number of calls of a model that may run at once, and the queue of those that wait."""
+"""The number of calls of a model that may run at once, and the queues of those that wait."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from operator import attrgetter
 from typing import Generic, Self, TypeVar
 
-from .call import HIGHEST, LOWEST
+from .call import HIGHEST, LOWEST, Call, Handler
+from .reply import Reply
+from .shares import Flow, Share, Shares
 
 
 class Slots:
@@ -50,12 +53,13 @@ class Queue(Generic[Waiter]):
     def __len__(self) -> int:
         return self.length
 
-    def add(self, turn: Waiter, priority: int, now: float) -> None:
+    def add(self, turn: Waiter, call: Call, now: float) -> None:
+        priority = call.priority
         self._lanes[priority][turn] = now + self._aging * max(priority, HIGHEST)
         self.length += 1
 
-    def remove(self, turn: Waiter, priority: int) -> None:
-        if self._lanes[priority].pop(turn, None) is not None:
+    def remove(self, turn: Waiter, call: Call) -> None:
+        if self._lanes[call.priority].pop(turn, None) is not None:
             self.length -= 1
 
     def pop(self) -> Waiter:
@@ -66,3 +70,68 @@ class Queue(Generic[Waiter]):
 
 def _first(lane: OrderedDict[Waiter, float]) -> float:
     return next(iter(lane.values()))
+
+
+Due = tuple[float, Share]
+"""When a call would have its turn by its priority alone, and what it is charged to."""
+
+_used = attrgetter("used")
+
+
+class FairQueue(Queue[Waiter]):
+    """A queue that shares the turns of each priority between principals, by the tokens that they use."""
+
+    def __init__(self, aging: float, shares: Shares) -> None:
+        super().__init__(aging)
+        self._shares = shares
+        self._rounds: list[dict[Flow, OrderedDict[Waiter, Due]]] = [{} for _ in range(LOWEST + 1)]
+        """The waiting calls of each flow, in the order of the next round."""
+
+    def add(self, turn: Waiter, call: Call, now: float) -> None:
+        share, priority = share_of(call), call.priority
+        flow = share.enter(self._shares, priority)
+        flow.waiting += 1
+        due = now + self._aging * max(priority, HIGHEST)
+        self._rounds[priority].setdefault(flow, OrderedDict())[turn] = due, share
+        self.length += 1
+
+    def remove(self, turn: Waiter, call: Call) -> None:
+        flow = share_of(call).enter(self._shares, call.priority)
+        if turn in self._rounds[call.priority].get(flow, ()):
+            self._take(self._rounds[call.priority], flow, turn)
+
+    def pop(self) -> Waiter:
+        turns = [(flows, min(flows, key=_used)) for flows in self._rounds if flows]
+        flows, flow = min(turns, key=lambda turn: next(iter(turn[0][turn[1]].values()))[0])
+        turn = next(iter(flows[flow]))
+        self._take(flows, flow, turn).begin()
+        if flow in flows:
+            flows[flow] = flows.pop(flow)
+        return turn
+
+    def _take(self, flows: dict[Flow, OrderedDict[Waiter, Due]], flow: Flow, turn: Waiter) -> Share:
+        share = flows[flow].pop(turn)[1]
+        if not flows[flow]:
+            del flows[flow]
+        flow.waiting -= 1
+        self.length -= 1
+        return share
+
+
+def share_of(call: Call) -> Share:
+    """The share of a call. One without a principal belongs to those without."""
+    if not hasattr(call, "share"):
+        call.share = Share("")
+    return call.share
+
+
+def charged(inner: Handler, shares: Shares) -> Handler:
+    """A handler that charges each call to its principal as it begins; one that had to wait is charged already."""
+
+    def handle(call: Call) -> Awaitable[Reply]:
+        share = share_of(call)
+        share.enter(shares, call.priority)
+        share.begin()
+        return inner(call)
+
+    return handle

@@ -379,6 +379,7 @@ const IN_BAND = {
   not_ready: 503,
   draining: 503,
   worker_lost: 503,
+  out_of_memory: 503,
   deadline_exceeded: 504,
 };
 

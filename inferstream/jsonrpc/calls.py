@@ -8,13 +8,13 @@ import numpy as np
 
 from ..codecs.values.flat import FlatResults
 from ..codecs.values.tensor_objects import object_of
+from ..concurrency.outgoing import give
 from ..dataplane.admission import Admission
 from ..dataplane.call import Operation
 from ..dataplane.reply import Reply
 from ..errors import InferstreamError, PayloadTooLarge, PermissionDenied
 from ..keys.errors import LimitExceeded, Unauthenticated
 from ..protos.json_responses import dump
-from ..server.outgoing import give
 from ..server.rest.dialects.base import ParsedRequest
 from ..server.rest.messages import JSON, RawHeaders, wrap
 from ..types import InferenceRequest, InferenceResponse

@@ -10,7 +10,7 @@ from ..dataplane.admission import Admission
 from ..dataplane.call import Operation
 from ..dataplane.caller import Caller
 from ..dataplane.dataplane import DataPlane
-from ..errors import Code, InferstreamError, InvalidRequest, ModelNotFound
+from ..errors import Code, InferstreamError, InvalidRequest, ModelNotFound, PermissionDenied
 from ..protos import sse
 from ..server.rest.dialects.base import InferenceDialect, ParsedRequest, Route
 from ..server.rest.exchange import Exchange
@@ -157,18 +157,22 @@ def writer_of(route: Route) -> Write:
 def admit(dataplane: DataPlane, method: str, caller: Caller) -> Admission:
     """Admission to the model of a method: `model`, `model:version`, and `predict.` before either.
 
-    Raises ModelNotFound, and WrongMessage for a stream.
+    Raises ModelNotFound, PermissionDenied, and WrongMessage for a stream.
     """
+    missing = ModelNotFound(method.removeprefix(PREDICT))
+    refusal: InferstreamError = missing
     for name in (method, *([method.removeprefix(PREDICT)] if method.startswith(PREDICT) else [])):
         model, _, version = name.rpartition(":")
         for named, its in ((name, None), *(((model, version),) if model and version else ())):
             try:
                 return dataplane.admit(named, its, caller)
             except ModelNotFound:
-                continue
+                refusal = missing
+            except PermissionDenied as error:  # the key may allow the model behind the prefix
+                refusal = error
     if method.startswith(STREAMS):
         raise messages.WrongMessage(f"A stream is asked for at {PATH}/stream/{method.removeprefix(STREAMS)}.")
-    raise ModelNotFound(method.removeprefix(PREDICT))
+    raise refusal
 
 
 def ready(admission: Admission, params: dict[str, Any] | Sequence[Any]) -> Ready:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from ..errors import Code, InferstreamError, InvalidRequest, ModelNotFound
-from ..protos.duplicate_keys import keys_of, refuse_duplicate_keys
 from ..protos.json_arrays import MAX_PLAIN, parse
+from ..protos.json_checks import keys_of, refuse_duplicate_keys
 from ..protos.json_responses import dump
 from ..server.status import retry_after, status_of
 

@@ -8,7 +8,7 @@ from ..dataplane.caller import Caller
 from ..dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
 from ..errors import InferstreamError, InvalidRequest, Unsupported
 from ..protos import json_requests
-from ..protos.json_limits import JsonLimits
+from ..protos.json_checks import JsonLimits
 from ..protos.json_responses import dump, dump_response
 from ..server.headers import model_headers
 from ..types import Headers, InferenceRequest, InferenceResponse

@@ -144,7 +144,9 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _respond(self, record: Any, offsets: Offsets) -> None:
         where = f"{record.topic}[{record.partition}]:{record.offset}"
         try:
-            admission, request = request_of(record, self._limits, self._dataplane.admit)
+            admission, request = await self._dataplane.when_loaded(
+                lambda: request_of(record, self._limits, self._dataplane.admit)
+            )
             async with await admission.open(Operation.INFER, request) as reply:
                 assert reply.first is not None
                 message = response_message(admission.model, reply.first, self._dataplane.events)

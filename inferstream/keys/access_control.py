@@ -141,6 +141,11 @@ def keys_configured(settings: Settings) -> bool:
     return settings.keys_file is not None or bool(os.environ.get(VARIABLE))
 
 
+def names_principals(settings: Settings) -> bool:
+    """Whether clients have names, by which they share models: those of keys, or those that a gateway tells."""
+    return keys_configured(settings) or bool(settings.trusted_proxies)
+
+
 def _tokens(document: Document, before: "TokenAuthenticator | None") -> "TokenAuthenticator | None":
     if document.jwt is None or (before is not None and before.rules == document.jwt):
         return before if document.jwt else None

@@ -83,8 +83,8 @@ class Principal:
         self.token_limits = limits.tokens_per_minute is not None or limits.tokens_per_day is not None
 
     def sees(self, model: str) -> bool:
-        """Whether the key has the model."""
-        return self._every_model or self._models.match(model) is not None
+        """Whether the key has the model, which may be `model:version`: names of models have no colon."""
+        return self._every_model or self._models.match(model.partition(":")[0]) is not None
 
 
 def _interval(rate: float | None) -> int:

@@ -6,8 +6,16 @@ from typing import Any, Generic, TypeVar, get_args
 import msgspec
 import numpy as np
 
-from ..errors import Code, InferstreamError, InvalidRequest, ModelError, Overloaded, own_status
+from ..errors import (
+    Code,
+    InferstreamError,
+    InvalidRequest,
+    ModelError,
+    Overloaded,
+    own_status,
+)
 from ..telemetry.tracebacks import RaisedElsewhere
+from .errors import OutOfMemory
 
 _FRAMES = """
 Frame Query Answer Logged Registered
@@ -117,6 +125,8 @@ def _unpacked(failure: Failure) -> InferstreamError:
     code = Code(failure.code)
     if code is Code.INVALID:
         return InvalidRequest(failure.message, failure.detail)
+    if code is Code.OUT_OF_MEMORY:
+        return OutOfMemory(failure.message)
     error = InferstreamError(failure.message)
     error.code = code
     return error

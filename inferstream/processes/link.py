@@ -4,11 +4,11 @@ import asyncio
 import logging
 import socket
 import struct
-import time
 from collections.abc import Callable
 
 import msgspec
 
+from ..concurrency.outgoing import Gathered
 from .frames import Frame, encode_foreign
 
 logger = logging.getLogger("inferstream.worker")
@@ -17,8 +17,8 @@ _LENGTH = struct.Struct("<Q")
 _ROOM = 2**18
 """Bytes read at once: the default capacity of a unix socket."""
 
-TOGETHER = 0.0005
-"""Seconds within which small frames wait for each other. After a longer silence a frame is sent at once."""
+SILENCE = 0.0005
+"""Seconds of silence after which a frame is sent at once, because its process has little to send."""
 
 
 class Link:
@@ -40,10 +40,9 @@ class Link:
         self._received = received
         self._lost = lost
         self._closed = False
-        self._out: list[bytes] = []
+        self._gathered = Gathered()
         self._rest = memoryview(b"")
         self._scheduled = False
-        self._left = 0.0
         self._buffer = bytearray(_ROOM)
         self._filled = 0
         self._loop.add_reader(self._descriptor, self._read)
@@ -54,27 +53,25 @@ class Link:
         size = len(data)
         if self._closed:
             return size
-        self._out += (_LENGTH.pack(size), data)
-        if self._scheduled or self._rest:
+        waits = self._gathered.waits(size, SILENCE)
+        self._gathered.add(size, _LENGTH.pack(size), data)
+        if self._rest:
             return size
-        if time.monotonic() - self._left > TOGETHER:
-            # A generator that computes between its items never lets the loop run, so do not wait for the loop.
+        if not waits:
             self._flush()
-        else:
+        elif not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._flush)
         return size
 
     def _flush(self) -> None:
         self._scheduled = False
-        if self._closed or self._rest or not self._out:
+        if self._closed or self._rest or not self._gathered:
             return
-        self._rest = memoryview(b"".join(self._out))
-        self._out.clear()
+        self._rest = memoryview(self._gathered.take())
         self._write()
         if self._rest:
             self._loop.add_writer(self._descriptor, self._resume)
-        self._left = time.monotonic()
 
     def _write(self) -> None:
         try:

@@ -131,6 +131,11 @@ class Child:
         return False
 
     @property
+    def killed_by_kernel(self) -> bool:
+        """Whether SIGKILL has ended it, for no reason of ours."""
+        return self._process.returncode == -signal.SIGKILL and not self._why
+
+    @property
     def how(self) -> str:
         code = self._process.returncode
         if code is None:

@@ -13,9 +13,9 @@ from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Paramet
 from ..types.datatypes import FLOATS, INTEGERS
 from ..types.forms import OutputForm
 from ..types.json_numbers import NOT_NUMBERS, NumbersText
-from .duplicate_keys import keys_of, refuse_duplicate_keys
 from .flat_values import columns_of, fits, flattened, guessed
 from .json_arrays import plain
+from .json_checks import keys_of, refuse_duplicate_keys
 from .json_requests import check_id
 from .json_responses import dump, json_value, json_values
 

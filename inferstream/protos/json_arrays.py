@@ -9,7 +9,7 @@ import orjson
 
 from ..errors import InvalidRequest
 from ..types.json_numbers import Malformed, NumbersText
-from .json_limits import outside_strings
+from .json_checks import outside_strings
 from .json_pieces import loads
 
 LARGE = 32 * 1024

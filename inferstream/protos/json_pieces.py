@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from ..errors import InvalidRequest
-from .json_limits import JsonCounter, JsonLimits
+from .json_checks import JsonCounter, JsonLimits
 
 PIECE = 512 * 1024
 """Bytes that are parsed at once, in at most ten milliseconds."""

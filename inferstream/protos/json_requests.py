@@ -23,8 +23,8 @@ from ..types.forms import InputsForm
 from ..types.json_numbers import NOT_NUMBERS, Malformed, NumbersText
 from . import ids
 from .counts import expect_tensors
-from .duplicate_keys import has_keys, keys_of, refuse_duplicate_keys
 from .json_arrays import FIELDS, parse, parse_request, plain
+from .json_checks import has_keys, keys_of, refuse_duplicate_keys
 from .json_pieces import loads
 
 MAX_PARAMETERS = 256

@@ -7,7 +7,7 @@ import orjson
 from ..errors import InferstreamError, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, Parameters
 from .generate import FlatValues, dump_flat
-from .json_limits import JsonLimits
+from .json_checks import JsonLimits
 from .json_requests import BinaryOutputs, build_request, check_id, load_request
 from .json_responses import dump_response
 

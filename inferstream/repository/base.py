@@ -42,6 +42,10 @@ class ModelRepository(ABC):
                 raise InvalidSettings(f"Model {name} cannot be loaded: {model.reason}")
         raise ModelNotFound(name)
 
+    async def renewed(self) -> Sequence[Path]:
+        """Files that differ from those of the last call, after a look at where they come from. The default is none."""
+        return ()
+
     def concerns(self, path: Path) -> bool:
         """Whether a change of this file may change a model, under `--reload`. The default is every file."""
         return True

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from ..repository.remote import refuse_code
 from ..types import MetadataTensor
 from .base import Runtime
 from .columns import Columns
@@ -16,6 +17,7 @@ class SKLearnModel(Runtime):
     functions = ("predict", "predict_proba", "transform")
 
     def open(self, path: Path) -> Any:
+        refuse_code(path, path.name)
         self._import("sklearn", "sklearn")
         artefact = self._import("joblib", "sklearn").load(path)
         if hasattr(artefact, "get_params"):

@@ -76,6 +76,7 @@ class Application:
         self.placements = Placements(own, workers, build_route_handler, WORKER, self.front_ends)
         self.tracing = build_tracing(own)
         self._push = build_push(own, self.meters)
+        self._polling: asyncio.Task[None] | None = None
         self.registry = Registry(
             own,
             repository,
@@ -118,10 +119,17 @@ class Application:
             raise
 
     def start_timers(self) -> None:
-        """Read changed keys from now on, and push metrics if the settings name a collector."""
+        """Read changed keys, push metrics, look for new versions and keep spare workers, as the settings say."""
         self.access.start()
+        self.placements.start()
         if self._push is not None:
             self._push.start()
+        if self.settings.repository_poll is not None:
+            from .reload import reload_renewed  # late: few servers look elsewhere
+
+            self._polling = asyncio.create_task(
+                reload_renewed(self.registry, self.settings.repository_poll), name="repository-poll"
+            )
 
     async def stop(self) -> None:
         """Refuse new calls, let calls in progress finish, end the rest and unload, within the limits."""
@@ -133,6 +141,8 @@ class Application:
     async def drain(self, *others: Coroutine[Any, Any, object]) -> None:
         """Refuse new calls, end calls in progress after `shutdown_grace` seconds, and run `others` meanwhile."""
         self.registry.leaving = self.registry.draining = True
+        if self._polling is not None:
+            self._polling.cancel()
         grace = self.settings.shutdown_grace
         await within(grace + SPARE, "ending calls", self.registry.stop(grace), *others)
 

@@ -154,6 +154,27 @@ class ScopeClient(ScopeOrigin):
             self._ended.over()  # the task continues with the code around this application
 
 
+class ScopeServed:
+    """What is served for a client over ASGI, with the client's properties."""
+
+    _client: ScopeClient
+
+    __slots__ = ()
+
+    @property
+    def left(self) -> bool:
+        """Whether the client has left."""
+        return self._client.left
+
+    @property
+    def peer(self) -> str:
+        return self._client.peer
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        return self._client.identities
+
+
 def address(client: tuple[str, int] | None) -> str:
     """A client as gRPC shows it: `ipv4:127.0.0.1:50322`."""
     if client is None:

@@ -1,6 +1,6 @@
 """The limits of JSON that the settings set, for each door."""
 
-from ..protos.json_limits import JsonLimits
+from ..protos.json_checks import JsonLimits
 from ..settings import Settings
 
 

@@ -2,7 +2,7 @@
 
 import os
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import orjson
 
@@ -32,6 +32,11 @@ class LoadReports:
         """Whether responses to clients that have not asked have a report too."""
         self._reported: ServerLoad | None = None
         self._written: dict[str, bytes] = {}
+
+    def headers(self, asked: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """The headers of a response to a request with these headers."""
+        value = self.header(dict(asked).get(FORMAT.encode()))
+        return [] if value is None else [(HEADER, value)]
 
     def header(self, form: bytes | None) -> bytes | None:
         """The header's value for a client that asks for `form`; None for one that gets no report.

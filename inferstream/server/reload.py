@@ -1,6 +1,8 @@
-"""Reloads models whose files change on disk, for development."""
+"""Reloads models whose files change: on disk, for development, or elsewhere."""
 
+import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from watchfiles import Change, awatch
@@ -32,6 +34,24 @@ async def _reload(registry: Registry, changed: list[Path]) -> None:
     except Exception:  # of a repository that a user has written
         logger.exception("the repository cannot name the models that have changed")
         return
+    await _load(registry, names)
+
+
+async def reload_renewed(registry: Registry, seconds: float) -> None:
+    """Look for new versions of what comes from elsewhere every `seconds`, and load them, until cancelled."""
+    while True:
+        await asyncio.sleep(seconds)
+        if not registry.started:
+            continue
+        try:
+            await _load(registry, await registry.renewed())
+        except InferstreamError as error:
+            logger.warning("%s; what was fetched before goes on serving", error.message)
+        except Exception:  # of a repository or a source that a user has written
+            logger.exception("the look for new versions elsewhere failed")
+
+
+async def _load(registry: Registry, names: Sequence[str]) -> None:
     logged: set[str] = set()
     for name in names:
         try:

@@ -15,8 +15,10 @@ from ..imports.implementation import resolve_class
 from ..model import MLModel
 from ..repository import FolderRepository, InMemoryRepository, ModelRepository
 from ..repository.apps import served_by
+from ..repository.fetched import FetchedRepository
 from ..repository.files import repository_of_code
 from ..repository.folder import check_name
+from ..repository.remote import is_remote
 from ..repository.target import targeted
 from ..settings import ModelSettings, Settings, load_settings
 from ..settings.sources import SETTINGS_FILE, unknown_fields, validated
@@ -45,6 +47,9 @@ def resolve(
         return served, _shared(served, repository)
     if faults := unknown_fields(Settings, provided):
         raise InvalidSettings("; ".join(faults).replace(" and ignored", ""))
+    if isinstance(served, str) and is_remote(served):
+        settings = load_settings(served, provided)
+        return settings, _shared(settings, repository)
     if isinstance(served, str | Path):
         # A folder is one of models, whatever it holds: the program that calls this may be the app.py in it.
         place, code = (Path(served), None) if Path(served).is_dir() else targeted(str(served))
@@ -106,7 +111,8 @@ def share_code(settings: Settings) -> None:
 
     A working folder in which every user may create files, such as `/tmp`, is excluded.
     """
-    share_folders([settings.model_repository_root])
+    if not is_remote(settings.model_repository_root):
+        share_folders([settings.model_repository_root])
     with suppress(OSError):  # it may have been deleted
         working = Path.cwd()
         if working.stat().st_mode & PUBLIC == PUBLIC:
@@ -119,7 +125,8 @@ def repository_of(settings: Settings) -> ModelRepository:
     """The repository that the settings name. Raises InvalidSettings."""
     implementation, root = settings.model_repository_implementation, settings.model_repository_root
     if implementation is None:
-        return FolderRepository(root, settings.model_repository_implementation_args.get("name"))
+        name = settings.model_repository_implementation_args.get("name")
+        return FetchedRepository(settings, name) if is_remote(root) else FolderRepository(root, name)
     try:
         install()
         cls: Any = resolve_class(implementation, str(Path(root, SETTINGS_FILE)))

@@ -90,6 +90,7 @@ class Server:
         if self.front_ends is not None:
             self.front_ends.start(self.application.registry, self.ports)
         self.application.start_timers()
+        self.application.registry.listing = self.settings.load_models_at_startup
         await doors.start(sockets["REST"])
         if not await self._load():
             return

@@ -32,7 +32,7 @@ def retry_after(error: BaseException) -> int | None:
     """Seconds after which a retry may succeed; None for an error that a retry does not change."""
     if isinstance(error, Overloaded | Refused) and error.retry_after is not None:
         return error.retry_after
-    passes = (Code.NOT_READY, Code.WORKER_LOST, Code.DRAINING)
+    passes = (Code.NOT_READY, Code.WORKER_LOST, Code.OUT_OF_MEMORY, Code.DRAINING)
     return 1 if isinstance(error, InferstreamError) and error.code in passes else None
 
 

@@ -6,6 +6,7 @@ from .environment import MLSERVER_MODEL_PREFIX, MLSERVER_PREFIX, MODEL_PREFIX, P
 from .model import SLOWEST, ModelParameters, ModelSettings
 from .server import Settings
 from .sources import MODEL_SETTINGS_FILE, SETTINGS_FILE, load_model_settings, load_settings
+from .traffic import Shadow, Split, Tolerance
 
 __all__ = [
     "CORSSettings",
@@ -20,6 +21,9 @@ __all__ = [
     "SLOWEST",
     "SETTINGS_FILE",
     "Settings",
+    "Shadow",
+    "Split",
+    "Tolerance",
     "load_model_settings",
     "load_settings",
 ]

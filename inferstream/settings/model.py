@@ -4,13 +4,17 @@ import json
 import sys
 import uuid
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from ..imports.implementation import resolve
 from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
+from .traffic import Shadow, Split
+
+if TYPE_CHECKING:
+    from .server import Settings
 
 SLOWEST = 0.001
 """The lowest `items_per_second`. A stream holds a place of its model until its end."""
@@ -26,7 +30,8 @@ class ModelParameters(EnvironmentModel):
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
     uri: str | None = Field(
-        None, description="File or folder of the model's artefacts; the settings file's folder if absent."
+        None,
+        description="File or folder of the model's artefacts, or its remote URI; the settings file's folder if absent.",
     )
     version: str | None = Field(None, description="Version that clients address as /versions/{version}.")
     environment_path: str | None = Field(
@@ -86,6 +91,11 @@ class ModelSettings(EnvironmentModel):
     )
     parameters: ModelParameters | None = Field(None, description="Artefacts, version and free settings.")
 
+    trust_remote_code: bool = Field(
+        False,
+        description="Let code and files that are unpickled come from a remote `parameters.uri`. Without it they are "
+        "left out.",
+    )
     max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")
     max_queue: int = Field(1024, ge=0, description="Calls that may wait for their turn.")
     max_active: int = Field(
@@ -113,6 +123,10 @@ class ModelSettings(EnvironmentModel):
     devices: list[str] = Field(
         default_factory=list, description="CUDA_VISIBLE_DEVICES of each worker process, in turn."
     )
+    load: Literal["start", "demand"] = Field(
+        "start", description="When it loads: at the start of the server, or with its first call."
+    )
+    pinned: bool = Field(False, description="Keep it in memory whatever other models need.")
     stream_buffer: int = Field(
         32, ge=1, description="Responses a stream in a worker process may be ahead of its reader."
     )
@@ -138,6 +152,17 @@ class ModelSettings(EnvironmentModel):
     )
     grpc_stream_dialect: Literal["mlserver", "triton"] | None = Field(
         None, description="Response type of ModelStreamInfer when the client gives no hint."
+    )
+
+    split: Split | None = Field(
+        None,
+        description='Shares of the calls that name no version, as `{"1": 95, "2": 5}`. Read from the version that '
+        "would get them all.",
+    )
+    shadow: Shadow | None = Field(
+        None,
+        description='Another version that gets copies of calls, whose answers nobody waits for: `{"to": "2", '
+        '"percent": 5}`.',
     )
 
     openai: bool | None = Field(
@@ -213,6 +238,10 @@ class ModelSettings(EnvironmentModel):
     @property
     def version(self) -> str | None:
         return self.parameters.version if self.parameters is not None else None
+
+    def may_leave(self, server: "Settings") -> bool:
+        """Whether it gets a worker of its own, which it can leave: where memory is limited, or it loads on demand."""
+        return self.parallel_workers != 0 and (self.load == "demand" or server.limits_memory)
 
     @property
     def source(self) -> str | None:

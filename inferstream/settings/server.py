@@ -10,7 +10,10 @@ from typing import Any, Literal
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
 from .cors import CORSSettings
-from .environment import MLSERVER_PREFIX, PREFIX, EnvironmentModel, expanded
+from .environment import MLSERVER_PREFIX, PREFIX, expanded
+from .fetching import FetchSettings
+from .memory import MemorySettings
+from .record import RecordSettings
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -36,7 +39,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class Settings(EnvironmentModel):
+class Settings(MemorySettings, FetchSettings):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
@@ -46,9 +49,7 @@ class Settings(EnvironmentModel):
     server_version: str = Field(default_factory=own_version, description="Shown in the server's metadata.")
     extensions: list[str] = Field(default_factory=list, description="Further extensions to name in metadata.")
 
-    host: str = Field(
-        "127.0.0.1", description="Address to listen on; 0.0.0.0 opens the server to the network."
-    )
+    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 opens it to the network.")
     http_port: int = Field(8080, ge=0, le=65535, description="Port of REST, SSE and WebSocket.")
     grpc_port: int | None = Field(
         8081,
@@ -57,9 +58,6 @@ class Settings(EnvironmentModel):
         description="Port of gRPC; null, or the same as http_port, for one port that serves both.",
     )
     metrics_port: int = Field(8082, ge=0, le=65535, description="Port of the metrics endpoint.")
-    frontends: int = Field(
-        1, ge=1, le=64, description="Processes that share the ports; more than 1 needs Linux."
-    )
     root_path: str = Field("", description="Path prefix a proxy in front of the server strips.")
     cors_settings: CORSSettings | None = Field(None, description="Cross-origin rules for browsers.")
     allowed_hosts: list[str] = Field(
@@ -118,6 +116,7 @@ class Settings(EnvironmentModel):
         description="Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams "
         "and no messages of Kafka.",
     )
+    shadow_max_in_flight: int = Field(8, ge=1, description="Copies in shadows at once; more are dropped.")
     sse_heartbeat: float = Field(
         15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
     )
@@ -189,8 +188,10 @@ class Settings(EnvironmentModel):
     audit_log: str | None = Field(
         None, description="File with a JSON line for each call: who, what, how much."
     )
-    trusted_proxies: list[str] = Field(
-        default_factory=list, description="Addresses or networks of proxies whose headers name the client."
+    record: RecordSettings | None = Field(None, description="Record requests, for `server replay`.")
+    trusted_proxies: list[str] = Field([], description="Addresses or networks of proxies that name clients.")
+    objectives: dict[str, Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]] = Field(
+        default_factory=dict, description="Priorities of the objectives that `trusted_proxies` name."
     )
     shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
     shutdown_delay: float = Field(
@@ -233,9 +234,7 @@ class Settings(EnvironmentModel):
         None,
         description="OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`.",
     )
-    metrics_push_interval: float = Field(
-        60.0, gt=0, description="Seconds from one push of metrics to the next."
-    )
+    metrics_push_interval: float = Field(60.0, gt=0, description="Seconds between two pushes of metrics.")
 
     keep_freed_memory: bool = Field(
         True,

@@ -30,7 +30,7 @@ GREEN, YELLOW, RED, DIM, PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[2m", 
 ERASE = "\r\x1b[K"
 """Puts the cursor at the start of the line, and erases it."""
 
-_STATUS = {"success": GREEN, "cancelled": YELLOW, "internal": RED, "worker_lost": RED}
+_STATUS = {"success": GREEN, "cancelled": YELLOW, "internal": RED, "worker_lost": RED, "out_of_memory": RED}
 
 
 class StatusLine:

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -65,6 +65,23 @@ def _nvml() -> Callable[[], Iterable[DeviceMemory]] | None:
             yield DeviceMemory(str(index), memory.used, memory.total)
 
     return devices
+
+
+def memory_of_processes(processes: Sequence[int]) -> dict[str, int]:
+    """Bytes that these processes hold on each device; nothing without `pynvml` or a driver."""
+    if _nvml() is None:
+        return {}
+    import pynvml  # late: it is optional
+
+    held: dict[str, int] = {}
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        device = pynvml.nvmlDeviceGetHandleByIndex(index)
+        held[str(index)] = sum(
+            each.usedGpuMemory or 0
+            for each in pynvml.nvmlDeviceGetComputeRunningProcesses(device)
+            if each.pid in processes
+        )
+    return held
 
 
 def _torch() -> Iterator[DeviceMemory]:

@@ -7,7 +7,7 @@ declarations. The numbers are plain attributes of each set, so that counting cos
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -69,6 +69,20 @@ class Histogram:
             running += count
             buckets.append((bound, float(running)))
         return buckets
+
+
+Key = TypeVar("Key")
+
+
+class Durations(dict[Key, Histogram]):
+    """Histograms of seconds by what they are of; the first look at a key makes its own."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+
+    def __missing__(self, key: Key) -> Histogram:
+        made = self[key] = Histogram(self._bounds)
+        return made
 
 
 class Meter(NamedTuple):

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from .custom import CUSTOM
 from .families import families
-from .meter_set import SECONDS, Bounds, Buckets, Histogram, MeterSet, Single, counter, gauge, histogram
+from .meter_set import SECONDS, Bounds, Buckets, Durations, MeterSet, Single, counter, gauge, histogram
 from .model_meters import DEFAULT, ModelMeters, StreamMeters
 from .rpcs import RpcMeters
 from .stages import ComputeMeters, QueueMeters
@@ -43,15 +43,7 @@ class DoorMeters(MeterSet):
 
     def __init__(self, bounds: Bounds = SECONDS) -> None:
         super().__init__()
-        self._bounds = bounds
-        self.requests: dict[tuple[str, str, str], Histogram] = {}
-
-    def ended(self, method: str, path: str, status: str, seconds: float) -> None:
-        key = (method, path, status)
-        durations = self.requests.get(key)
-        if durations is None:
-            durations = self.requests[key] = Histogram(self._bounds)
-        durations.observe(seconds)
+        self.requests: Durations[tuple[str, str, str]] = Durations(bounds)
 
 
 class SocketMeters(Single):

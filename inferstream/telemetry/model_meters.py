@@ -2,7 +2,7 @@
 
 from typing import TypeVar
 
-from .meter_set import Buckets, Histogram, MeterSet, counter, gauge, histogram, summary
+from .meter_set import Buckets, Durations, Histogram, MeterSet, counter, gauge, histogram, summary
 from .stages import ComputeMeters, QueueMeters
 
 DEFAULT = Buckets()
@@ -84,8 +84,8 @@ class ModelMeters(MeterSet):
         self._bounds = buckets.requests
         self.load_seconds: float | None = None
         """Seconds that the load of the version which serves took; None where another process measures it."""
-        self.durations: dict[str, Histogram] = {}
-        """Seconds of calls, by how they ended."""
+        self.durations: Durations[str] = Durations(buckets.requests)
+        """Seconds of calls by how they ended: `success`, or the code of their error."""
         self.waited = 0.0
         """Seconds that successful calls waited."""
         self.last: float | None = None
@@ -128,16 +128,7 @@ class ModelMeters(MeterSet):
         assert isinstance(meters, kind)
         return meters
 
-    def ended(self, seconds: float, kind: str, waited: float = 0.0) -> None:
-        """A call ended after `seconds` with `kind`: `success`, or the code of its error."""
-        durations = self.durations.get(kind)
-        if durations is None:
-            durations = self.durations[kind] = Histogram(self._bounds)
-        durations.observe(seconds)
-        if waited and kind == "success":
-            self.waited += waited
-
     def left_unopened(self) -> None:
         """A call was cancelled before it was opened."""
         self.queue.left(expired=False)
-        self.ended(0.0, "cancelled")
+        self.durations["cancelled"].observe(0.0)

@@ -150,6 +150,36 @@ class KvMeters(MeterSet):
     caches: int = gauge("inferstream_kv_caches", "Processes that report the use of the model's KV cache")
 
 
+class ResidencyMeters(MeterSet):
+    """Whether a model that may leave memory is there, what it holds, and how often it came and went."""
+
+    loaded: int = gauge("inferstream_model_in_memory", "Whether a model that may leave memory is there")
+    memory: int = gauge("inferstream_model_memory_bytes", "Memory of the model's workers (PSS)")
+    loads: int = counter("inferstream_model_loads", "Times that the model came into memory")
+    evictions: int = counter(
+        "inferstream_model_evictions", "Times that the model left memory for others, or idle"
+    )
+    waits: Histogram = histogram(
+        "inferstream_cold_wait_seconds", "Seconds that calls waited for their model to come into memory"
+    )
+
+
+SHADOWED = (
+    "inferstream_shadow_calls",
+    "Copies of calls for a shadow, by how its responses compare with the model's",
+)
+
+
+class ShadowMeters(MeterSet):
+    """Copies of calls for a model's shadow, by what came of them."""
+
+    equal: int = counter(*SHADOWED, by=("result",), fixed="equal")
+    different: int = counter(*SHADOWED, by=("result",), fixed="different")
+    failed: int = counter(*SHADOWED, by=("result",), fixed="failed")
+    dropped: int = counter(*SHADOWED, by=("result",), fixed="dropped")
+    unchecked: int = counter(*SHADOWED, by=("result",), fixed="unchecked")
+
+
 class StoreMeters(Single):
     """Entries and bytes in the cache of all models, and entries evicted for others."""
 

@@ -7,8 +7,8 @@ from typing import Any, Self
 import orjson
 
 from ..errors import InvalidRequest
-from ..protos.duplicate_keys import has_keys, refuse_duplicate_keys
 from ..protos.json_arrays import parse
+from ..protos.json_checks import has_keys, refuse_duplicate_keys
 
 DEEPEST = 100
 """Levels of lists and objects in a body at most. All that is made of it can be written as JSON then."""

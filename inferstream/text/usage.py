@@ -29,5 +29,15 @@ def usage_of(parameters: Parameters | None) -> ToldUsage:
     )
 
 
+def tokens_of(last: Parameters | None, items: int) -> int:
+    """Tokens of a call by the parameters of its last response: those of the prompt, and of the text or its items."""
+    if last is None:
+        return items
+    usage = usage_of(last)
+    return (usage.prompt_tokens or 0) + (
+        items if usage.completion_tokens is None else usage.completion_tokens
+    )
+
+
 def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and value >= 0 else None

@@ -201,12 +201,42 @@ def check(
 
     try:
         from .check.contracts import CheckLimits
+        from .check.results import Report
         from .check.run import Options, run
     except MissingExtra as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
-    options = Options(target, model or (), examples, CheckLimits(ending, calls, seconds), as_json, junit)
+    report = Report("check", "contract", as_json, junit)
+    options = Options(target, model or (), examples, CheckLimits(ending, calls, seconds), report)
     raise typer.Exit(run(options))
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="File of records, which the setting `record` names.")],
+    against: Annotated[str, typer.Option(help="URL of a server, or a folder of models to serve.")],
+    grpc: Annotated[str | None, typer.Option(help="The server's gRPC port; host:8081.")] = None,
+    speed: Annotated[str, typer.Option(help="1x, 2x and so on, or max: without waits.")] = "1x",
+    diff: Annotated[bool, typer.Option("--diff", help="Compare responses, not statuses alone.")] = False,
+    tolerance: Annotated[float, typer.Option(min=0, help="Of numbers, relative and absolute.")] = 1e-4,
+    header: Annotated[
+        list[str] | None, typer.Option("--request-headers", "-H", help="'Name: value', repeatedly.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take longer.")] = 60,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit's XML to this file.")] = None,
+) -> None:
+    """Send recorded requests again, over the same protocols, and report what differs."""
+    from .check.results import Report
+    from .replay.run import ReplayOptions, run
+
+    try:
+        times = 0.0 if speed == "max" else float(speed.removesuffix("x"))
+    except ValueError:
+        raise typer.BadParameter(f'--speed is "1x", "2x" and so on, or "max", and not "{speed}"') from None
+    report = Report("replay", "recording", as_json, junit)
+    raise typer.Exit(
+        run(ReplayOptions(file, against, grpc, _headers(header), times, diff, tolerance, timeout, report))
+    )
 
 
 def dockerfile(

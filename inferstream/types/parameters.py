@@ -86,6 +86,11 @@ class Headers(MutableMapping[str, str]):
     def __repr__(self) -> str:
         return repr(self._all())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Headers, (
+            list(self._all().items()),
+        )  # the client's connection can be neither copied nor pickled
+
 
 def _text(value: bytes | str) -> str:
     return value if isinstance(value, str) else value.decode("latin-1")

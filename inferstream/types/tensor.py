@@ -79,6 +79,10 @@ class TensorData:
         data._raw_datatype = datatype
         return data
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raw = None if self._raw is None else bytes(self._raw)  # views can be neither copied nor pickled
+        return _restored, (self._root, self._array, raw, self._raw_datatype, self.binary, self.checked)
+
     @property
     def root(self) -> Any:
         """The values as Python objects: a flat list, or the nested lists that the client sent.
@@ -312,6 +316,21 @@ class TensorData:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _Schema:
         return {"type": "array", "items": {}, "description": "Values in row-major order, flat or nested."}
+
+
+def _restored(
+    root: Any,
+    array: "npt.NDArray[Any] | None",
+    raw: bytes | None,
+    datatype: str,
+    binary: bool,
+    checked: bool,
+) -> TensorData:
+    data = TensorData(root, None, checked, binary)
+    data._array = array
+    data._raw = None if raw is None else memoryview(raw)
+    data._raw_datatype = datatype
+    return data
 
 
 def _to_list(array: npt.NDArray[Any]) -> list[Any]:

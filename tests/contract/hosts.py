@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tests.mounted import HOST, host
 from tests.mounted import Host as Program
+from tests.ray.host import PYTHON, RayHost
 from tests.serving import Running, write_model
 from tests.texts import write_text_model
 
@@ -33,6 +34,8 @@ class Host(Protocol):
     """Whether it closes WebSockets at once when it stops, as uvicorn does."""
     http2: bool
     """Whether REST comes over HTTP/2."""
+    holds_back: bool
+    """Whether a client that does not read holds its model back; Ray takes what a model makes without a limit."""
 
     def noted(self, line: str) -> bool: ...
 
@@ -56,6 +59,7 @@ class Direct(Running):
 
     closes_sockets = False
     http2 = False
+    holds_back = True
 
 
 class OnePort(Direct):
@@ -80,6 +84,7 @@ class Mounted:
 
     closes_sockets = True
     http2 = False
+    holds_back = True
 
     def __init__(self, root: Path, workers: int) -> None:
         self._programs: list[Program] = []
@@ -119,3 +124,6 @@ HOSTS: dict[str, Callable[[Path], Host]] = {
     "mounted-in-process": lambda root: Mounted(root, 0),
     "mounted-workers": lambda root: Mounted(root, 2),
 }
+if PYTHON is not None:
+    HOSTS["ray-proxy"] = lambda root: RayHost(folder_of(root), root)
+    HOSTS["ray-haproxy"] = lambda root: RayHost(folder_of(root), root, haproxy=True)

@@ -47,6 +47,18 @@ def server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
     running.stop()
 
 
+def test_a_source_brings_a_repository(site: Path, tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    (tmp_path / "models").mkdir()
+    running = Running(
+        tmp_path / "models", target="shout://words", PYTHONPATH=str(site), INFERSTREAM_SOURCES_DIR=cache
+    )
+    try:
+        assert httpx.post(f"{running.url}/shout/remote", content="hello").text == "HELLO"
+    finally:
+        running.stop()
+
+
 def test_a_dialect_has_its_route_and_its_stage_refuses(server: Running) -> None:
     with httpx.Client(base_url=server.url) as client:
         answer = client.post("/shout/loud", content="hello")

@@ -1,13 +1,18 @@
 """Starting on taken ports and wrong settings; stopping with calls in progress."""
 
+import os
 import resource
 import signal
 import socket
+import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import grpc
 import httpx
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.serving import Running, eventually, fp32, text, write_model
 
@@ -210,3 +215,86 @@ def test_metrics_count_calls_streams_and_requests(server: Running) -> None:
         > 0
     )
     assert httpx.get(f"http://127.0.0.1:{server.metrics_port}/metrics").status_code == 200
+
+
+BLOCKED = """
+import os, time
+from inferstream import MLModel
+
+class Blocked(MLModel):
+    def load(self):
+        with open(os.environ["TEST_LOG"], "a") as file:
+            file.write("loading\\n")
+        time.sleep(600)
+"""
+
+
+def test_sigterm_during_a_load_ends_the_process(start, serve, folder) -> None:
+    write_model(folder, "blocked", "blocked.Blocked", BLOCKED)
+    (folder / "settings.json").write_text('{"shutdown_grace": 1}')
+    server = serve(folder, wait=False)
+    eventually(lambda: server.noted("loading"), 30)
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(20)
+
+
+def test_sigterm_while_a_worker_starts_again_ends_the_process(start, folder) -> None:
+    server = start(folder, INFERSTREAM_PARALLEL_WORKERS="2")
+    before = server.workers()
+    os.kill(before[0], signal.SIGKILL)
+    eventually(lambda: set(server.workers()) - set(before), 10)
+    assert server.stop(20) == 0, server.text()
+    assert "Traceback" not in server.text()
+
+
+def test_health_and_reflection_answer_while_calls_end(serve, folder) -> None:
+    server = serve(folder)
+    with ThreadPoolExecutor() as pool, grpc.insecure_channel(server.grpc) as channel:
+        watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
+        assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
+        call = pool.submit(server.infer, "slow", text(id="last", parameters={"seconds": 3}))
+        eventually(lambda: server.noted("start last"))
+        server.process.send_signal(signal.SIGTERM)
+        assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        assert not call.done()
+        assert call.result().status_code == 200
+    assert server.process.wait(20) == 0
+
+
+def test_servers_that_restart_in_turn_lose_nothing_behind_a_proxy(start, tmp_path) -> None:
+    """A proxy asks the other server where one refuses a connection, closes it unanswered or is leaving."""
+    folders = [tmp_path / name / "models" for name in "ab"]
+    for folder in folders:
+        write_model(folder, "echo", "faulty_models.Echo")
+    servers = [start(folder) for folder in folders]
+    ports = [server.http_port for server in servers]
+    done = threading.Event()
+    statuses: Counter[int] = Counter()
+
+    def ask(first: int) -> None:
+        while not done.is_set():
+            for port in (ports[first], ports[1 - first]):
+                try:
+                    with httpx.Client(timeout=20) as client:
+                        status = client.post(
+                            f"http://127.0.0.1:{port}/v2/models/echo/infer", json=fp32([1.0])
+                        ).status_code
+                except (httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError):
+                    continue
+                if status != 503:
+                    break
+            statuses[status] += 1
+
+    with ThreadPoolExecutor(4) as pool:
+        asking = [pool.submit(ask, number % 2) for number in range(4)]
+        try:
+            for number, folder in enumerate(folders):
+                before = statuses[200]
+                assert servers[number].stop(20) == 0, servers[number].text()
+                eventually(lambda before=before: statuses[200] > before + 20, 30)
+                servers[number] = start(folder, "--http-port", str(ports[number]))
+        finally:
+            done.set()
+        for each in asking:
+            each.result()
+    assert set(statuses) == {200}

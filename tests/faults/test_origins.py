@@ -1,6 +1,8 @@
 """Pages in a browser that try what no page should: changing the repository of a server on the same machine."""
 
+import hashlib
 import json
+import secrets
 
 import httpx
 import pytest
@@ -96,6 +98,40 @@ def test_a_foreign_page_runs_no_model_blind(server: Running, headers: dict) -> N
             headers={"Content-Type": "application/grpc-web", **headers},
         )
         assert b"grpc-status:7" in call.content
+
+
+ROUTED = """
+from inferstream import MLModel, custom_handler
+
+
+class Routed(MLModel):
+    @custom_handler(rest_path="/routed")
+    async def route(self) -> str:
+        return "served"
+"""
+
+
+def test_so_it_is_with_keys_also_for_a_page_that_has_one(start, tmp_path) -> None:
+    folder, key = tmp_path / "models", f"ifs_page_{secrets.token_urlsafe(32)}"
+    write_model(folder, "echo", "faulty_models.Echo")
+    write_model(folder, "routed", "routed.Routed", ROUTED)
+    scopes = ["infer", "stream", "repository", "metrics", "docs", "access"]
+    entry = {"id": "page", "principal": "page", "sha256": hashlib.sha256(key.encode()).hexdigest()}
+    document = {"version": 1, "keys": [{**entry, "scopes": scopes, "models": ["*"]}]}
+    (tmp_path / "keys.json").write_text(json.dumps(document))
+    (folder / "settings.json").write_text(json.dumps({"keys_file": str(tmp_path / "keys.json")}))
+    server, body = start(folder), json.dumps(fp32([1.0]))
+    with httpx.Client(base_url=server.url, timeout=20, headers={"X-API-Key": key}) as client:
+        asked = [*READS, ("POST", "/routed"), *(("POST", path) for path in RUNS if path != "/rpc")]
+        for headers in FOREIGN:
+            for keyed in ({}, {"X-API-Key": ""}):
+                for method, path in asked:
+                    answer = client.request(method, path, content=body, headers=headers | keyed)
+                    assert (path, answer.status_code) == (path, 403), headers
+                    assert "served" not in answer.text
+        assert client.post("/routed").json() == "served"
+        assert client.post("/v2/models/echo/infer", content=body).status_code == 200
+        assert client.post("/routed", headers={"X-API-Key": ""}).status_code == 401
 
 
 def test_each_request_of_a_connection_is_asked_where_it_comes_from(server: Running) -> None:

@@ -344,3 +344,38 @@ def test_one_model_folder_and_a_model_from_the_environment(serve, tmp_path) -> N
         empty, MLSERVER_MODEL_IMPLEMENTATION=GOOD, MLSERVER_MODEL_NAME="from-env", PYTHONPATH=str(tmp_path)
     )
     assert server.infer("from-env", fp32([1.0])).status_code == 200
+
+
+def test_thousands_of_models_are_indexed_while_the_server_answers(start, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", GOOD)
+    for number in range(2_000):
+        (folder / f"m{number}").mkdir()
+        (folder / f"m{number}" / "model-settings.json").write_text('{"implementation": "none.None"}')
+    server = start(folder, within=120, INFERSTREAM_LOAD_MODELS_AT_STARTUP="false")
+    with ThreadPoolExecutor() as pool:
+        indexing = pool.submit(httpx.post, f"{server.url}/v2/repository/index", timeout=60)
+        assert httpx.get(f"{server.url}/v2/health/live", timeout=20).status_code == 200
+        assert len(indexing.result().json()) == 2_001
+
+
+HEAVY = """
+from inferstream import MLModel
+class Heavy(MLModel):
+    def load(self): self.weights = bytearray(b"x" * 2**26)
+    def predict(self, payload): return self.encode_response(["fine"])
+"""
+
+
+def test_an_unloaded_model_gives_its_memory_back(serve, tmp_path) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "echo", GOOD)
+    write_model(folder, "heavy", "heavy.Heavy", HEAVY)
+    server = serve(folder)
+    loaded = server.rss()
+    for _ in range(5):
+        assert load(server, "heavy", "unload").status_code == 200
+        assert load(server, "heavy").status_code == 200
+    eventually(lambda: server.rss() < loaded + 2**25, 20)
+    assert load(server, "heavy", "unload").status_code == 200
+    eventually(lambda: server.rss() < loaded - 2**25, 20)

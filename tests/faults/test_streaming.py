@@ -468,3 +468,11 @@ def test_a_reader_that_reads_nothing_is_dropped(impatient: Running) -> None:
     next(stream.items)
 
     eventually(lambda: impatient.noted("finally stall"), 5)
+
+
+def test_newlines_and_characters_of_many_bytes_arrive_as_they_were(server: Running) -> None:
+    said = "a\r\n\n\r\ndata: no\u2028\u0085é🎉\n"
+    url = f"{server.url}/v2/models/echo/infer_stream"
+    with httpx.Client(timeout=20) as client, connect_sse(client, "POST", url, json=text(said)) as source:
+        [event] = source.iter_sse()
+    assert json.loads(event.data)["outputs"][0]["data"] == [said]

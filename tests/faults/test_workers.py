@@ -435,3 +435,18 @@ def test_a_second_interrupt_takes_the_workers_along(started) -> None:
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(3) == 130
     eventually(lambda: all(not Path(f"/proc/{pid}").exists() or _state(pid) == "Z" for pid in workers), 2)
+
+
+def test_a_generator_that_blocks_does_not_stop_another_of_its_worker(started, folder) -> None:
+    write_model(folder, "blocking-stream", "faulty_models.BlockingStream", name="blocking-stream")
+    server = started(workers=1, shutdown_grace=0.5)
+    with ThreadPoolExecutor() as pool:
+        body = text(id="blocks", parameters={"items": 1, "delay": 60})
+        waits = pool.submit(server.infer, "blocking-stream", body, "generate_stream")
+        eventually(lambda: server.noted("start blocks"), 20)
+        for transport in ("sse", "ws", "grpc"):
+            other = Stream(server, transport, "streaming", id=f"beside {transport}", items=3)
+            assert len(list(other.items)) == 3
+            other.close()
+        assert not waits.done()
+        server.stop()

@@ -1,7 +1,7 @@
 """The interface of a loaded model, in this process or in workers."""
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ...handlers import CustomHandler, HttpRequest, HttpResponse, RouteHandler
 from ...settings import ModelSettings
@@ -12,7 +12,11 @@ from ...types.forms import InputsForm
 from ..call import Call
 from ..checks import Strictness
 from ..reply import Reply
+from ..shares import Shares
 from ..slots import Slots
+
+if TYPE_CHECKING:
+    from ..residency import Resident
 
 BuildRouteHandler = Callable[[object], Awaitable[RouteHandler | None]]
 """Makes the handler of a model's REST routes, if it has any. The server provides it, because only it uses HTTP."""
@@ -54,6 +58,10 @@ class Execution(Protocol):
     """The number of calls that may run at once."""
 
     @property
+    def resident(self) -> "Resident | None":
+        """How it leaves memory and comes back; None for a model that stays."""
+
+    @property
     def ready(self) -> bool:
         """Whether it would run a call now."""
 
@@ -68,6 +76,9 @@ class Execution(Protocol):
 
     def meter(self, meters: ModelMeters) -> None:
         """Count here what happens behind the stages: in workers, and in the steps of a model."""
+
+    def share(self, shares: Shares) -> None:
+        """Choose the streams of the next steps by these shares of principals; before the first call."""
 
     async def metadata(self) -> MetadataModelResponse:
         """The model's metadata."""

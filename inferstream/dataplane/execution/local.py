@@ -12,6 +12,7 @@ from typing import Any, cast
 from ...context import RequestContext, enter, request_context
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...functions.model import DescribedModel, FunctionModel
+from ...garbage import settle_soon
 from ...handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 from ...model import MLModel, StepModel, signature_of
 from ...repository.classes import location_in
@@ -26,6 +27,7 @@ from ..call import Call, Operation
 from ..checks import checks_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
+from ..shares import Shares
 from ..slots import Slots
 from . import kv
 from .base import BuildRouteHandler, Capabilities
@@ -45,6 +47,8 @@ THREADS = 64
 
 class Local:
     """The innermost handler. `loaded` has the thread of the model's own event loop, if it has one."""
+
+    resident = None
 
     def __init__(
         self,
@@ -153,6 +157,10 @@ class Local:
         if self._steps is not None:
             self._steps.queue, self._steps.meters = meters.queue, meters.of(StepMeters)
 
+    def share(self, shares: Shares) -> None:
+        if self._steps is not None:
+            self._steps.share(shares)
+
     @property
     def describes_itself(self) -> bool:
         """Whether the author overrides `metadata`, so that it must be called each time."""
@@ -190,6 +198,7 @@ class Local:
         finally:
             self._loaded.close()
             self._executor.shutdown(wait=False, cancel_futures=True)
+            settle_soon()
 
     async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         """Await a coroutine of the model, not an inference, in the model's thread if it has one."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from ...concurrency.scope import is_own_cancel
 from ...errors import InferenceFailed, InferstreamError
+from ...processes.errors import OutOfMemory
 from ...types import InferenceResponse
 from ..call import Call
 from ..outputs import Finish
@@ -109,6 +110,8 @@ def translated(
         logger.error("model %s failed%s", model, on_request, exc_info=error)
     if stays:
         return error
+    if _tells_of_memory(error):
+        return OutOfMemory(f"Model {model} ran out of memory{on_request}.")
     return InferenceFailed(f"Model {model} failed{on_request}; the server's log says why.")
 
 
@@ -119,3 +122,9 @@ def cause(error: BaseException) -> BaseException | None:
 
 def _stays(error: BaseException) -> bool:
     return isinstance(error, GeneratorExit | InferstreamError) or is_own_cancel(error)
+
+
+def _tells_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: Python and NumPy raise MemoryError, PyTorch and CUDA say it in the text."""
+    told = isinstance(error, RuntimeError) and "out of memory" in str(error).lower()
+    return told or isinstance(error, MemoryError)

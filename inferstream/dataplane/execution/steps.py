@@ -16,7 +16,8 @@ from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.stages import QueueMeters, StepMeters
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
-from ..slots import Queue
+from ..shares import Shares
+from ..slots import FairQueue, Queue
 from .method_caller import MethodCaller, ModelMethod
 from .payloads import Payloads
 from .threads import AHEAD
@@ -118,6 +119,7 @@ class Steps:
         self._context = Context()
         self._context.run(model_name_var.set, model.name)
         self._context.run(model_version_var.set, model.version or "")
+        self._aging = aging
         self._waiting: Queue[SteppedStream] = Queue(aging)
         self._entering: list[SteppedStream] = []
         self._active: list[SteppedStream] = []
@@ -134,11 +136,15 @@ class Steps:
         """The responses to these requests. Each request is a stream of its own, one after another."""
         return self._each(payloads) if payloads.more else self._join(await anext(payloads), payloads.call)
 
+    def share(self, shares: Shares) -> None:
+        """Admit streams by these shares of principals; before the first one."""
+        self._waiting = FairQueue(self._aging, shares)
+
     def _join(self, request: InferenceRequest, call: Call) -> SteppedStream:
         if self._closed:
             raise StepFailed(self._unloading)
         stream = SteppedStream(request, call, self._looks, self._changed)
-        self._waiting.add(stream, call.priority, stream.came)
+        self._waiting.add(stream, call, stream.came)
         self.meters.waiting += 1
         if self._task is None:
             loop = asyncio.get_running_loop()
@@ -168,7 +174,7 @@ class Steps:
 
     def _changed(self, stream: SteppedStream) -> None:
         if stream.waits and not stream.open:
-            self._waiting.remove(stream, stream.call.priority)
+            self._waiting.remove(stream, stream.call)
             self._waits_no_more(stream)
             self.queue.left(stream.call.expired)
             stream.released()

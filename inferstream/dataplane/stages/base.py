@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...telemetry.metrics import Meters
     from ...telemetry.model_meters import ModelMeters
     from ...telemetry.tracing import Tracer
+    from ..shadows import Shadows
     from .live import Live, LongCalls
     from .store import Store
 
@@ -38,8 +39,12 @@ class Shared:
     """Functions around every call of every model, the first outermost."""
     lines: AccessLines = field(default_factory=AccessLines)
     """Where the records of the access log go."""
+    fair: bool = False
+    """Whether principals share the turns of a model."""
     joined: "tuple[tuple[Plugin, StageFactory], ...]" = ()
     """The stages of other packages."""
+    shadows: "Shadows | None" = None
+    """The copies of calls for shadows; None where there are no other models."""
 
 
 @dataclass(frozen=True)

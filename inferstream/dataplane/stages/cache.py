@@ -83,6 +83,8 @@ class Cache:
         request = _shared(call.request)
         shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
         shared.dialect = call.dialect
+        if hasattr(call, "share"):
+            shared.share = call.share
         shared.trace = call.trace  # the computation belongs to the span of its first caller
         flight = self._flights[key] = Flight(self._store)
         flight.call = shared

@@ -7,24 +7,34 @@ from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.stages import QueueMeters
 from ..call import Call, Handler
 from ..reply import Reply, Watcher
-from ..slots import Queue, Slots
+from ..shares import Shares
+from ..slots import FairQueue, Queue, Slots, charged
 from .base import Pipeline, Shared
 
 Turn = asyncio.Future[None]
 
 
 class Limits(Watcher):
-    """At most `slots` calls run and `length` wait. A stream holds its slot to its end. `aging` is as in `Queue`."""
+    """At most `slots` calls run and `length` wait. A stream holds its slot to its end. `aging` is as in `Queue`.
+
+    `shares` are those of the principals; None where there are none, and the first to come is the first to run.
+    """
 
     def __init__(
-        self, inner: Handler, slots: Slots, length: int, aging: float, meters: QueueMeters | None = None
+        self,
+        inner: Handler,
+        slots: Slots,
+        length: int,
+        aging: float,
+        meters: QueueMeters | None = None,
+        shares: Shares | None = None,
     ) -> None:
-        self._inner = inner
+        self._inner = inner if shares is None else charged(inner, shares)
         self._slots = self.free = slots.count
         """Calls that may begin now; less than none where more run than may now."""
         slots.watch(self._resized)
         self._length = length
-        self._waiting: Queue[Turn] = Queue(aging)
+        self._waiting: Queue[Turn] = Queue(aging) if shares is None else FairQueue(aging, shares)
         self._meters = meters or QueueMeters()
 
     def refuse_if_full(self, model: str) -> None:
@@ -54,7 +64,7 @@ class Limits(Watcher):
         loop = asyncio.get_running_loop()
         came = loop.time()
         turn: Turn = loop.create_future()
-        self._waiting.add(turn, call.priority, came)
+        self._waiting.add(turn, call, came)
         meters.depth += 1
         call.waits = True
         try:
@@ -63,7 +73,7 @@ class Limits(Watcher):
             if turn.done() and not turn.cancelled():
                 self._release()
             else:
-                self._waiting.remove(turn, call.priority)
+                self._waiting.remove(turn, call)
             if not call.merged:
                 meters.left(call.expired)
             raise
@@ -98,7 +108,11 @@ class Limits(Watcher):
 
 def limits(model: Pipeline, shared: Shared) -> Pipeline:
     settings, meters = model.settings, model.meters
-    handler = Limits(model.handler, model.slots, settings.max_queue, settings.priority_aging, meters.queue)
+    shares = Shares() if shared.fair else None
+    if shares is not None:
+        model.execution.share(shares)
+    aging = settings.priority_aging
+    handler = Limits(model.handler, model.slots, settings.max_queue, aging, meters.queue, shares)
 
     def refuse(name: str) -> None:
         if handler.free > 0:
@@ -106,7 +120,7 @@ def limits(model: Pipeline, shared: Shared) -> Pipeline:
         try:
             handler.refuse_if_full(name)
         except Overloaded as refusal:
-            meters.ended(0.0, refusal.code.value)  # as the metrics stage counts it
+            meters.durations[refusal.code.value].observe(0.0)  # as the metrics stage counts it
             raise
 
     return replace(model, handler=handler, refuse=refuse)

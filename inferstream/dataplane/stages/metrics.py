@@ -30,11 +30,12 @@ class Metrics:
             reply = await self._inner(call)
         except BaseException as error:  # a cancelled call has ended too
             meters.in_flight -= 1
-            meters.ended(perf_counter() - started, kind_of(error))
+            meters.durations[kind_of(error)].observe(perf_counter() - started)
             raise
         if reply.single:
             meters.in_flight -= 1
-            meters.ended(perf_counter() - started, "success", call.waited)
+            meters.durations["success"].observe(perf_counter() - started)
+            meters.waited += call.waited
             if self._tokens is not None:
                 self._tokens.ended(None if reply.first is None else reply.first.parameters, None)
             return reply
@@ -86,7 +87,9 @@ class MeteredStream(Watcher):
 
     def end(self, error: BaseException | None) -> None:
         self._meters.in_flight -= 1
-        self._meters.ended(perf_counter() - self._started, kind_of(error), self._waited)
+        self._meters.durations[kind_of(error)].observe(perf_counter() - self._started)
+        if error is None:
+            self._meters.waited += self._waited
 
 
 class MeteredText(MeteredStream):

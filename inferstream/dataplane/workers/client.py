@@ -8,6 +8,7 @@ from ...errors import InferstreamError, ModelError, Overloaded, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
 from ...processes import shared_memory
 from ...processes.endpoint import Endpoint, Handlers, MakeLink
+from ...processes.errors import OutOfMemory
 from ...processes.frames import Frame, unpack_failure
 from ...rows import RowErrors
 from ...types import MetadataModelResponse
@@ -166,14 +167,15 @@ class WorkerClient:
         if self.resized is not None:
             self.resized(frame.instance, frame.slots)
 
-    def _lose(self, how: str) -> None:
-        """The process has ended; `how` is for people."""
+    def _lose(self, how: str, starved: bool = False) -> None:
+        """The process has ended; `how` is for people. The kernel killed a `starved` one for lack of memory."""
         lost = f"The worker process that ran this request {how}."
+        error = OutOfMemory if starved else WorkerLost
         self._endpoint.end(WorkerLost(lost))
         self.ended.set()
         self.models.clear()
         for number, remote in list(self._calls.items()):
             started = self._flags[number]
-            remote.finished(WorkerLost(lost) if started else NeverStarted(lost))
+            remote.finished(error(lost) if started else NeverStarted(lost))
         self._calls.clear()
         self._memory.close()

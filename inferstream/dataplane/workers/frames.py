@@ -60,6 +60,8 @@ class Start(Frame):
     keep_freed_memory: bool = False
     shows_errors: bool = False
     """Whether developers see exceptions, so that failures carry them."""
+    fair: bool = False
+    """Whether principals share the turns of a model."""
 
 
 class Loaded(Part):
@@ -105,6 +107,8 @@ class Open(Frame):
     request_id: str = ""
     halved: bool = False
     """As of the call."""
+    share: str = ""
+    """The principal that shares the model."""
 
 
 class More(Frame):

@@ -10,17 +10,16 @@ from math import inf
 from typing import Protocol, cast
 
 from ...errors import ModelLoadFailed, WorkerLost
-from ...imports.folders import shared_folders
 from ...processes.spawning import REAPED, Program
 from ...settings import ModelSettings, Settings
 from ...telemetry.model_meters import ModelMeters
 from ...telemetry.workers import WorkerMeters
-from ..cloudevents import wanted
 from .client import Suspected, WorkerClient
-from .frames import Loaded, LoadInstance, Start
+from .frames import Loaded, LoadInstance
 from .pool import Group
 from .process import InstanceMeters, WorkerProcess
 from .slot import Slot
+from .spares import Spares, first_frame
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -51,6 +50,7 @@ class WorkerGroup(Group):
         settings: Settings,
         meters: WorkerMeters,
         others: WorkerSharing | None = None,
+        spares: Spares | None = None,
     ) -> None:
         super().__init__(meters)
         self.number = next(_groups)
@@ -59,17 +59,10 @@ class WorkerGroup(Group):
         self._programs = programs
         self.size = len(programs)
         self._slots: list[Slot] = []
-        self._start = Start(
-            settings.debug,
-            settings.use_structured_logging,
-            settings.logging_settings,
-            settings.server_name if wanted(settings.cloudevents_headers) else None,
-            settings.tracing,
-            shared_folders(),
-            len(programs),
-            settings.keep_freed_memory,
-            settings.shows_errors,
-        )
+        self._start = first_frame(settings, len(programs))
+        self._spares = spares
+        self._asleep: dict[int, LoadInstance] = {}
+        """Models that have left memory."""
         self._models: dict[int, LoadInstance] = {}
         self._meters: dict[int, ModelMeters] = {}
         self._loading = 0
@@ -78,7 +71,12 @@ class WorkerGroup(Group):
     @property
     def empty(self) -> bool:
         """Whether it has no models."""
-        return not self._models and not self._loading
+        return not self._models and not self._loading and not self._asleep
+
+    @property
+    def processes(self) -> list[int]:
+        """The ids of its workers' processes."""
+        return [slot.process.pid for slot in self._slots if slot.process is not None]
 
     def meter(self, instance: int, meters: ModelMeters) -> None:
         early, self._meters[instance] = self._meters.get(instance), meters
@@ -97,20 +95,34 @@ class WorkerGroup(Group):
         """
         timeout = self._settings.model_load_timeout
         load = LoadInstance(next(_instances), dump(settings), settings.source, timeout)
+        return load.instance, await self._begin(settings.name, load)
+
+    async def _begin(self, name: str, load: LoadInstance) -> Loaded:
         self._loading += 1
         try:
             if not self._slots:
                 self._slots = [self._new_slot(program) for program in self._programs]
-            loaded = await self._load_everywhere(settings.name, load)
+            loaded = await self._load_everywhere(name, load)
         except BaseException:  # a cancelled load too
             self._loading -= 1
-            await self.unload(load.instance)
+            await self._withdraw(load.instance)
             raise
         self._loading -= 1
         self._models[load.instance] = load
         for slot in self._slots:
             slot.catch_up()
-        return load.instance, loaded
+        return loaded
+
+    async def sleep(self, instance: int) -> None:
+        """Unload a model that has its workers for itself, and end them; `wake` brings it back."""
+        self._asleep[instance] = self._models.pop(instance)
+        await self._withdraw(instance)
+
+    async def wake(self, name: str, instance: int) -> None:
+        """Start the workers of a sleeping model, and load it. Raises ModelLoadFailed, after which it sleeps."""
+        load = self._asleep[instance]
+        await self._begin(name, load)
+        del self._asleep[instance]
 
     async def _load_everywhere(self, name: str, load: LoadInstance) -> Loaded:
         try:
@@ -118,7 +130,7 @@ class WorkerGroup(Group):
         except Suspected:
             async with self._verdict:
                 while True:  # until no other loading model could be the cause
-                    await self.unload(load.instance)
+                    await self._withdraw(load.instance)
                     with suppress(Suspected):
                         return await self._load_in(self._slots, name, load, one_first=True)
 
@@ -145,7 +157,11 @@ class WorkerGroup(Group):
 
     def _spawn(self, program: Program) -> WorkerProcess:
         shared = self._others is not None
-        process = WorkerProcess(program, self._start, InstanceMeters(self._meters), shared=shared)
+        process = None if self._spares is None else self._spares.take(program)
+        if process is None:
+            process = WorkerProcess(program, self._start, InstanceMeters(self._meters), shared=shared)
+        else:
+            process.adopt(self._meters)
         process.resized = self.resized
         if self._others is not None:
             self._others.introduce(self, process)
@@ -167,13 +183,18 @@ class WorkerGroup(Group):
             raise ModelLoadFailed(f"Model {name} did not load within {load.timeout:g} s.") from None
 
     async def unload(self, instance: int) -> None:
+        self._asleep.pop(instance, None)
+        await self._withdraw(instance)
+        self._meters.pop(instance, None)
+
+    async def _withdraw(self, instance: int) -> None:
+        """Unload a model in every worker, and end them with the last one."""
         self._models.pop(instance, None)
         processes = [slot.process for slot in self._slots]
         await asyncio.gather(
             *(self._unload(process, instance) for process in processes if process is not None)
         )
-        self._meters.pop(instance, None)
-        if self.empty:
+        if not self._models and not self._loading:
             await self.end(inf)
 
     async def _unload(self, process: WorkerProcess, instance: int) -> None:

@@ -15,14 +15,17 @@ from ...processes.shared_memory import Outgoing
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.model_meters import ModelMeters
+from ...text.usage import tokens_of
 from ...types import InferenceRequest, InferenceResponse
 from ...types.forms import OutputForm
 from ..call import Call, Handler, Operation
 from ..cloudevents import CloudEvents
 from ..execution.local import Local
 from ..reply import Reply
+from ..shares import Share, Shares
 from ..stages.limits import Limits
 from ..stages.show_errors import ToldErrors, carried
+from ..stages.tracing import LastParameters
 from .frames import (
     MOST_FORMS,
     Ended,
@@ -59,7 +62,11 @@ class Instance:
         self.meters = ModelMeters(local.settings.name, local.settings.version)
         local.meter(self.meters)
         aging = local.settings.priority_aging
-        self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.meters.queue)
+        shares = Shares() if models.fair else None
+        self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.meters.queue, shares)
+        if shares is not None:
+            local.share(shares)
+            self.handler = _settled(self.handler)
         if models.tracing is not None:
             self.handler = _in_span(self.handler, models.tracing)
         if models.shows_errors:
@@ -75,7 +82,7 @@ class Models:
         self.instances: dict[int, Instance] = {}
         self.events: CloudEvents | None = None
         self.tracing: Tracer | None = None
-        self.shows_errors = False
+        self.shows_errors = self.fair = False
 
 
 def _started(inner: Handler) -> Handler:
@@ -84,6 +91,33 @@ def _started(inner: Handler) -> Handler:
     def handle(call: Call) -> Awaitable[Reply]:
         call.started()
         return inner(call)
+
+    return handle
+
+
+class _Used(LastParameters):
+    """Ends the share of a call with the tokens that it has used."""
+
+    __slots__ = ("_share",)
+
+    def __init__(self, share: Share) -> None:
+        super().__init__()
+        self._share = share
+
+    def end(self, error: BaseException | None) -> None:
+        self._share.end(tokens_of(self.parameters, self.items))
+
+
+def _settled(inner: Handler) -> Handler:
+    """A handler that ends the share of each call."""
+
+    async def handle(call: Call) -> Reply:
+        try:
+            reply = await inner(call)
+        except BaseException:  # a cancelled call too
+            call.share.end(0)
+            raise
+        return reply.watch(_Used(call.share))
 
     return handle
 
@@ -127,6 +161,7 @@ class WorkerCall(Call):
         )
         self.trace = frame.trace
         self.halved = frame.halved
+        self.share = Share(frame.share)
         self._flags = flags
         self._number = frame.call
 

@@ -14,11 +14,14 @@ from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
 from ..execution.base import BuildRouteHandler, Execution
 from ..execution.local import Local
+from ..residency import HOST, Residency
 from ..stages.live import limit_of
+from .memory import ProcessMemory
 
 if TYPE_CHECKING:
     from ...processes.spawning import Program
     from .group import WorkerGroup, WorkerSharing
+    from .spares import Spares
 
 _own_pools = count(1)
 
@@ -49,6 +52,27 @@ class Placements:
         self._meters = meters
         self._others = others
         self._groups: dict[Placement, WorkerGroup] = {}
+        self._spares: Spares | None = None
+        limits = {} if settings.max_memory is None else {HOST: settings.max_memory}
+        self.residency = Residency(
+            {**limits, **settings.max_device_memory},
+            settings.idle_unload,
+            ProcessMemory(bool(settings.max_device_memory)),
+            lambda: [] if self._spares is None else self._spares.processes,
+        )
+
+    def start(self) -> None:
+        """Start the spare workers that the settings ask for, on the running event loop."""
+        if self._settings.spare_workers and self._others is None:
+            from .spares import Spares
+
+            placement = Placement(1, None, None, ())
+            self._spares = Spares(self._settings, *_programs(placement, self._worker_script, self._shared))
+            self._spares.fill()
+
+    @property
+    def _shared(self) -> dict[str, str]:
+        return self._meters.files.variables() if self._settings.metrics_endpoint else {}
 
     async def load(self, settings: ModelSettings) -> Execution:
         """Load a model in this process or in workers. Raises ModelLoadFailed."""
@@ -56,8 +80,11 @@ class Placements:
             settings = settings.model_copy(update={"input_validation": "strict"})
         environment = await environment_of(settings, Path(self._settings.environments_dir))
         workers = self._workers(settings)
-        if environment is not None:
+        leaves = settings.may_leave(self._settings)
+        if environment is not None or leaves:
             workers = max(workers, 1)
+        if leaves and self._others is not None:
+            raise ModelLoadFailed(f"Model {settings.name} did not load: load on demand needs frontends 1.")
         if not settings.importable and (workers or self._others is not None):
             raise ModelLoadFailed(
                 f"Model {settings.name} did not load: another process cannot import {settings.implementation_}; "
@@ -68,10 +95,14 @@ class Placements:
             return await Local.load(settings, timeout, self._build_route_handler)
         from .pool import Pool  # late: only workers need it
 
-        placement = Placement(workers, environment, self._pool(settings), tuple(settings.devices))
-        group = self._group(placement)
-        instance, loaded = await group.load(settings)
         limit = limit_of(settings, self._settings)
+        pool = f"{settings.name} {next(_own_pools)}" if leaves else self._pool(settings)
+        group = self._group(Placement(workers, environment, pool, tuple(settings.devices)))
+        if leaves:
+            from .resident import ResidentPool
+
+            return await ResidentPool.load(settings, group, limit, self.residency)
+        instance, loaded = await group.load(settings)
         return Pool(settings, group, instance, loaded, limit)
 
     def _group(self, placement: Placement) -> "WorkerGroup":
@@ -80,9 +111,10 @@ class Placements:
 
         self._groups = {placement: group for placement, group in self._groups.items() if not group.empty}
         if placement not in self._groups:
-            shared = self._meters.files.variables() if self._settings.metrics_endpoint else {}
-            programs = _programs(placement, self._worker_script, shared)
-            self._groups[placement] = WorkerGroup(programs, self._settings, self._meters, self._others)
+            programs = _programs(placement, self._worker_script, self._shared)
+            group = WorkerGroup(programs, self._settings, self._meters, self._others, self._spares)
+            group.relieve = self.residency.relieve
+            self._groups[placement] = group
         return self._groups[placement]
 
     def _workers(self, settings: ModelSettings) -> int:
@@ -99,8 +131,12 @@ class Placements:
 
     async def stop(self, limit: float) -> bool:
         """End all remaining workers within `limit` seconds; False if one was killed."""
+        self.residency.stop()
+        ending = [group.end(limit) for group in self._groups.values()]
+        if self._spares is not None:
+            ending.append(self._spares.stop(min(self._settings.parallel_workers_timeout, limit)))
         try:
-            return all(await asyncio.gather(*(group.end(limit) for group in self._groups.values())))
+            return all(await asyncio.gather(*ending))
         finally:
             self._meters.files.close()
 

@@ -1,10 +1,12 @@
 """Runs a model in worker processes, each call in the least busy one."""
 
-from collections.abc import Sequence
-from typing import Protocol
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from ...errors import InvalidRequest, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
+from ...processes.errors import OutOfMemory
 from ...processes.frames import UNENCODABLE
 from ...settings import ModelSettings
 from ...signature import SIGNATURE
@@ -14,9 +16,16 @@ from ...types import MetadataModelResponse
 from ...types.forms import InputsForm
 from ..call import Call
 from ..reply import Reply
+from ..shares import Shares
 from ..slots import Slots
 from .client import NeverStarted, WorkerClient
 from .frames import Loaded
+
+if TYPE_CHECKING:
+    from ..residency import Resident
+
+RETURN = 300.0
+"""Seconds that a call waits for a worker with its model, in place of one that has run out of memory."""
 
 
 class WorkerSlot(Protocol):
@@ -39,9 +48,20 @@ class Group:
         self.sized: dict[int, Slots] = {}
         """Calls of each instance that may run at once in all workers, unless its settings have the number."""
         self._turn = 0
+        self.news = asyncio.Event()
+        """A worker has reported a model."""
+        self.relieve: Callable[[], Awaitable[None]] | None = None
+        """Frees the memory of idle models, where this process has any."""
+
+    async def has(self, instance: int) -> None:
+        """Wait until at least one worker has loaded this model."""
+        while not any(slot.process and instance in slot.process.models for slot in self._slots):
+            self.news.clear()
+            await self.news.wait()
 
     def resized(self, instance: int, slots: int) -> None:
-        """A worker takes this number of calls of a model at once from now on. So will the others."""
+        """A worker has this model, and takes this number of its calls at once from now on. So will the others."""
+        self.news.set()
         sized = self.sized.get(instance)
         if sized is not None:
             sized.resize(slots * self.size)
@@ -78,6 +98,8 @@ class Group:
 class Pool:
     """The innermost handler of a model in workers, with the behaviour of `Local`."""
 
+    resident: "Resident | None" = None
+
     def __init__(
         self, settings: ModelSettings, group: Group, instance: int, loaded: Loaded, limit: float | None
     ) -> None:
@@ -107,7 +129,26 @@ class Pool:
             return await self._open(call)
         except NeverStarted:
             self.group.meters.retried += 1
-            return await self._open(call)
+        except OutOfMemory:
+            if call.more is not None:  # the worker has read some of its requests
+                raise
+            self.group.meters.retried += 1
+            await self._recovered()
+        return await self._open(call)
+
+    async def _recovered(self) -> None:
+        """Free memory, and wait for a worker with the model. Raises WorkerLost."""
+        if self.group.relieve is not None:
+            await self.group.relieve()
+        await self._present()
+
+    async def _present(self) -> None:
+        """Wait until a worker has the model. Raises WorkerLost."""
+        try:
+            async with asyncio.timeout(RETURN):
+                await self.group.has(self._instance)
+        except TimeoutError:
+            raise self._unserved() from None
 
     async def _open(self, call: Call) -> Reply:
         process = self._worker()
@@ -116,15 +157,22 @@ class Pool:
             remote = process.open(call, self._instance, self.settings.stream_buffer, self._limit, self._hung)
         except UNENCODABLE as error:
             raise InvalidRequest(f"the request cannot be sent to a worker: {error}") from error
-        return await remote.opened()
+        try:
+            return await remote.opened()
+        except OutOfMemory:  # its heap, or its device, may be in pieces
+            self.group.replace(process, "ran out of memory")
+            raise
 
     def _worker(self) -> WorkerClient:
         process = self.group.least_busy(self._instance)
         if process is None:
-            raise WorkerLost(
-                f"No worker process of model {self.settings.name} is running; one is being started."
-            )
+            raise self._unserved()
         return process
+
+    def _unserved(self) -> WorkerLost:
+        return WorkerLost(
+            f"No worker process of model {self.settings.name} is running; one is being started."
+        )
 
     def _hung(self, process: WorkerClient) -> None:
         self.group.replace(process, f"runs a request of model {self.settings.name} that does not end")
@@ -143,6 +191,9 @@ class Pool:
 
     def meter(self, meters: ModelMeters) -> None:
         self.group.meter(self._instance, meters)
+
+    def share(self, shares: Shares) -> None:
+        """Each worker has shares of its own, because it runs the calls of all front ends."""
 
     async def metadata(self) -> MetadataModelResponse:
         """The metadata from loading, or from a worker if the model's own code makes it."""

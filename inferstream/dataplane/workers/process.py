@@ -17,6 +17,7 @@ from ...telemetry.meter_set import MeterSet
 from ...telemetry.model_meters import ModelMeters
 from . import frames
 from .client import Suspected, WorkerClient
+from .memory import kills
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -30,7 +31,7 @@ class InstanceMeters:
     """Adds the numbers of one worker process to `meters`, by instance."""
 
     def __init__(self, meters: Mapping[int, ModelMeters]) -> None:
-        self._meters = meters
+        self.meters = meters
         self._shares: dict[tuple[int, str], MeterSet] = {}
 
     def add(self, frame: frames.MeterChanges) -> None:
@@ -52,7 +53,7 @@ class InstanceMeters:
         self._shares.clear()
 
     def _of(self, instance: int, name: str) -> MeterSet | None:
-        meters = self._meters.get(instance)
+        meters = self.meters.get(instance)
         return None if meters is None else meters.of(MeterSet.kinds[name])
 
 
@@ -82,6 +83,9 @@ class WorkerProcess(WorkerClient):
         self._instance_meters = instance_meters
         self._changing = 0
         self._blame: type[WorkerLost] = WorkerLost
+        self._kills = kills()
+        self.starved = False
+        """Whether the kernel has killed it for lack of memory."""
         self._others = 0
         link = partial(Link, self._child.socket)
         self._connect(
@@ -107,6 +111,8 @@ class WorkerProcess(WorkerClient):
             loading.add_done_callback(lambda _: self._endpoint.ask(frames.UnloadInstance(frame.instance)))
             raise
         self.models.setdefault(frame.instance, True)  # it may have become unready meanwhile
+        if self.resized is not None:
+            self.resized(frame.instance, loaded.slots)
         return loaded
 
     async def unload(self, instance: int) -> None:
@@ -164,11 +170,16 @@ class WorkerProcess(WorkerClient):
     @property
     def how(self) -> str:
         """How the process ended, for people."""
-        return self._child.how
+        return "was killed for lack of memory" if self.starved else self._child.how
+
+    def adopt(self, meters: Mapping[int, ModelMeters]) -> None:
+        """Add its numbers to these meters from now on; before its first load."""
+        self._instance_meters.meters = meters
 
     def _gone(self) -> None:
         self._blame = Suspected if self._changing > 1 else WorkerLost
-        self._lose(self.how)
+        self.starved = self._child.killed_by_kernel and kills() > self._kills
+        self._lose(self.how, self.starved)
         self._instance_meters.gone()
         if self._intake is not None:
             self._intake.close()

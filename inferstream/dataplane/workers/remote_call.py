@@ -75,6 +75,7 @@ class RemoteCall(Channel[InferenceResponse]):
                     call.trace,
                     request_id_var.get(),
                     call.halved,
+                    call.share.name if hasattr(call, "share") else "",
                 )
             )
         except UNENCODABLE:

@@ -158,6 +158,7 @@ class Slot:
         """Replace this process, which may finish its calls."""
         if self.process is process and not self.process.ended.is_set():
             logger.error("worker %d %s; replacing it", process.pid, why)
+            process.models.clear()  # it gets no more calls from this moment
             self._retired.set()
             if self._withdraw is not None:
                 self._withdraw(self.process)

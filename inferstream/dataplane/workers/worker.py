@@ -1,7 +1,6 @@
 """Runs in a worker: loads models and runs calls until the server stops it or ends."""
 
 import asyncio
-import gc
 import logging
 import os
 import socket
@@ -88,6 +87,7 @@ class Worker:
         share_folders(frame.code)
         processors.divide(frame.workers)
         self._models.shows_errors = frame.shows_errors
+        self._models.fair = frame.fair
         self._models.events = None if frame.events is None else CloudEvents(frame.events)
         if frame.tracing is not None:
             try:
@@ -134,9 +134,6 @@ class Worker:
         if instance is not None:
             await instance.local.unload()
             self._tell_numbers(frame.instance, instance)
-        del instance
-        gc.unfreeze()  # otherwise objects of the unloaded model would never be collected
-        asyncio.get_running_loop().call_soon(settle)  # after the answer
 
     async def _stop(self, frame: frames.Stop) -> None:
         try:

@@ -89,10 +89,11 @@ class Retired(Frame):
 
 
 class Lost(Frame):
-    """A worker has ended; `how` says in which way."""
+    """A worker has ended; `how` says in which way. The kernel killed a `starved` one for lack of memory."""
 
     worker: int
     how: str
+    starved: bool = False
 
 
 class Count(Query[list[Family]]):

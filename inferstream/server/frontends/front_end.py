@@ -70,7 +70,7 @@ class FrontEnd:
             frames.Drain: lambda frame: self._drain(frame.grace),
             frames.Shutdown: lambda frame: self._spawn(self._shut_down(frame.seconds)),
             frames.Retired: lambda frame: self._loading.retired(frame.worker),
-            frames.Lost: lambda frame: self._loading.lost(frame.worker, frame.how),
+            frames.Lost: lambda frame: self._loading.lost(frame),
             frames.Count: self._count,
             frames.SendRecords: lambda frame: self._registry.send_records(frame),
             frames.Records: lambda frame: self._registry.subscribers.put_foreign(

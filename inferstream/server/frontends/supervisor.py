@@ -241,7 +241,7 @@ class Supervisor:
         await process.ended.wait()
         self._workers.pop(worker, None)
         for front_end in self._models.front_ends:
-            front_end.send(frames.Lost(worker, process.how))
+            front_end.send(frames.Lost(worker, process.how, process.starved))
 
     def withdraw(self, process: WorkerProcess) -> None:
         """Let no front end send a worker more calls."""

@@ -11,7 +11,7 @@ from ...dataplane.execution.base import Execution
 from ...dataplane.execution.local import Local
 from ...dataplane.stages.live import limit_of
 from ...dataplane.workers.client import WorkerClient
-from ...dataplane.workers.frames import Readiness, Unloaded
+from ...dataplane.workers.frames import Unloaded
 from ...dataplane.workers.loads import WorkerLoads
 from ...dataplane.workers.pool import Group, Pool
 from ...errors import ModelLoadFailed
@@ -50,17 +50,13 @@ class AttachedWorker(WorkerClient):
         """Itself: this worker is its own slot for as long as it runs."""
         return self
 
-    def _readiness(self, frame: Readiness) -> None:
-        super()._readiness(frame)
-        self.group.news.set()
-
     def _hung_up(self) -> None:
         self.models.clear()
         asyncio.get_running_loop().call_later(OWNERS_WORD, self.lose, "has ended")
 
-    def lose(self, how: str) -> None:
+    def lose(self, how: str, starved: bool = False) -> None:
         if not self.ended.is_set():
-            self._lose(how)
+            self._lose(how, starved)
 
 
 class AttachedGroup(Group):
@@ -72,8 +68,6 @@ class AttachedGroup(Group):
         super().__init__(meters)
         self._slots: list[AttachedWorker] = []
         self._send = send
-        self.news = asyncio.Event()
-        """A worker has reported a model."""
 
     def add(self, worker: AttachedWorker) -> None:
         self._slots.append(worker)
@@ -82,14 +76,9 @@ class AttachedGroup(Group):
         """Send no more calls to this worker. Its calls in progress continue."""
         self._slots = [worker for worker in self._slots if worker is not process]
 
-    async def has(self, instance: int) -> None:
-        """Wait until at least one worker has loaded this model."""
-        while not any(instance in worker.models for worker in self._slots):
-            self.news.clear()
-            await self.news.wait()
-
     def replace(self, process: WorkerClient, why: str) -> None:
         assert isinstance(process, AttachedWorker)
+        process.models.clear()
         self._send(frames.Replace(process.number, why))
 
 
@@ -145,8 +134,8 @@ class Loading:
         if (worker := self._workers.get(number)) is not None:
             worker.group.remove(worker)
 
-    def lost(self, number: int, how: str) -> None:
+    def lost(self, frame: frames.Lost) -> None:
         """Fail the calls of a worker that has ended."""
-        if (worker := self._workers.pop(number, None)) is not None:
+        if (worker := self._workers.pop(frame.worker, None)) is not None:
             worker.group.remove(worker)
-            worker.lose(how)
+            worker.lose(frame.how, frame.starved)

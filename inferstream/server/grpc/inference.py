@@ -2,6 +2,7 @@
 
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
+from ...dataplane.first_calls import NotLoaded
 from ...errors import InferstreamError, ModelNotFound, ModelNotReady
 from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
@@ -48,7 +49,11 @@ class InferenceService:
     async def ModelInfer(self, request: InferMessage, context: RpcContext) -> bytes:
         model, caller = request.model_name, caller_of(context)
         try:
-            admission = self._dataplane.admit(model, request.model_version or None, caller)
+            version = request.model_version or None
+            try:
+                admission = self._dataplane.admit(model, version, caller)
+            except NotLoaded:
+                admission = await self._dataplane.admit_loaded(model, version, caller)
             if admission.metering is not None:
                 admission.size = size_of(request)
             inputs = request_from(request, admission.pipeline.form)

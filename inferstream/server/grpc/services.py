@@ -19,6 +19,7 @@ from ...protos.requests_pb2 import CancelRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
+from ..edge import Edge, edge_of
 from ..orca import load_reports
 from ..request_ids import RequestIds
 from .context import RpcContext, caller_of
@@ -150,7 +151,7 @@ class Services:
 
     def _layers(self, settings: Settings, tracing: "Tracer | None") -> Callable[[str, str], Around]:
         """What is around each RPC, by service and method."""
-        layers = self._identified_and_traced(settings, tracing)
+        layers = self._recorded(edge_of(settings), self._identified_and_traced(settings, tracing))
         if self.reports is None:
             return layers
         trailers = LoadTrailers(self.reports).around
@@ -161,6 +162,18 @@ class Services:
             return (lambda serve: trailers(around(serve))) if infers else around
 
         return reported
+
+    @staticmethod
+    def _recorded(edge: Edge | None, layers: Callable[[str, str], Around]) -> Callable[[str, str], Around]:
+        if edge is None:
+            return layers
+
+        def seen(service: str, method: str) -> Around:
+            around = layers(service, method)
+            infers = ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM)
+            return (lambda serve: edge.rpc(f"/{service}/{method}", around(serve))) if infers else around
+
+        return seen
 
     @staticmethod
     def _identified_and_traced(settings: Settings, tracing: "Tracer | None") -> Callable[[str, str], Around]:

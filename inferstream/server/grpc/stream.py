@@ -4,6 +4,7 @@ import logging
 
 from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
+from ...dataplane.first_calls import NotLoaded
 from ...protos.dialects import HEADER, asked_dialect
 from ...protos.grpc_requests import InferMessage
 from ...settings import Settings
@@ -52,7 +53,10 @@ class StreamService:
         message = await exchange.read()
         if message is None:
             return
-        first = StreamRequest(message, self._dataplane, caller)
+        try:
+            first = StreamRequest(message, self._dataplane, caller)
+        except NotLoaded:
+            first = await StreamRequest.when_loaded(message, self._dataplane, caller)
         if first.admission is not None:
             default = first.admission.pipeline.settings.grpc_stream_dialect
         else:

@@ -248,7 +248,8 @@ class Http1Connection(Connected, asyncio.Protocol):
             logger.exception("a REST call failed")
             self.close()
         finally:
-            self.release(task)
+            if self._task is task:  # `release`, without its frame
+                self._task = None
             self._shared.tasks.discard(task)
 
     def answered(self, keep_alive: bool) -> None:

@@ -15,6 +15,7 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import SCOPE_KEY, ScopeOrigin
+from ..edge import edge_of
 from ..json_limits import json_limits
 from ..orca import load_reports
 from ..request_ids import RequestIds
@@ -72,6 +73,8 @@ class RestApp:
         self._json = json_limits(settings)
         reports = load_reports(settings, dataplane)
         self.inferences = self._inferences(dataplane, settings, meters.rest, self._json, reports)
+        if (edge := edge_of(settings)) is not None:
+            self.inferences.serve = edge.http(self.inferences.serve)  # type: ignore[method-assign]
         self._origins = Origins(settings)
         self._profile = settings.status_profile
         self._limit = min(settings.max_body_bytes, MOST_READ)

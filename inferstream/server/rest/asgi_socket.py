@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
+from ...concurrency.outgoing import Owed
 from ...errors import InferstreamError
 from ..connections import ScopeOrigin
-from ..outgoing import Owed
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
 from .messages import JSON, RawHeaders, Receive, Scope, Send, error_document, wrap

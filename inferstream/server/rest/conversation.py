@@ -9,16 +9,18 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from ...concurrency.channel import SizedChannel
+from ...concurrency.outgoing import Holdable, give
 from ...concurrency.scope import ClientLeft, Scope
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
 from ...dataplane.call import Operation
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
+from ...dataplane.first_calls import NotLoaded
 from ...dataplane.reply import Reply
 from ...errors import AlreadyExists, Cancelled, InvalidRequest, Overloaded
 from ...keys.errors import LimitExceeded
-from ...protos.json_limits import JsonLimits
+from ...protos.json_checks import JsonLimits
 from ...protos.websocket import (
     EncodedMessage,
     FlatMessages,
@@ -30,7 +32,6 @@ from ...protos.websocket import (
 from ...telemetry.metrics import Meters
 from ...types import InferenceRequest
 from ...types.parameters import Origin
-from ..outgoing import Holdable, give
 from ..request_ids import enter
 from .dialects.triton import is_flat, read_flat
 from .messages import PARSE_IN_THREAD, wrap
@@ -139,7 +140,7 @@ class Conversation:
         self._lost = True
         self._meters.sockets.open -= 1
         self._meters.rest.in_progress -= 1
-        self._meters.rest.ended("GET", self._template, "101", perf_counter() - self._opened)
+        self._meters.rest.requests["GET", self._template, "101"].observe(perf_counter() - self._opened)
         for running in list(self._running.values()):
             Scope(running.task).end(ClientLeft())
 
@@ -155,25 +156,32 @@ class Conversation:
         while self._unread and not self._parsing:
             message, text = self._unread.popleft()
             if len(message) > PARSE_IN_THREAD:
-                self._parsing = True
-                self._socket.reading.hold(PARSING)  # so that few more come
-                task = self._loop.create_task(self._receive_large(message, text))
-                self._tasks.add(task)
-                task.add_done_callback(self._parsed)
+                self._receive_later(message, text)
                 continue
             frame = None
             try:
                 frame = SocketMessage(message, text, self._limits)
                 self._take(frame)
+            except NotLoaded:
+                self._receive_later(message, text)
             except Exception as error:
                 self._refuse(error, message, text, frame)
 
+    def _receive_later(self, message: bytes, text: bool) -> None:
+        self._parsing = True
+        self._socket.reading.hold(PARSING)  # so that few more come
+        task = self._loop.create_task(self._receive_large(message, text))
+        self._tasks.add(task)
+        task.add_done_callback(self._parsed)
+
     async def _receive_large(self, message: bytes, text: bool) -> None:
+        """Handle a message that takes its time to parse, or waits for the first load of its model."""
         frame = None
         try:
             frame = await asyncio.to_thread(SocketMessage, message, text, self._limits)
             if not self._lost:
-                self._take(frame)
+                deadline = None if self._limit is None else self._loop.time() + self._limit
+                await self._dataplane.when_loaded(partial(self._take, frame), deadline)
         except Exception as error:
             self._refuse(error, message, text, frame)
 

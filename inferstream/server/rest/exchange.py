@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self
 
-from ...protos.json_limits import JsonCounter, JsonLimits
-from ..connections import ScopeClient
+from ...protos.json_checks import JsonCounter, JsonLimits
+from ..connections import ScopeClient, ScopeServed
 from ..http1.exchange import CLOSE
 from .messages import COUNT_ON_ARRIVAL, Head, RawHeaders, Receive, Scope, Send, receive_all, respond
 
@@ -53,7 +53,7 @@ class Exchange(Protocol):
         """Drop the client."""
 
 
-class AsgiExchange:
+class AsgiExchange(ScopeServed):
     """An exchange over ASGI: under any server, and here for chunked and large requests."""
 
     def __init__(
@@ -75,18 +75,6 @@ class AsgiExchange:
 
     async def __aexit__(self, *_: object) -> None:
         self._client.close()
-
-    @property
-    def left(self) -> bool:
-        return self._client.left
-
-    @property
-    def peer(self) -> str:
-        return self._client.peer
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        return self._client.identities
 
     async def body(self, limit: int) -> bytes:
         body = await receive_all(self._receive, limit, self._count())

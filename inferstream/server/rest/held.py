@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from secrets import token_urlsafe
 from time import perf_counter
 
+from ...concurrency.outgoing import give
 from ...concurrency.tasks import Tasks
 from ...dataplane.admission import Admission
 from ...dataplane.reply import AtEnd, Reply
@@ -13,7 +14,6 @@ from ...protos import sse
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import InferenceResponse
-from ..outgoing import give
 from .dialects.base import ParsedRequest
 from .messages import wrap
 from .recording import Recording
@@ -220,7 +220,7 @@ class HeldStreams:
     def _count(self, stream: HeldStream, template: str, method: str) -> None:
         """Count the request at the end of its stream: all its connections are one request."""
         self._meters.in_progress -= 1
-        self._meters.ended(method, template, "200", perf_counter() - stream.began)
+        self._meters.requests[method, template, "200"].observe(perf_counter() - stream.began)
 
     def find(self, id: str, owner: Owner) -> HeldStream:
         """Raises Gone for a stream that is not held, and for one of another client."""

@@ -7,27 +7,28 @@ nothing else is gained or lost by leaving it out.
 import asyncio
 import logging
 from collections.abc import Awaitable
+from functools import partial
 from time import perf_counter
 
 import orjson
 
+from ...concurrency.outgoing import give
 from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
 from ...dataplane.call import PACE, Operation, header_interval, header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
+from ...dataplane.first_calls import NotLoaded
 from ...dataplane.reply import Reply
 from ...errors import ModelError
-from ...protos.json_limits import JsonLimits
+from ...protos.json_checks import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
 from ..headers import ResponseHeaders
 from ..http1.exchange import DirectExchange
-from ..orca import FORMAT, LoadReports
-from ..orca import HEADER as REPORT
-from ..outgoing import give
+from ..orca import LoadReports
 from ..request_ids import HEADER, RequestIds, enter
 from .dialects.base import ParsedRequest, Route
 from .events import EventStream
@@ -113,7 +114,7 @@ class InferenceDoor:
                     if posted:
                         expect_body(head, self._limit)
                     head.trusted = True  # a client that repeats its headers is not checked again
-                resumed = head.last_event_id is not None and _resumable(route)
+                resumed = head.last_event_id is not None and route.resumable
                 if not posted:
                     resumed = resumed or method == "DELETE"
                     self._check_page(exchange, resumed)
@@ -125,7 +126,14 @@ class InferenceDoor:
                         _limit(caller, head)
                     # A full queue refuses a body before it is received, counted or parsed.
                     if route.model:
-                        admission = self._dataplane.admit(route.model, route.version, caller, route.action)
+                        try:
+                            admission = self._dataplane.admit(
+                                route.model, route.version, caller, route.action
+                            )
+                        except NotLoaded:
+                            admission = await self._dataplane.admit_loaded(
+                                route.model, route.version, caller, route.action
+                            )
                     else:
                         self._dataplane.access.check(route.action, caller)
                 body = exchange.body(self._limit if posted else 0)
@@ -142,12 +150,17 @@ class InferenceDoor:
                     status = await self._read(exchange, reader, NO_HEADERS)
                     return status
                 else:
-                    if not posted:
-                        asked = self._of_query(exchange, route, query, caller, admission)
-                    elif len(body) > (INFLATE_IN_THREAD if head.encoding else PARSE_IN_THREAD):
-                        asked = await asyncio.to_thread(self._parse, exchange, body, route, caller, admission)
-                    else:
-                        asked = self._parse(exchange, body, route, caller, admission)
+                    try:
+                        if not posted:
+                            asked = self._of_query(exchange, route, query, caller, admission)
+                        elif len(body) > (INFLATE_IN_THREAD if head.encoding else PARSE_IN_THREAD):
+                            asked = await asyncio.to_thread(
+                                self._parse, exchange, body, route, caller, admission
+                            )
+                        else:
+                            asked = self._parse(exchange, body, route, caller, admission)
+                    except NotLoaded:
+                        asked = await self._parse_loaded(exchange, body, route, caller)
                     if asked.admission.metering is not None:
                         asked.admission.size = len(body)
                         self._check_stream(route, asked, caller)
@@ -190,7 +203,7 @@ class InferenceDoor:
             meters.in_progress -= 1
             seconds = perf_counter() - started
             if not held:
-                meters.ended(method, route.template, str(status), seconds)
+                meters.requests[method, route.template, str(status)].observe(seconds)
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("%s %s of %s %d, %.6f s", method, route.template, route.model, status, seconds)
         return status
@@ -213,6 +226,13 @@ class InferenceDoor:
             # No image, link or prefetch of a page sends this; an EventSource always does.
             raise ModelError("A GET that runs a model needs `Accept: text/event-stream`.", 406)
 
+    async def _parse_loaded(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller
+    ) -> ParsedRequest:
+        """The request in a body that names a model, when it has loaded."""
+        parse = partial(self._parse, exchange, body, route, caller, None)
+        return await self._dataplane.when_loaded(parse, caller.deadline)
+
     def _parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
@@ -228,7 +248,7 @@ class InferenceDoor:
         if method not in ("GET", "DELETE") or route.operation is not Operation.STREAM:
             return False
         if dict(headers).get(b"last-event-id") is not None:
-            return _resumable(route)
+            return route.resumable
         return method == "GET" and self._get_streams and queried(route)
 
     def _of_query(
@@ -267,7 +287,7 @@ class InferenceDoor:
         caller = asked.admission.caller
         headers = asked.headers if caller.key is None else asked.headers + self._rate_limits(caller)
         if self._reports is not None:
-            headers = headers + _report(self._reports, exchange)
+            headers = headers + self._reports.headers(exchange.headers)
         if reply.first is not None:
             headers = headers + self._of_model(asked, reply.first)
         await EventStream(exchange, headers, self._heartbeat, self._stall).run(reply, asked)
@@ -285,7 +305,7 @@ class InferenceDoor:
     ) -> Awaitable[None] | None:
         """Send a whole response, compressed if it is worth it; None if it is sent."""
         if self._reports is not None:
-            headers += _report(self._reports, exchange)
+            headers += self._reports.headers(exchange.headers)
         headers += asked.headers
         if response is not None and (
             self._events or (response.parameters is not None and response.parameters.headers is not None)
@@ -310,19 +330,9 @@ def _limit(caller: Caller, head: Head) -> None:
     caller.pace = header_interval(head.pace)
 
 
-def _report(reports: LoadReports, exchange: Exchange) -> RawHeaders:
-    value = reports.header(dict(exchange.headers).get(FORMAT.encode()))
-    return NO_HEADERS if value is None else [(REPORT, value)]
-
-
 def queried(route: Route) -> bool:
     """Whether a GET may run the model of a route, where the settings allow it at all."""
     return route.template.replace("/versions/{model_version}", "") in route.dialect.queried
-
-
-def _resumable(route: Route) -> bool:
-    """Whether a request for a stream may be for the rest of an earlier one."""
-    return route.operation is Operation.STREAM and route.dialect.resumable
 
 
 async def _sent(waiting: Awaitable[None] | None) -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 
+from ...concurrency.outgoing import TOGETHER_BYTES
 from ...errors import Gone, InvalidRequest
-from ..outgoing import TOGETHER_BYTES
 
 OVERHEAD = 41
 """Bytes of memory that an event takes beside its own: its object and its place in the list."""

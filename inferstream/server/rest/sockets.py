@@ -14,13 +14,13 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from ...concurrency.outgoing import Gathered, Owed, StallGuard
 from ...errors import InferstreamError
 from ..connections import TransportOrigin
+from ..edge import Listener
 from ..http1.reading import Reading
-from ..outgoing import TOGETHER_BYTES, Owed, StallGuard
 from ..request_ids import HEADER
 from ..status import http_headers, status_of
-from .conversation import Conversation
 from .messages import error_document, wrap
 from .websocket import WebSocketDoor, chosen
 
@@ -29,7 +29,7 @@ logger = logging.getLogger("inferstream.rest")
 SLICE = 16 * 1024
 """Bytes parsed at a time; their messages are handled before the next bytes."""
 
-TURN = 0.005
+PARSING_SECONDS = 0.005
 """Seconds of parsing after which other tasks run."""
 
 MAX_FRAGMENTS = 16_384
@@ -62,14 +62,14 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         self._door = door
         self._lost = lost
         self._conn = _Protocol(extensions=self._door.extensions, max_size=self._door.max_message)
-        self._listener: Conversation | None = None
+        self._listener: Listener | None = None
         self._unread = bytearray()
         self._parts: list[bytes] = []
         self._text = True
         self._counting_since = self._heard = self._loop.time()
         self._controls = 0
         self._flushing = False
-        self._unsent = 0
+        self._gathered = Gathered()
         self._writable = asyncio.Event()
         self._writable.set()
         self._turn = asyncio.Lock()
@@ -120,9 +120,9 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
                 else:
                     self._take(cast(Frame, event))
             self._flush()
-            if self._unread and perf_counter() - began > TURN:
-                self.reading.hold(TURN)
-                self._loop.call_soon(self.reading.release, TURN)
+            if self._unread and perf_counter() - began > PARSING_SECONDS:
+                self.reading.hold(PARSING_SECONDS)
+                self._loop.call_soon(self.reading.release, PARSING_SECONDS)
 
     def _resumed(self) -> None:
         self._heard = self._loop.time()
@@ -197,8 +197,8 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         if self._over or self._conn.state is not OPEN:
             return
         (self._conn.send_text if text else self._conn.send_binary)(message)
-        self._unsent += len(message)
-        if self._unsent > TOGETHER_BYTES:
+        self._gathered.add(len(message), *self._conn.data_to_send())
+        if self._gathered.full:
             self._flush()
         elif not self._flushing:
             # All messages of one turn of the loop need one system call.
@@ -207,15 +207,15 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flushing = False
-        self._unsent = 0
         writes = self._conn.data_to_send()
-        if not writes or self._over or self.transport.is_closing():
+        self._gathered.add(0, *writes)
+        data = self._gathered.take()
+        if not (data or writes) or self._over or self.transport.is_closing():
             return
-        data = b"".join(writes)
         if self._waiting_since is not None:
             self._owed.add(len(data))
         self.transport.write(data)
-        if not writes[-1]:
+        if b"" in writes:
             self._end()
 
     def pause_writing(self) -> None:

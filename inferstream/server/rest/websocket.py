@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from websockets.extensions import Extension
@@ -16,6 +17,7 @@ from ...errors import InferstreamError, ModelNotReady, NotFound
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
+from ..edge import Listener, edge_of
 from ..json_limits import json_limits
 from ..request_ids import RequestIds
 from ..status import status_of
@@ -45,14 +47,23 @@ class WebSocketDoor:
         self._dataplane = dataplane
         self._meters = meters
         self._origins = Origins(settings)
+        self._edge = edge_of(settings)
 
     def open(
         self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]], request_id: bytes | None
-    ) -> Conversation:
+    ) -> Listener:
         """Begin a conversation with the model of a decoded path. `request_id` is the id of the upgrade.
 
         Raises InferstreamError for a refusal.
         """
+        if self._edge is None:
+            return self._open(socket, path, headers, request_id)
+        begin = partial(self._open, path=path, headers=headers, request_id=request_id)
+        return self._edge.socket(begin, socket, path, headers)
+
+    def _open(
+        self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]], request_id: bytes | None
+    ) -> Conversation:
         match = ROUTE.fullmatch(path)
         if match is None:
             raise NotFound("Not Found")
@@ -68,7 +79,7 @@ class WebSocketDoor:
             if not self._dataplane.model_ready(name, version):
                 raise ModelNotReady(name, version)
         except InferstreamError as error:
-            self._meters.rest.ended("GET", template, str(status_of(error, self.profile).http), 0.0)
+            self._meters.rest.requests["GET", template, str(status_of(error, self.profile).http)].observe(0.0)
             self._dataplane.refused(caller, "stream", name, error)
             raise
         return Conversation(

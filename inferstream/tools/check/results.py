@@ -11,12 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-SCHEMA = "inferstream.check/1"
 COLOURS = {"passed": "green", "failed": "red", "skipped": "yellow"}
 
 
 class Result(NamedTuple):
-    """What a contract of a model came to: `passed`, `failed` or `skipped`, and why."""
+    """What a contract of a model, or a recorded request, came to: `passed`, `failed` or `skipped`, and why."""
 
     model: str
     contract: str
@@ -28,48 +27,62 @@ class Result(NamedTuple):
         return f"{self.model}: {self.contract}"
 
 
-def document(results: Sequence[Result]) -> dict[str, Any]:
-    """The results as what `--json` prints."""
-    counts = Counter(result.status for result in results)
-    return {
-        "schema": SCHEMA,
-        "passed": counts["passed"],
-        "failed": counts["failed"],
-        "skipped": [
-            {"name": result.name, "reason": result.detail} for result in results if result.status == "skipped"
-        ],
-        "cases": [{"name": each.name, "status": each.status, "detail": each.detail} for each in results],
-    }
+class Report(NamedTuple):
+    """The report of a command: printed for people or as JSON, and written as JUnit's XML where a file is named."""
 
+    command: str
+    case: str
+    """What is checked of a model, in the head of the table."""
+    as_json: bool
+    junit: Path | None
 
-def as_json(results: Sequence[Result]) -> str:
-    """The document as text."""
-    return json.dumps(document(results), indent=1)
+    def write(self, results: Sequence[Result]) -> int:
+        """Returns 0 if some passed and none failed, else 1. Raises OSError."""
+        if self.junit is not None:
+            self._write_junit(results, self.junit)
+        if self.as_json:
+            print(json.dumps(self._document(results), indent=1))  # noqa: T201
+        else:
+            self._show(results, Console(highlight=False))
+        passed = any(result.status == "passed" for result in results)
+        return 0 if passed and not any(result.status == "failed" for result in results) else 1
 
+    def _document(self, results: Sequence[Result]) -> dict[str, Any]:
+        counts = Counter(result.status for result in results)
+        return {
+            "schema": f"inferstream.{self.command}/1",
+            "passed": counts["passed"],
+            "failed": counts["failed"],
+            "skipped": [
+                {"name": result.name, "reason": result.detail}
+                for result in results
+                if result.status == "skipped"
+            ],
+            "cases": [{"name": each.name, "status": each.status, "detail": each.detail} for each in results],
+        }
 
-def write_junit(results: Sequence[Result], path: Path) -> None:
-    """Write the results as JUnit's XML. Raises OSError."""
-    counts = Counter(result.status for result in results)
-    numbers = {"tests": len(results), "failures": counts["failed"], "skipped": counts["skipped"]}
-    attributes = {name: str(number) for name, number in numbers.items()}
-    suite = ElementTree.Element("testsuite", {"name": "server check", **attributes})
-    for result in results:
-        case = ElementTree.SubElement(suite, "testcase", {"classname": result.model, "name": result.contract})
-        if result.status != "passed":
-            kind = "failure" if result.status == "failed" else "skipped"
-            text = "".join(letter if letter.isprintable() else "\ufffd" for letter in result.detail)
-            ElementTree.SubElement(case, kind, {"message": text})
-    ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+    def _write_junit(self, results: Sequence[Result], path: Path) -> None:
+        counts = Counter(result.status for result in results)
+        numbers = {"tests": len(results), "failures": counts["failed"], "skipped": counts["skipped"]}
+        attributes = {name: str(number) for name, number in numbers.items()}
+        suite = ElementTree.Element("testsuite", {"name": f"server {self.command}", **attributes})
+        for result in results:
+            case = ElementTree.SubElement(
+                suite, "testcase", {"classname": result.model, "name": result.contract}
+            )
+            if result.status != "passed":
+                kind = "failure" if result.status == "failed" else "skipped"
+                text = "".join(letter if letter.isprintable() else "\ufffd" for letter in result.detail)
+                ElementTree.SubElement(case, kind, {"message": text})
+        ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
 
-
-def show(results: Sequence[Result], console: Console) -> None:
-    """Print a table for people, and how many passed."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("model", "contract", "result", "detail"):
-        table.add_column(name, overflow="fold")
-    for result in results:
-        status = f"[{COLOURS[result.status]}]{result.status}[/]"
-        table.add_row(escape(result.model), result.contract, status, escape(result.detail))
-    console.print(table)
-    counts = Counter(result.status for result in results)
-    console.print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    def _show(self, results: Sequence[Result], console: Console) -> None:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in ("model", self.case, "result", "detail"):
+            table.add_column(name, overflow="fold")
+        for result in results:
+            status = f"[{COLOURS[result.status]}]{result.status}[/]"
+            table.add_row(escape(result.model), escape(result.contract), status, escape(result.detail))
+        console.print(table)
+        counts = Counter(result.status for result in results)
+        console.print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")

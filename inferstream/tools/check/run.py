@@ -6,16 +6,13 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import NamedTuple
-
-from rich.console import Console
 
 from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, InvalidSettings, MissingExtra
 from ...types import InferenceRequest
 from .contracts import CONTRACTS, CheckLimits, Contract, ExampleRefused, Fault
-from .results import Result, as_json, show, write_junit
+from .results import Report, Result
 from .subject import Subject, SubjectFailed, Subjects, serving
 
 try:
@@ -37,8 +34,7 @@ class Options(NamedTuple):
     models: Sequence[str]
     examples: int
     limits: CheckLimits
-    as_json: bool
-    junit: Path | None
+    report: Report
 
 
 def run(options: Options) -> int:
@@ -46,20 +42,12 @@ def run(options: Options) -> int:
     try:
         with _quiet(), asyncio.Runner(loop_factory=new_event_loop) as runner:
             results = _check(options, runner)
-        if options.junit is not None:
-            write_junit(results, options.junit)
+        return options.report.write(results)
     except InvalidSettings as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201  # a command line's last word
-        return 1
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)  # noqa: T201
-        return 1
-    if options.as_json:
-        print(as_json(results))  # noqa: T201
-    else:
-        show(results, Console(highlight=False))
-    passed = any(result.status == "passed" for result in results)
-    return 0 if passed and not any(result.status == "failed" for result in results) else 1
+    return 1
 
 
 @contextmanager

@@ -27,6 +27,7 @@ ALONE: dict[str, Any] = {
     "kafka_enabled": False,
     "cache_enabled": False,
     "keys_file": None,
+    "record": None,
     "strict": False,
     "shutdown_grace": 1.0,
 }
@@ -143,6 +144,23 @@ def copied(request: InferenceRequest) -> InferenceRequest:
 @asynccontextmanager
 async def serving(target: str) -> AsyncIterator[Subjects]:
     """The models of a folder or an app, until the end of the block. Raises InvalidSettings."""
+    async with server_of(target) as server:
+        rest: dict[str, Transport] = {
+            "REST": RestTransport(Target(f"http://127.0.0.1:{server.ports['REST']}"))
+        }
+        transports = rest | _grpc(server)
+        subjects = Subjects(server, transports, target)
+        try:
+            yield subjects
+        finally:
+            await subjects.aclose()
+            for transport in transports.values():
+                await transport.aclose()
+
+
+@asynccontextmanager
+async def server_of(target: str) -> AsyncIterator[Server]:
+    """A server of a folder or an app, on free ports until the end of the block. Raises InvalidSettings."""
     settings, repository = resolve(target, ALONE)
     server = Server(settings, repository)
     started = asyncio.Event()
@@ -152,14 +170,9 @@ async def serving(target: str) -> AsyncIterator[Subjects]:
     waiting.cancel()
     if not started.is_set():
         await running  # raises why it did not start
-    transports = {"REST": RestTransport(Target(f"http://127.0.0.1:{server.ports['REST']}"))} | _grpc(server)
-    subjects = Subjects(server, transports, target)
     try:
-        yield subjects
+        yield server
     finally:
-        await subjects.aclose()
-        for transport in transports.values():
-            await transport.aclose()
         server.stop()
         await running
 

@@ -21,6 +21,12 @@ QUEUED = ("inferstream_queue_depth", "inferstream_streams_waiting")
 ITEMS = "inferstream_stream_items_total"
 LATENCY = "inferstream_call_seconds"
 FIRST = "inferstream_time_to_first_item_seconds"
+MEMORY = (
+    "inferstream_model_memory_bytes",
+    "inferstream_model_loads_total",
+    "inferstream_model_evictions_total",
+)
+COLD = "inferstream_cold_wait_seconds"
 SIZES = ("inferstream_step_size", "inferstream_batch_size")
 """Histograms of the streams in a step and of the requests in a batch; a model has one of them."""
 
@@ -68,6 +74,10 @@ class ModelRates(NamedTuple):
     first_p99: float | None
     size: float | None
     """Streams in a step, or requests in a batch, on average."""
+    memory: tuple[float, ...] | None
+    """Bytes, loads and evictions of a model that may leave memory."""
+    cold: float | None
+    """How long calls waited for it, on average."""
 
 
 def rows(before: Scrape, after: Scrape, since: Scrape | None) -> list[ModelRates]:
@@ -103,6 +113,8 @@ def _row(model: Model, before: Scrape, after: Scrape, since: Scrape | None) -> M
         quantile(first, 0.5),
         quantile(first, 0.99),
         next((size for name in SIZES if (size := _mean(since, after, name, model)) is not None), None),
+        tuple(after.values[name][model] for name in MEMORY) if model in after.values[MEMORY[0]] else None,
+        _mean(since, after, COLD, model),
     )
 
 

@@ -31,6 +31,9 @@ COLUMNS = (
     "first p99", "batch",
 )  # fmt: skip
 
+RESIDENCY = ("memory", "loads", "evictions", "cold wait")
+"""Columns where a model may leave memory."""
+
 
 class Figure(NamedTuple):
     """A number of the whole server: its metric, and how it is shown."""
@@ -139,11 +142,13 @@ def _live(console: Console, target: Target, source: MetricsSource, first: Scrape
 def view(url: str, before: Scrape, after: Scrape, since: Scrape | None, states: Mapping[Model, str]) -> Group:
     """The line of the server and the table of its models. Quantiles are since the start without `since`."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column in COLUMNS[:2] else "right", overflow="fold")
     by_model = {row.model: row for row in rows(before, after, since)}
+    may_leave = any(row.memory for row in by_model.values())
+    for column in (*COLUMNS, *(RESIDENCY if may_leave else ())):
+        table.add_column(column, justify="left" if column in COLUMNS[:2] else "right", overflow="fold")
     for model in sorted({*by_model, *states}):
-        table.add_row(*_cells(model, by_model.get(model), states.get(model, "")))
+        row = by_model.get(model)
+        table.add_row(*_cells(model, row, states.get(model, "")), *(_residency(row) if may_leave else ()))
     of = "since the start" if since is None else f"of the last {WINDOW:.0f} s"
     return Group(Text(_line(url, before, after)), table, Text(f"quantiles {of}", style="dim"))
 
@@ -184,6 +189,14 @@ def _cells(model: Model, row: ModelRates | None, state: str) -> list[Text]:
         *times,
         Text("" if row.size is None else f"{row.size:.1f}"),
     ]
+
+
+def _residency(row: ModelRates | None) -> list[Text]:
+    if row is None or row.memory is None:
+        return [Text("")] * len(RESIDENCY)
+    size, loads, evictions = row.memory
+    shown = (f"{size / 1e6:,.0f} MB" if size else "", f"{loads:.0f}", f"{evictions:.0f}", _time(row.cold))
+    return list(map(Text, shown))
 
 
 def _time(seconds: float | None) -> str:

@@ -146,7 +146,7 @@ def test_a_model_that_is_gone_since_refuses() -> None:
         admitted.open(Operation.INFER, request())
 
 
-def nobody(model: str, version: str | None) -> Any:
+def nobody(model: str, version: str | None, caller: object) -> Any:
     raise ModelNotFound(model, version)
 
 

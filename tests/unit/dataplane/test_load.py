@@ -77,8 +77,8 @@ async def test_what_has_ended_counts_where_it_is_asked_for() -> None:
 
     async with Application(app) as application:
         meters = application.registry.get("half").pipeline.meters
-        meters.ended(0.1, "success")
-        meters.ended(0.1, "internal")
+        meters.durations["success"].observe(0.1)
+        meters.durations["internal"].observe(0.1)
         found = application.dataplane.loads
         assert isinstance(application.registry, Registry)
         assert (await found.current(ends=True))[2:4] == (2, 1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferstream.dataplane.serving import Serving
-from inferstream.errors import ModelNotFound
+from inferstream.errors import ModelNotFound, ModelNotReady
 from inferstream.settings import Settings
 from inferstream.signature import Signature
 from inferstream.telemetry.metrics import Meters
@@ -100,3 +100,11 @@ def test_under_mlservers_profile_the_message_is_mlservers() -> None:
 def test_names_are_told_beyond_loopback_too() -> None:
     with pytest.raises(ModelNotFound, match="there is model a"):
         serving(("a", None), host="0.0.0.0").get("m")
+
+
+def test_while_a_start_reads_which_models_there_are_any_may_come() -> None:
+    models = serving(("m", None))
+    models.listing = True
+    assert models.get("m")
+    with pytest.raises(ModelNotReady):
+        models.get("other")

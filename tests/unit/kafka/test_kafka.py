@@ -11,7 +11,7 @@ from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
 from inferstream.kafka.messages import refusal, request_of
 from inferstream.kafka.session import Offsets
-from inferstream.protos.json_limits import JsonLimits
+from inferstream.protos.json_checks import JsonLimits
 from inferstream.server.server import Server
 from inferstream.settings import Settings
 

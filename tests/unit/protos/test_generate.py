@@ -5,7 +5,7 @@ import json
 import pytest
 
 from inferstream.errors import InvalidRequest
-from inferstream.protos import duplicate_keys
+from inferstream.protos import json_checks
 from inferstream.protos.generate import parse_flat
 from inferstream.protos.json_requests import build_request, load_request
 
@@ -24,7 +24,7 @@ def parse(text: bytes):
     ],
 )
 def test_a_body_is_parsed_once(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duplicate_keys.json, "loads", None)
+    monkeypatch.setattr(json_checks.json, "loads", None)
     assert parse(text).inputs[0].name == "text"
 
 

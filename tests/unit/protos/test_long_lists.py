@@ -8,9 +8,9 @@ import pytest
 from inferstream.codecs.values.flat import FlatArguments
 from inferstream.errors import InvalidRequest
 from inferstream.protos import json_arrays
-from inferstream.protos.duplicate_keys import NAMED
 from inferstream.protos.generate import arguments_of, parse_flat
 from inferstream.protos.json_arrays import LARGE
+from inferstream.protos.json_checks import NAMED
 from inferstream.protos.json_requests import build_request, load_request
 from inferstream.types import InferenceRequest, MetadataTensor
 from inferstream.types.json_numbers import PIECE, NumbersText

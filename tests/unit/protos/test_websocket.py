@@ -5,7 +5,7 @@ import json
 import pytest
 
 from inferstream.errors import Cancelled, InvalidRequest
-from inferstream.protos.json_limits import JsonLimits
+from inferstream.protos.json_checks import JsonLimits
 from inferstream.protos.websocket import FlatMessages, SocketMessage, V2Messages, dump_error
 from inferstream.types import InferenceResponse, Parameters, RequestInput, ResponseOutput
 

@@ -17,7 +17,7 @@ from inferstream.dataplane.access import SCOPES, Access, Action
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, PermissionDenied
 from inferstream.kafka.messages import request_of
-from inferstream.protos.json_limits import JsonLimits
+from inferstream.protos.json_checks import JsonLimits
 from inferstream.server.application import Application
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.services import ACTIONS as OF_RPCS

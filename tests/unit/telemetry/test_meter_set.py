@@ -95,10 +95,10 @@ def test_the_gaps_of_a_fast_stream_are_told_apart() -> None:
 def test_each_kind_of_histogram_has_the_bounds_of_the_settings() -> None:
     meters = Meters(buckets=Buckets(requests=(1.0, 2.0), first_item=(3.0,), between_items=(4.0,)))
     model = meters.of("m", None)
-    model.ended(1.5, "success")
+    model.durations["success"].observe(1.5)
     model.streams.first.observe(1)
     model.streams.gaps.observe(1)
-    meters.rest.ended("GET", "/x", "200", 1.5)
+    meters.rest.requests["GET", "/x", "200"].observe(1.5)
     rpc = meters.rpc("UNARY", "s", "m")
     rpc.started = 1
     rpc.ended("OK", 1.5)

@@ -14,8 +14,8 @@ from inferstream.telemetry.push import MetricPush
 def _meters() -> Meters:
     meters = Meters()
     model = meters.of("m", "2")
-    model.ended(0.5, "success")
-    model.ended(2.0, "internal")
+    model.durations["success"].observe(0.5)
+    model.durations["internal"].observe(2.0)
     model.in_flight = 3
     model.streams.items = 7
     return meters

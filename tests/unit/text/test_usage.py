@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferstream.text.usage import UNKNOWN, ToldUsage, usage_of
+from inferstream.text.usage import UNKNOWN, ToldUsage, tokens_of, usage_of
 from inferstream.types import Parameters
 
 
@@ -22,3 +22,12 @@ def test_what_is_told_is_read_and_what_is_no_count_is_not(parameters: dict, usag
 def test_a_response_without_parameters_tells_nothing() -> None:
     assert usage_of(None) is UNKNOWN
     assert usage_of(Parameters(content_type="str")) is UNKNOWN
+
+
+def test_items_count_where_the_model_tells_nothing() -> None:
+    assert tokens_of(None, 3) == 3
+    assert tokens_of(Parameters(), 3) == 3
+
+
+def test_the_models_own_usage_counts() -> None:
+    assert tokens_of(Parameters(prompt_tokens=5, completion_tokens=7), 3) == 12

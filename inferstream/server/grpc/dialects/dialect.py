@@ -1,7 +1,8 @@
 """The base class of a stream's dialects, and their requests, each with the admission to its model."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, Self
 
 from ....dataplane.access import Action
 from ....dataplane.admission import Admission
@@ -25,17 +26,34 @@ class StreamRequest:
 
     __slots__ = ("_refusal", "admission", "message")
 
-    def __init__(self, message: InferMessage, dataplane: DataPlane, caller: Caller) -> None:
+    def __init__(
+        self,
+        message: InferMessage,
+        dataplane: DataPlane,
+        caller: Caller,
+        refusal: InferstreamError | None = None,
+    ) -> None:
+        """`refusal` is that of a model which did not load for its first call. Raises NotLoaded."""
         self.message = message
         self.admission: Admission | None = None
         try:
+            if refusal is not None:
+                raise refusal
             version = message.model_version or None
             self.admission = dataplane.admit(message.model_name, version, caller, Action.STREAM)
             if self.admission.metering is not None:
                 self.admission.size = size_of(message)
+        except InferstreamError as error:
+            self._refusal = error
+            dataplane.refused(caller, "stream", message.model_name, error)
+
+    @classmethod
+    async def when_loaded(cls, message: InferMessage, dataplane: DataPlane, caller: Caller) -> Self:
+        """The request, after the load of its model."""
+        try:
+            return await dataplane.when_loaded(partial(cls, message, dataplane, caller), caller.deadline)
         except InferstreamError as refusal:
-            self._refusal = refusal
-            dataplane.refused(caller, "stream", message.model_name, refusal)
+            return cls(message, dataplane, caller, refusal)
 
     def admitted(self) -> Admission:
         """The admission. Raises the refusal: ModelNotFound, ModelNotReady, Draining, Overloaded."""

@@ -1,14 +1,13 @@
 """A call with messages in both directions, or many in one."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable
-from time import perf_counter
 
+from ....concurrency.channel import Channel
+from ....concurrency.outgoing import Gathered
 from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
-from ...outgoing import TOGETHER_BYTES, WAITED_SECONDS
 from ..messages import PREFIX, MessageBuffer, decompressed
 from ..rpc import ServedRpc
 from ..statuses import StatusCode
@@ -33,31 +32,23 @@ class StreamingCall(GrpcCall):
     """
 
     __slots__ = (
+        "_gathered",
         "_half_closed",
-        "_last",
         "_messages",
         "_owed",
         "_plain",
-        "_reader",
-        "_unsent",
-        "_unsent_size",
         "_without_wait",
     )
 
     def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
         super().__init__(stream, head, rpc, limits)
         self._buffer = MessageBuffer(limits.max_receive)
-        self._messages: deque[tuple[bytes, bool]] = deque()
+        self._messages: Channel[tuple[bytes, bool]] = Channel(MOST_WAITING)
         """Messages that the RPC has not read, and whether each is compressed."""
         self._owed = 0
         """Bytes of the window that the client does not have back."""
-        self._reader: asyncio.Future[None] | None = None
         self._half_closed = False
-        self._unsent: list[bytes] = []
-        """Prefixes and messages that are about to leave together."""
-        self._unsent_size = 0
-        self._last = 0.0
-        """When the RPC wrote its last message, on the clock of `perf_counter`."""
+        self._gathered = Gathered()
         self._without_wait = 0
         self._plain = self._encoding is None and limits.max_send is None
         """Whether messages are sent as they are, however large."""
@@ -91,21 +82,21 @@ class StreamingCall(GrpcCall):
             return
         if self._over:
             self._end_task(ClientLeft())
-        elif self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
+        elif end and not self._buffer.size:
+            self._messages.end()
 
     def _split(self) -> None:
         """Cut messages out of what has arrived, as many as may wait. Raises InferstreamError."""
         stream, buffer, messages = self._stream, self._buffer, self._messages
         assert buffer is not None
-        while len(messages) < MOST_WAITING:
+        while messages.has_room():
             if (message := buffer.take()) is None:
                 break
-            messages.append((message, buffer.compressed))
+            messages.put((message, buffer.compressed))
         else:
             stream.expecting_since = None
             return
-        if not messages and self._owed:
+        if messages.empty and self._owed:
             # The message that the RPC waits for may be larger than the window. Its own limit bounds it.
             stream.consumed(self._owed)
             self._owed = 0
@@ -121,18 +112,17 @@ class StreamingCall(GrpcCall):
     async def read(self) -> bytes | None:
         messages, buffer = self._messages, self._buffer
         assert buffer is not None
-        while not messages:
+        while messages.empty:
             if buffer.size:
                 self._split()
-                if messages:
+                if not messages.empty:
                     break
             if self._over:
                 raise ClientLeft
             if self._half_closed:
                 return None
-            self._reader = asyncio.get_running_loop().create_future()
-            await self._reader
-        message, packed = messages.popleft()
+            await messages.news()
+        message, packed = messages.pop()
         size = _PREFIX + len(message)
         if size > self._owed:  # the client has a part of it back, because the message was large
             size = self._owed
@@ -155,26 +145,24 @@ class StreamingCall(GrpcCall):
         if self._over:
             raise ClientLeft
         prefix, body = (_pack_prefix(0, len(message)), message) if self._plain else self._framed(message)
-        stream, unsent = self._stream, self._unsent
+        stream, gathered = self._stream, self._gathered
         if not self._opened:
             self._opened = True
             stream.open(opened(self._initial, self._encoding))
         self._without_wait += 1
-        now = perf_counter()
-        took, self._last = now - self._last, now
-        turns = self._without_wait >= WITHOUT_WAIT
+        waits, turns = gathered.waits(len(body)), self._without_wait >= WITHOUT_WAIT
         if turns:
             self._without_wait = 0
-        elif took <= WAITED_SECONDS and self._unsent_size + len(body) <= TOGETHER_BYTES:
-            if not unsent:
+        elif waits:
+            if not gathered.pieces:
                 stream.connection.later(self._send)
-            unsent += prefix, body
-            self._unsent_size += len(body)
+            gathered.pieces += prefix, body  # `add`, without its frame
+            gathered.size += len(body)
             return stream.connection.no_wait
-        if unsent:
-            if len(body) <= TOGETHER_BYTES:
-                unsent += prefix, body
-                prefix, body = b"", self._take()
+        if gathered.pieces:
+            if gathered.takes(len(body)):
+                gathered.add(len(body), prefix, body)
+                prefix, body = b"", gathered.take()
             else:
                 self._send()  # apart from this one, which is not copied
         if not stream.send(prefix, body):
@@ -183,15 +171,8 @@ class StreamingCall(GrpcCall):
 
     def _send(self) -> None:
         """Send the messages that are about to leave."""
-        if self._unsent:
-            self._stream.send(b"", self._take())
-
-    def _take(self) -> bytes:
-        """The messages that are about to leave."""
-        taken = b"".join(self._unsent)
-        self._unsent.clear()
-        self._unsent_size = 0
-        return taken
+        if self._gathered:
+            self._stream.send(b"", self._gathered.take())
 
     def _finish(self, trailers: bytes) -> None:
-        self._stream.finish(trailers, self._take())
+        self._stream.finish(trailers, self._gathered.take())

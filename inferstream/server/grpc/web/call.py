@@ -4,14 +4,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from time import perf_counter
 from typing import NamedTuple, cast
 
+from ....concurrency.outgoing import StallGuard, Turn
 from ....concurrency.scope import ClientLeft
 from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...compression import DEFLATE, GZIP, inflate
-from ...connections import ScopeClient
-from ...outgoing import TURN_SECONDS, StallGuard
+from ...connections import ScopeClient, ScopeServed
 from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, check_encoding, decompressed, prefixed
 from ..metadata import Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
 from ..statuses import StatusCode
@@ -37,7 +36,7 @@ class WebLimits(NamedTuple):
     """Seconds in which the client may read nothing."""
 
 
-class WebCall(StallGuard):
+class WebCall(ScopeServed, StallGuard):
     """The context that the RPC gets. The whole body is received before the RPC starts."""
 
     logger = logging.getLogger("inferstream.grpc")
@@ -65,28 +64,15 @@ class WebCall(StallGuard):
         self._trailing: Pairs = ()
         self._response = b""
         self._started = self._received = False
-        self._turned = perf_counter()
-
-    @property
-    def left(self) -> bool:
-        """Whether the client has left."""
-        return self._client.left
+        self._turn = Turn()
 
     # What the RPC uses
-
-    @property
-    def peer(self) -> str:
-        return self._client.peer
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        return self._client.identities
 
     def invocation_metadata(self) -> Metadata:
         return self._metadata
 
     async def read(self) -> bytes | None:
-        await self._turn()
+        await self._turn.end()
         return self._message()
 
     async def write(self, message: bytes, /) -> None:
@@ -98,7 +84,7 @@ class WebCall(StallGuard):
         self._waiting_since = self._loop.time()
         await self._send_body(prefixed(message))
         self._waiting_since = None
-        await self._turn()
+        await self._turn.end()
 
     async def send_initial_metadata(self, metadata: Pairs, /) -> None:
         if self.left:
@@ -221,12 +207,6 @@ class WebCall(StallGuard):
 
     async def _send_body(self, body: bytes, more: bool = True) -> None:
         await self._send({"type": "http.response.body", "body": self._written(body), "more_body": more})
-
-    async def _turn(self) -> None:
-        """Let others run, if this stream has not for a while: neither a read nor a write may wait."""
-        if perf_counter() - self._turned > TURN_SECONDS:  # uvloop's clock stands still while a callback runs
-            await asyncio.sleep(0)
-            self._turned = perf_counter()
 
     def drop(self) -> None:
         self._client.drop()

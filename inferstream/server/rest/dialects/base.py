@@ -173,6 +173,11 @@ class Route(NamedTuple):
     """The path as metrics and traces name it."""
     action: Action = Action.INFER
 
+    @property
+    def resumable(self) -> bool:
+        """Whether a request for a stream may be for the rest of an earlier one."""
+        return self.operation is Operation.STREAM and self.dialect.resumable
+
 
 class ReadRoute(NamedTuple):
     """Anything else that a path asks for."""

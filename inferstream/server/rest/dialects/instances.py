@@ -13,10 +13,10 @@ from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....errors import InvalidOutput, InvalidRequest
 from ....protos import json_requests
-from ....protos.duplicate_keys import keys_of, refuse_duplicate_keys
 from ....protos.flat_values import columns_of
 from ....protos.generate import is_v2, tensor_of
 from ....protos.json_arrays import plain
+from ....protos.json_checks import keys_of, refuse_duplicate_keys
 from ....protos.json_responses import dump, json_values
 from ....settings import Settings
 from ....telemetry.metrics import Meters

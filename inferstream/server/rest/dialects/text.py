@@ -10,7 +10,7 @@ from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane, TextModel
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
-from ....errors import InferstreamError, ModelNotFound, PermissionDenied
+from ....errors import InferstreamError, ModelNotFound
 from ....protos import sse
 from ....text.fields import wrong_field
 from ....text.generation import Generation
@@ -25,7 +25,7 @@ def admit_named(dataplane: DataPlane, name: str, caller: Caller) -> Admission:
     """Admission to `model` or `model:version`. Raises ModelNotFound, also for a hidden model, PermissionDenied."""
     try:
         admission = dataplane.admit(name, None, caller)
-    except (ModelNotFound, PermissionDenied):  # the key may allow the model by its name alone
+    except ModelNotFound:
         model, _, version = name.rpartition(":")
         if not (model and version):
             raise

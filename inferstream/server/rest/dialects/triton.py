@@ -20,7 +20,7 @@ from ....protos.generate import (
     is_v2,
     parse_flat,
 )
-from ....protos.json_responses import json_value
+from ....protos.json_events import ValueEvents
 from ....text.inputs import SAMPLING, SPECIAL
 from ....types import InferenceRequest, InferenceResponse
 from ....types.forms import OutputForm
@@ -134,33 +134,19 @@ class FlatRequest(ParsedRequest):
         return sse.event(orjson.dumps({"error": error.message}))
 
 
-class FlatEvents:
+class FlatEvents(ValueEvents):
     """Writes each response as a flat object, with the id if the client gave one."""
 
-    __slots__ = ("_closing", "_form", "_named", "_opening", "_values")
+    __slots__ = ("_named", "_values")
 
     def __init__(self, named: bool, values: FlatValues | None = None) -> None:
+        super().__init__()
         self._named = named
         self._values = values
-        self._form: OutputForm | None = None
-        """That of the last response of one value, which stands between `_opening` and `_closing`."""
-        self._opening = self._closing = b""
 
-    def __call__(self, response: InferenceResponse) -> bytes:
-        form = response.form
-        if form is not None and (form is self._form or self._begin(form)):
-            return b"%b%b%b" % (self._opening, json_value(form, response.value), self._closing)
+    def _around(self, form: OutputForm, request_id: str | None) -> tuple[bytes, bytes] | None:
+        return None if self._named or form.name in RESERVED else around_value(form)
+
+    def _write(self, response: InferenceResponse) -> bytes:
         flat = dump_flat(response, self._named, self._values)
         return sse.response_event(response.parameters, flat)
-
-    def _begin(self, form: OutputForm) -> bool:
-        """Prepare for the values of a form; False where each response has to be written whole."""
-        if self._named or form.name in RESERVED:
-            return False
-        opening, closing = around_value(form)
-        self._form, self._opening, self._closing = form, b"data: " + opening, closing + b"\n\n"
-        return True
-
-    def end(self) -> bytes:
-        """Nothing follows the last response."""
-        return b""

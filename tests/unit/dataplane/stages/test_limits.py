@@ -116,13 +116,17 @@ async def test_the_more_urgent_go_first_and_equals_in_their_order() -> None:
     stage.check_idle(1)
 
 
+def urgent(priority: int) -> Call:
+    return Call(Operation.INFER, "m", None, InferenceRequest(inputs=[]), {}, priority=priority)
+
+
 def test_waiting_is_worth_what_the_setting_says() -> None:
     loop = asyncio.new_event_loop()
     queue = Queue(aging=2.0)
     low, soon, later = (loop.create_future() for _ in range(3))
-    queue.add(low, 3, now=100.0)
-    queue.add(soon, 1, now=103.9)
-    queue.add(later, 1, now=104.1)
+    queue.add(low, urgent(3), now=100.0)
+    queue.add(soon, urgent(1), now=103.9)
+    queue.add(later, urgent(1), now=104.1)
     assert [queue.pop() for _ in range(3)] == [soon, low, later]
     assert not queue
     loop.close()
@@ -132,10 +136,10 @@ def test_the_least_urgent_have_their_turn_however_many_urgent_ones_come() -> Non
     loop = asyncio.new_event_loop()
     queue = Queue(aging=1.0)
     patient = loop.create_future()
-    queue.add(patient, 9, now=0.0)
+    queue.add(patient, urgent(9), now=0.0)
     overtaken = 0
     while True:
-        queue.add(loop.create_future(), 1, now=overtaken * 0.1)
+        queue.add(loop.create_future(), urgent(1), now=overtaken * 0.1)
         if queue.pop() is patient:
             break
         overtaken += 1
@@ -148,7 +152,7 @@ def test_without_aging_priorities_make_no_difference() -> None:
     queue = Queue(aging=0.0)
     found = [loop.create_future() for _ in range(4)]
     for i, turn in enumerate(found):
-        queue.add(turn, 9 - i, now=float(i))
+        queue.add(turn, urgent(9 - i), now=float(i))
     assert [queue.pop() for _ in found] == found
     loop.close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from math import prod
+from time import perf_counter
 
 import pytest
 
@@ -13,7 +14,7 @@ from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.slots import Slots
 from inferstream.dataplane.stages.base import Shared
 from inferstream.dataplane.stages.limits import Limits
-from inferstream.dataplane.stages.metrics import Compute, Metrics
+from inferstream.dataplane.stages.metrics import Compute, MeteredStream, Metrics
 from inferstream.settings import Settings
 from inferstream.telemetry.families import families
 from inferstream.telemetry.metrics import Meters
@@ -94,9 +95,11 @@ def test_clients_cannot_make_more_series_than_are_told_apart() -> None:
 def test_where_nothing_counts_them_apart_calls_that_end_well_are_the_executions() -> None:
     meters = ModelMeters("m", None)
     assert not meters.executions().sizes
-    meters.ended(2.0, "success", waited=0.5)
-    meters.ended(1.0, "success")
-    meters.ended(8.0, "internal", waited=4.0)
+    meters.durations["success"].observe(2.0)
+    meters.durations["success"].observe(1.0)
+    meters.waited = 0.5
+    MeteredStream(meters, perf_counter(), waited=4.0).end(RuntimeError())
+    assert list(meters.durations) == ["success", "internal"]
     assert meters.executions().sizes == {1: [2, 2.5]}
     assert meters.executions().inferences == 2
     meters.computing().executed(1, 0.0)  # the model is loaded anew, with batches

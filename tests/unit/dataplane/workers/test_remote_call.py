@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.workers.frames import Cancel, More, Wanted
+from inferstream.dataplane.shares import Share
+from inferstream.dataplane.workers.frames import Cancel, More, Open, Wanted
 from inferstream.dataplane.workers.remote_call import RemoteCall
 from inferstream.errors import DeadlineExceeded, Draining
 from inferstream.processes import shared_memory
@@ -52,6 +53,16 @@ async def test_a_request_that_cannot_be_sent_takes_no_memory(outgoing) -> None:
     with pytest.raises(UNENCODABLE):
         remote(call, Sent()).send(1, outgoing)
     assert everything_fits(outgoing)
+
+
+async def test_a_worker_learns_who_shares_the_model(outgoing) -> None:
+    link = Sent()
+    for share in (None, Share("team")):
+        call = Call(Operation.INFER, "m", None, InferenceRequest(id="r", inputs=[]), {})
+        if share is not None:
+            call.share = share
+        remote(call, link).send(1, outgoing)
+    assert [frame.share for frame in link.frames if isinstance(frame, Open)] == ["", "team"]
 
 
 async def test_a_later_request_that_cannot_be_sent_ends_the_requests_with_its_error(outgoing) -> None:

@@ -197,8 +197,8 @@ class Inside:
         tensor = RequestInput(name="x", shape=[count], datatype="FP32", data=data)
         return pack_request(InferenceRequest(id="r", inputs=[tensor]), (memory or self.arena).put)
 
-    def open(self, count: int = 1, number: int = 7) -> None:
-        self.tell(Open(number, 1, False, 8, False, None, 5, self.request(count)))
+    def open(self, count: int = 1, number: int = 7, share: str = "") -> None:
+        self.tell(Open(number, 1, False, 8, False, None, 5, self.request(count), share=share))
 
 
 @pytest.fixture
@@ -227,6 +227,21 @@ async def test_a_caller_can_read_which_of_its_calls_have_started(inside: Inside)
     Waiting.may.set()
     ends = [frame.call for frame in (await inside.next(), await inside.next()) if completes(frame)]
     assert (ends, inside.flags[8]) == ([7, 8], 1)
+
+
+@pytest.mark.parametrize("fair", [False, True])
+async def test_principals_share_the_turns_where_there_are_any(inside: Inside, fair: bool) -> None:
+    inside.worker._models.fair = fair
+    Waiting.may = asyncio.Event()
+    await inside.load(Waiting, worker_concurrency=1)
+    for number, share in enumerate("aaab", 7):
+        inside.open(number=number, share=share)
+    async with asyncio.timeout(10):
+        while not inside.flags[7]:
+            await asyncio.sleep(0)
+    Waiting.may.set()
+    ends = [frame.call for frame in [await inside.next() for _ in range(4)] if completes(frame)]
+    assert ends == ([7, 10, 8, 9] if fair else [7, 8, 9, 10])
 
 
 async def test_a_call_that_is_cancelled_before_it_began_is_told_its_end(inside: Inside) -> None:

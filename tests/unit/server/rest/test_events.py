@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from inferstream.concurrency.outgoing import TOGETHER_BYTES, TURN_SECONDS
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.reply import StreamReply
-from inferstream.server.outgoing import TOGETHER_BYTES, TURN_SECONDS
 from inferstream.server.rest.dialects.v2 import V2Request
 from inferstream.server.rest.events import EventStream
 from inferstream.types import InferenceRequest, InferenceResponse

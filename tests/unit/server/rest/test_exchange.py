@@ -7,7 +7,7 @@ import pytest
 
 from inferstream.concurrency.scope import ClientLeft
 from inferstream.errors import InvalidRequest
-from inferstream.protos.json_limits import JsonLimits
+from inferstream.protos.json_checks import JsonLimits
 from inferstream.server.rest.exchange import AsgiExchange
 from inferstream.server.rest.messages import COUNT_ON_ARRIVAL
 

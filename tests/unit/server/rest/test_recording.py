@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
+from inferstream.concurrency.outgoing import TOGETHER_BYTES
 from inferstream.errors import Gone, InvalidRequest
-from inferstream.server.outgoing import TOGETHER_BYTES
 from inferstream.server.rest.recording import OVERHEAD, Recording
 
 

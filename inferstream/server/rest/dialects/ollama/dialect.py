@@ -27,6 +27,7 @@ from ..operations import OBJECTS, STRING, an_object, getting, posting
 from ..text import TextRequest, admit_named, generating, listed
 from ..vectors import KNOWN as KNOWN_OF_VECTORS
 from ..vectors import VectorsRequest
+from .keep_alive import keep
 from .lines import LineFormat, timestamp
 
 CHAT, GENERATE, EMBED, EMBEDDINGS = "/api/chat", "/api/generate", "/api/embed", "/api/embeddings"
@@ -99,6 +100,7 @@ class Ollama(InferenceDialect):
         fields = Fields.read(body)
         name = fields.needed_text("model")
         admission = admit_named(self._dataplane, name.removesuffix(LATEST), caller)
+        keep(admission.pipeline.execution.resident, fields)
         if route.template in (EMBED, EMBEDDINGS):
             return EmbedRequest(admission, name, fields, route.template)
         interface = generating(admission, name)
@@ -141,7 +143,7 @@ class Ollama(InferenceDialect):
 
     async def _show(self, route: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
         name = Fields.read(route.body).needed_text("model").removesuffix(LATEST)
-        self._dataplane.access.check(Action.MODEL_METADATA, caller, name.partition(":")[0])
+        self._dataplane.access.check(Action.MODEL_METADATA, caller, name)
         version: str | None = None
         try:
             created = self._dataplane.created(name)
@@ -306,6 +308,9 @@ class LoadRequest(ParsedRequest):
         self._body = body
 
     async def open(self) -> Reply:
+        if (resident := self.admission.pipeline.execution.resident) is not None and resident.keep != 0.0:
+            await resident.enter()
+            resident.left()
         return Reply(InferenceResponse(model_name=self.admission.model, outputs=[]))
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:

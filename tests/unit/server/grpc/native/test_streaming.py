@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from inferstream.concurrency import outgoing
 from inferstream.concurrency.scope import ClientLeft
 from inferstream.server.grpc.messages import PREFIX
 from inferstream.server.grpc.native import streaming
@@ -129,7 +130,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(streaming, "perf_counter", found)
+    monkeypatch.setattr(outgoing, "perf_counter", found)
     return found
 
 
@@ -160,7 +161,7 @@ async def test_a_message_that_took_long_leaves_at_once(clock: Clock) -> None:
     async def behaviour(call: StreamingCall) -> None:
         for name in "abcd":
             if name == "c":
-                clock.now += 2 * streaming.WAITED_SECONDS
+                clock.now += 2 * outgoing.WAITED_SECONDS
             await call.write(name.encode())
         assert served.wire.writes == ["head a", "b c"]
 
@@ -182,7 +183,7 @@ async def test_a_stream_that_never_waits_lets_others_run(clock: Clock) -> None:
 
 
 async def test_a_message_without_bytes_and_large_ones_keep_their_places(clock: Clock) -> None:
-    large = "l" * (streaming.TOGETHER_BYTES + 1)
+    large = "l" * (outgoing.TOGETHER_BYTES + 1)
 
     async def behaviour(call: StreamingCall) -> None:
         for text in ("a", "", "b", large, "c"):
@@ -193,7 +194,7 @@ async def test_a_message_without_bytes_and_large_ones_keep_their_places(clock: C
 
 
 async def test_so_many_bytes_leave_together(clock: Clock) -> None:
-    third = "x" * (streaming.TOGETHER_BYTES // 3)
+    third = "x" * (outgoing.TOGETHER_BYTES // 3)
 
     async def behaviour(call: StreamingCall) -> None:
         await call.write(b"a")

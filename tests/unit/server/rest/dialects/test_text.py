@@ -142,5 +142,13 @@ async def test_a_key_that_names_a_model_allows_each_version_of_it(monkeypatch: p
         asked.client.headers.update(CALLERS["right"][0])
         listed = (await asked.get("/v1/models")).json()["data"]
         assert {each["id"] for each in listed} == {"words", "words:1"}
-        for name, status in (("words", 200), ("words:1", 200), ("other", 403), ("other:1", 403)):
+        called = {"words": 200, "words:1": 200, "words:2": 404, "other": 403, "other:1": 403, "none:1": 403}
+        for name, status in called.items():
             assert (await asked.chat(model=name)).status_code == status
+            assert (await asked.get(f"/v1/models/{name}")).status_code == status
+            shown = await asked.client.post("/api/show", json={"model": name})
+            assert shown.status_code == status
+            for method in (name, f"predict.{name}"):
+                asking = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"prompt": "a"}}
+                answered = (await asked.client.post("/jsonrpc", json=asking)).text
+                assert ("does not allow" in answered) == (status == 403)

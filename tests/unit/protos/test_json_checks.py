@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.errors import InvalidRequest, PayloadTooLarge
-from inferstream.protos.duplicate_keys import refuse_duplicate_keys
-from inferstream.protos.json_limits import JsonCounter, JsonLimits, outside_strings
+from inferstream.protos.json_checks import JsonCounter, JsonLimits, outside_strings, refuse_duplicate_keys
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text('ab"\\\\[]{}:,tfn\n\u00e9', max_size=6)

@@ -7,7 +7,17 @@ from time import perf_counter
 
 import pytest
 
-from inferstream.server.outgoing import OWED_BYTES, TURN_SECONDS, Owed, StallGuard, give
+from inferstream.concurrency import outgoing
+from inferstream.concurrency.outgoing import (
+    OWED_BYTES,
+    TOGETHER_BYTES,
+    TURN_SECONDS,
+    WAITED_SECONDS,
+    Gathered,
+    Owed,
+    StallGuard,
+    give,
+)
 
 
 class Numbers:
@@ -128,3 +138,44 @@ async def test_a_client_that_reads_nothing_is_dropped(caplog: pytest.LogCaptureF
         await guarded.dropped.wait()
     assert guarded.looks == 0
     assert "a stream's client has read nothing for 0.02 s; dropping it" in caplog.text
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1.0]
+    monkeypatch.setattr(outgoing, "perf_counter", lambda: now[0])
+    return now
+
+
+def test_a_message_waits_for_others_unless_it_was_waited_for(clock: list[float]) -> None:
+    gathered = Gathered()
+    assert not gathered.waits(1)
+    assert gathered.waits(1)
+    assert not gathered.waits(TOGETHER_BYTES + 1)
+    clock[0] += 2 * WAITED_SECONDS
+    assert gathered.waits(1, 3 * WAITED_SECONDS)
+    clock[0] += 2 * WAITED_SECONDS
+    assert not gathered.waits(1)
+
+
+def test_no_message_waits_for_longer_than_a_turn(clock: list[float]) -> None:
+    gathered = Gathered()
+    gathered.waits(1)
+    while gathered.waits(1):
+        gathered.add(1, b"x")
+        clock[0] += WAITED_SECONDS / 2
+        assert clock[0] < 1.0 + 2 * TURN_SECONDS
+    assert clock[0] > 1.0 + TURN_SECONDS
+    assert set(gathered.take()) == {ord("x")}
+    assert not gathered
+    assert gathered.waits(1)
+
+
+def test_much_leaves_now() -> None:
+    gathered = Gathered()
+    gathered.add(TOGETHER_BYTES, b"a")
+    assert not gathered.full
+    gathered.add(1, b"b", b"c")
+    assert gathered.full
+    assert gathered.take() == b"abc"
+    assert not gathered.full

@@ -1,0 +1,87 @@
+"""Shares of the principals in one model: what each has used, in tokens, and so whose turn it is.
+
+It is a deficit round robin with a quantum of one token that omits the rounds in which nobody has enough for a turn: the
+turn is that of the flow that has used the least, and the one that had it longest ago among equals.
+"""
+
+MOST = 4096
+"""Principals of a priority that are known at once. Beyond, all start anew."""
+
+
+class Flow:
+    """The calls of one principal in one priority. One that comes back counts as if it had used `virtual_time`."""
+
+    __slots__ = ("lane", "used", "usual", "waiting")
+
+    def __init__(self, lane: "Lane") -> None:
+        self.lane = lane
+        self.used = lane.virtual_time
+        self.usual = 1
+        """Tokens of its last call, which count for the next one until it ends."""
+        self.waiting = 0
+        """Its calls in queues. Without any it saves nothing for later."""
+
+
+class Lane:
+    """The flows of one priority."""
+
+    __slots__ = ("flows", "virtual_time")
+
+    def __init__(self) -> None:
+        self.flows: dict[str, Flow] = {}
+        self.virtual_time = 0
+        """Tokens that the flow whose call began last had used before."""
+
+
+class Shares:
+    """The lanes of one model in this process, by priority. Its queues have them in common."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[int, Lane] = {}
+
+    def flow(self, name: str, priority: int) -> Flow:
+        lane = self._lanes.get(priority)
+        if lane is None:
+            lane = self._lanes[priority] = Lane()
+        flow = lane.flows.get(name)
+        if flow is None:
+            if len(lane.flows) == MOST:
+                lane.flows.clear()
+            flow = lane.flows[name] = Flow(lane)
+        return flow
+
+
+class Share:
+    """The part of one call in what the principal `name` uses."""
+
+    __slots__ = ("_charged", "_flow", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._flow: Flow | None = None
+        self._charged = 0
+
+    def enter(self, shares: Shares, priority: int) -> Flow:
+        """The flow of the call, which is about to wait or begin."""
+        flow = self._flow
+        if flow is None:
+            flow = self._flow = shares.flow(self.name, priority)
+        if not flow.waiting:
+            flow.used = max(flow.used, flow.lane.virtual_time)
+        return flow
+
+    def begin(self) -> None:
+        """Charge the call, which has entered, with the usual tokens; once."""
+        flow = self._flow
+        if flow is not None and not self._charged:
+            flow.lane.virtual_time = max(flow.lane.virtual_time, flow.used)
+            self._charged = flow.usual
+            flow.used += flow.usual
+
+    def end(self, tokens: int) -> None:
+        """Charge it with its tokens instead, or with one, because a call that fails has had a turn too."""
+        flow = self._flow
+        if flow is not None and self._charged:
+            flow.usual = max(tokens, 1)
+            flow.used += flow.usual - self._charged
+            self._charged = 0

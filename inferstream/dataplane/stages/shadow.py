@@ -1,0 +1,185 @@
+"""Copies of calls for another version of the model, whose responses are compared and then dropped."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from random import random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...codecs.string import decode_strings
+from ...errors import InferstreamError, InvalidSettings
+from ...settings import Shadow, Tolerance
+from ...telemetry.stages import ShadowMeters
+from ...types import InferenceRequest, InferenceResponse, ResponseOutput
+from ..call import Call, Handler
+from ..reply import Reply, Watcher
+from ..shadows import Shadows
+from .base import Pipeline, Shared
+
+logger = logging.getLogger("inferstream.dataplane")
+
+DIALECT = "shadow"
+"""The dialect of copies in the access log. They have no shadow of their own."""
+
+MOST = 1024
+"""Responses of a stream that are kept for the comparison. Longer ones are not compared."""
+
+MOST_LOGGED = 10
+"""Differences of one load of a model in the log. The meter counts all."""
+
+
+class ShadowStage:
+    """Gives copies of calls to `version`. A call never waits for its copy, which begins when the call has ended.
+
+    Calls that fail and bidirectional streams have none.
+    """
+
+    def __init__(self, inner: Handler, shadow: Shadow, shadows: Shadows, meters: ShadowMeters) -> None:
+        self._inner = inner
+        self._shadow = shadow
+        self._share = shadow.percent / 100
+        self._shadows = shadows
+        self._meters = meters
+        self._logged = 0
+
+    def __call__(self, call: Call) -> Awaitable[Reply]:
+        if call.more is not None or call.dialect == DIALECT or random() >= self._share:
+            return self._inner(call)
+        return self._copied(call)
+
+    async def _copied(self, call: Call) -> Reply:
+        request = deepcopy(call.request)  # model code may change it
+        reply = await self._inner(call)
+        return reply.watch(Expected(self, call, request))
+
+    def begin(self, call: Call, request: InferenceRequest, expected: list[InferenceResponse]) -> None:
+        if self._shadows.full:
+            self._meters.dropped += 1
+            return
+        copy = Call(call.operation, call.model, self._shadow.to, request, call.headers)
+        copy.priority, copy.principal, copy.dialect = call.priority, call.principal, DIALECT
+        self._shadows.start(copy, self._run(copy, expected))
+
+    async def _run(self, copy: Call, expected: list[InferenceResponse]) -> None:
+        try:
+            responses: list[InferenceResponse] = []
+            async with await self._shadows.find(copy.model, self._shadow.to)(copy) as reply:
+                async for response in reply:
+                    if len(responses) <= MOST:
+                        responses.append(response)
+        except InferstreamError as error:
+            self._meters.failed += 1
+            self._log(copy, f"it failed: {error}")
+            return
+        tolerance = self._shadow.compare
+        if tolerance is None or len(expected) > MOST:
+            self._meters.unchecked += 1
+            return
+        why = await asyncio.to_thread(difference, expected, responses, tolerance)
+        if why is None:
+            self._meters.equal += 1
+        else:
+            self._meters.different += 1
+            self._log(copy, why)
+
+    def _log(self, copy: Call, why: str) -> None:
+        if self._logged < MOST_LOGGED:
+            self._logged += 1
+            name, version, id = copy.model, self._shadow.to, copy.request.id
+            logger.warning("shadow %s of model %s, request %s: %s", version, name, id, why)
+
+
+class Expected(Watcher):
+    """Keeps the responses of a call, and begins its copy when it has succeeded."""
+
+    __slots__ = ("_call", "_request", "_responses", "_stage")
+
+    def __init__(self, stage: ShadowStage, call: Call, request: InferenceRequest) -> None:
+        self._stage = stage
+        self._call = call
+        self._request = request
+        self._responses: list[InferenceResponse] = []
+
+    def item(self, response: InferenceResponse) -> None:
+        if len(self._responses) <= MOST:
+            self._responses.append(response)
+
+    def end(self, error: BaseException | None) -> None:
+        if error is None:
+            self._stage.begin(self._call, self._request, self._responses)
+
+
+def difference(
+    expected: Sequence[InferenceResponse], actual: Sequence[InferenceResponse], tolerance: Tolerance
+) -> str | None:
+    """How responses differ from those that are expected; None if they do not.
+
+    The texts of an output are one text, however a stream cuts them. Numbers may be as far apart as the tolerance says.
+    """
+    ours, theirs = _outputs(expected), _outputs(actual)
+    if ours.keys() != theirs.keys():
+        return f"it has the outputs {', '.join(theirs) or 'none'}, expected {', '.join(ours) or 'none'}"
+    for name, parts in ours.items():
+        if (why := _differ(parts, theirs[name], tolerance)) is not None:
+            return f'output "{name}": {why}'
+    return None
+
+
+def _outputs(responses: Sequence[InferenceResponse]) -> dict[str, list[ResponseOutput]]:
+    parts: dict[str, list[ResponseOutput]] = {}
+    for response in responses:
+        for output in response.outputs:
+            parts.setdefault(output.name, []).append(output)
+    return parts
+
+
+def _differ(ours: list[ResponseOutput], theirs: list[ResponseOutput], tolerance: Tolerance) -> str | None:
+    kinds, other_kinds = _datatypes(ours), _datatypes(theirs)
+    if kinds != other_kinds:
+        return f"it is {other_kinds}, expected {kinds}"
+    if kinds == "BYTES":
+        return None if _text(ours) == _text(theirs) else "the texts differ"
+    shapes, other_shapes = ([output.shape for output in outputs] for outputs in (ours, theirs))
+    if shapes != other_shapes:
+        return f"the shapes are {_short(other_shapes)}, expected {_short(shapes)}"
+    one, other = _numbers(ours), _numbers(theirs)
+    close = np.isclose(other, one, tolerance.relative, tolerance.absolute, equal_nan=True)
+    if close.all():
+        return None
+    first = int(np.argmin(close))
+    count = f"{close.size - int(close.sum())} of {close.size} numbers"
+    return f"{count} differ; the first of them is {other[first]}, expected {one[first]}"
+
+
+def _datatypes(outputs: list[ResponseOutput]) -> str:
+    return ", ".join(sorted({str(output.datatype) for output in outputs}))
+
+
+def _text(outputs: list[ResponseOutput]) -> list[str | None]:
+    """The text of a stream; of one response its elements."""
+    elements = [decode_strings(output.data.flat()) for output in outputs]
+    return elements[0] if len(elements) == 1 else ["".join(part or "" for each in elements for part in each)]
+
+
+def _numbers(outputs: list[ResponseOutput]) -> npt.NDArray[Any]:
+    return np.concatenate([output.data.to_numpy(str(output.datatype)).ravel() for output in outputs])
+
+
+def _short(shapes: list[list[int]]) -> str:
+    return f"{shapes[:3]} and {len(shapes) - 3} more" if len(shapes) > 3 else str(shapes)
+
+
+def shadowing(model: Pipeline, shared: Shared) -> Pipeline:
+    """Off unless the model's settings name a shadow. Raises InvalidSettings for one that is the model itself."""
+    shadow = model.settings.shadow
+    if shadow is None or shared.shadows is None:
+        return model
+    if shadow.to == model.settings.version:
+        raise InvalidSettings(f"shadow.to is {shadow.to}, the version of the model itself")
+    stage = ShadowStage(model.handler, shadow, shared.shadows, model.meters.of(ShadowMeters))
+    return replace(model, handler=stage)

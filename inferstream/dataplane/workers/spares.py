@@ -1,0 +1,80 @@
+"""Spare workers: processes that have started and wait for a model."""
+
+import asyncio
+import logging
+
+from ...imports.folders import shared_folders
+from ...keys.access_control import names_principals
+from ...processes.spawning import Program
+from ...settings import Settings
+from ..cloudevents import wanted
+from .frames import Start
+from .process import InstanceMeters, WorkerProcess
+
+logger = logging.getLogger("inferstream.worker")
+
+REFILL = 1.0
+"""Seconds from the use of a spare worker to the start of the next, so that it does not slow down the load."""
+
+
+def first_frame(settings: Settings, workers: int) -> Start:
+    """The first frame to one of this number of workers."""
+    return Start(
+        settings.debug,
+        settings.use_structured_logging,
+        settings.logging_settings,
+        settings.server_name if wanted(settings.cloudevents_headers) else None,
+        settings.tracing,
+        shared_folders(),
+        workers,
+        settings.keep_freed_memory,
+        settings.shows_errors,
+        names_principals(settings),
+    )
+
+
+class Spares:
+    """Keeps `settings.spare_workers` processes of one program."""
+
+    def __init__(self, settings: Settings, program: Program) -> None:
+        self._settings = settings
+        self._program = program
+        self._waiting: list[WorkerProcess] = []
+        self._refill: asyncio.TimerHandle | None = None
+
+    @property
+    def processes(self) -> list[int]:
+        """Their process ids."""
+        return [process.pid for process in self._waiting]
+
+    def fill(self) -> None:
+        """Start those that are missing."""
+        self._waiting = [process for process in self._waiting if not process.ended.is_set()]
+        while len(self._waiting) < self._settings.spare_workers:
+            try:
+                start = first_frame(self._settings, 1)
+                self._waiting.append(WorkerProcess(self._program, start, InstanceMeters({})))
+            except OSError as error:
+                logger.error("a spare worker cannot be started: %s", error.strerror)
+                return
+
+    def take(self, program: Program) -> WorkerProcess | None:
+        """A process that runs this program; None where there is none."""
+        while self._waiting and program == self._program:
+            process = self._waiting.pop(0)
+            self._fill_later()
+            if not process.ended.is_set():
+                return process
+        return None
+
+    def _fill_later(self) -> None:
+        if self._refill is not None:
+            self._refill.cancel()
+        self._refill = asyncio.get_running_loop().call_later(REFILL, self.fill)
+
+    async def stop(self, grace: float) -> bool:
+        """End them within `grace` seconds; False if one was killed."""
+        if self._refill is not None:
+            self._refill.cancel()
+        waiting, self._waiting = self._waiting, []
+        return all(await asyncio.gather(*(process.stop(grace) for process in waiting)))

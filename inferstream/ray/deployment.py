@@ -1,0 +1,88 @@
+"""Builds the Serve application: one deployment with the whole server in each replica."""
+
+import asyncio
+import pickle
+from collections.abc import Mapping
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidSettings, MissingExtra
+from ..repository import ModelRepository
+from ..repository.target import targeted
+from ..server.served import Served, resolve
+from ..server.stopping import SPARE, longest_stop
+from ..settings import ModelSettings, Settings
+
+if TYPE_CHECKING:
+    from ray.serve import Application
+
+CALLS_BESIDE = 64
+"""Calls beyond those of models that a replica takes at once: of health, of metadata, of idle WebSockets."""
+
+LOOK = 0.25
+"""Seconds from one look of Ray's whether a replica that stops has calls to the next."""
+
+
+def application(
+    served: Served = ".", *, settings: Mapping[str, Any] | None = None, **options: Any
+) -> "Application":
+    """A Serve application of what `Application` serves, for `serve run module:app` or `serve.run`.
+
+    `settings` are settings of the server. `options` are those of `serve.deployment`; those that are absent follow
+    from the models. Folders and modules must exist at the same place on each node. Raises InvalidSettings.
+    """
+    try:
+        from ray import cloudpickle, serve
+
+        from .replica import Replica  # late, as it needs grpcio
+    except ModuleNotFoundError as missing:
+        raise MissingExtra("inferstream.ray", "ray", missing) from missing
+    served = _placed(served)
+    own, repository = resolve(served, settings or {})
+    if own.frontends > 1:
+        raise InvalidSettings(
+            f"frontends is {own.frontends}, and a replica of Ray Serve has one; raise num_replicas instead"
+        )
+    try:
+        cloudpickle.dumps(served)
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        raise InvalidSettings(
+            f'Ray cannot copy what is served to its replicas ({error}); give a folder or "module:app"'
+        ) from error
+    wanted = {"name": own.server_name, **_defaults(own, _models(own, repository)), **options}
+    deployment = serve.deployment(**wanted)(serve.ingress()(Replica))
+    return deployment.bind(served, dict(settings or {}))
+
+
+def _placed(served: Served) -> Served:
+    """The absolute place of a folder or a file, because replicas work in other folders."""
+    if not isinstance(served, str | Path):
+        return served
+    folder, code = targeted(str(served))
+    if code is None or Path(served).is_dir():
+        return str(folder.resolve())
+    module, _, name = code.partition(":")
+    file = folder.resolve() / f"{module}.py"
+    return f"{file}:{name}" if file.is_file() else served
+
+
+def _models(settings: Settings, repository: ModelRepository) -> list[ModelSettings]:
+    return asyncio.run(repository.list()) if settings.load_models_at_startup else []
+
+
+def _defaults(settings: Settings, models: list[ModelSettings]) -> dict[str, Any]:
+    """The options of the deployment that follow from the settings of the server and of its models."""
+    workers = max([settings.parallel_workers, *(model.parallel_workers or 0 for model in models)], default=0)
+    devices = {device for model in models for device in model.devices}
+    return {
+        "max_ongoing_requests": CALLS_BESIDE + sum(_calls(model) for model in models),
+        "graceful_shutdown_timeout_s": float(ceil(longest_stop(settings) + SPARE)),
+        "graceful_shutdown_wait_loop_s": LOOK,
+        "ray_actor_options": {"num_cpus": 1 + workers, "num_gpus": len(devices)},
+    }
+
+
+def _calls(model: ModelSettings) -> int:
+    """The calls of a model that run or wait. Where the queue is full the server refuses, not Ray."""
+    return (model.max_concurrency or model.max_active) + model.max_queue + 1

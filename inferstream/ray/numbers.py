@@ -1,0 +1,54 @@
+"""The meters of a replica as Ray's own metrics, which have its names, so that one scrape sees all replicas."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from ..dataplane.load import Loads
+from ..server.rest.load import TOTALS
+from ..telemetry.metrics import Meters
+
+INTERVAL = 5.0
+"""Seconds between two copies. Ray itself reports every ten."""
+
+OF_THE_PROCESS = ("process_", "python_")
+"""Beginnings of metrics that Ray has of every process."""
+
+
+class Numbers:
+    """Copies each series to a gauge of Ray's, of the same name and labels. Ray adds `ray_` and the replica."""
+
+    def __init__(self, meters: Meters, loads: Loads) -> None:
+        self._meters = meters
+        self._loads = loads
+        self._gauges: dict[str, Any] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            self.copy()
+            await asyncio.sleep(INTERVAL)
+
+    def copy(self) -> None:
+        load, _ = self._loads.recent()
+        for (name, help), value in zip(TOTALS, load.total, strict=True):
+            self._set(name, help, {}, value)
+        for family in self._meters.families():
+            if not family.name.startswith(OF_THE_PROCESS):
+                for sample in family.samples:
+                    self._set(sample.name, family.documentation, sample.labels, sample.value)
+
+    def _set(self, name: str, help: str, labels: dict[str, str], value: float) -> None:
+        gauge = self._gauges.get(name)
+        if gauge is None:
+            gauge = self._gauges[name] = _gauge(name, help, labels)
+        gauge.set(value, tags=labels)
+
+
+def _gauge(name: str, help: str, labels: Iterable[str]) -> Any:
+    from ray.serve.metrics import Gauge
+
+    return Gauge(name, description=help, tag_keys=tuple(labels))

@@ -1,0 +1,202 @@
+"""Wrappers of exchanges, RPCs and WebSockets, which record what passes."""
+
+import re
+from collections.abc import Awaitable, Callable
+from random import random
+from typing import Any
+
+from ..errors import InferstreamError
+from ..server.edge import Listener, Serve, ServeBytes
+from .file import RecordFile
+from .recording import PortRecording
+
+_VERSION, _NAME = re.compile(r"\{[^}]*version[^}]*\}"), re.compile(r"\{[^}]*\}")
+
+
+class Recorder:
+    """The edge of a server that records."""
+
+    def __init__(self, file: RecordFile, sample: float, bodies: bool, hidden: frozenset[str]) -> None:
+        self._file = file
+        self._sample = sample
+        self._bodies = bodies
+        self._hidden = hidden
+
+    def _begin(
+        self, door: str, dialect: str, model: str, target: str, headers: Any, **more: Any
+    ) -> PortRecording:
+        request = {"target": target, "headers": headers, **more}
+        recording = PortRecording(door, dialect, model, request)
+        self._file.open(recording)
+        return recording
+
+    def http(self, serve: Serve) -> Serve:
+        """Record the exchanges of a door."""
+
+        async def recorded(exchange: Any, route: Any, method: str = "POST", query: bytes = b"") -> int:
+            if random() >= self._sample:
+                return await serve(exchange, route, method, query)
+            target = _NAME.sub(route.model, _VERSION.sub(route.version or "", route.template))
+            if query and self._bodies:
+                target += "?" + query.decode("latin-1")
+            recording = self._begin(
+                "http", route.dialect.name, route.model, target, exchange.headers, method=method
+            )
+            recording.version = route.version or ""
+            status = 499
+            try:
+                status = await serve(RecordedExchange(exchange, recording), route, method, query)
+                return status
+            finally:
+                self._file.end(recording, status)
+
+        return recorded
+
+    def rpc(self, path: str, serve: ServeBytes) -> ServeBytes:
+        """Record the messages of an RPC."""
+
+        async def recorded(incoming: bytes | None, context: Any) -> bytes | None:
+            if random() >= self._sample:
+                return await serve(incoming, context)
+            recording = self._begin("grpc", "grpc", "", path, context.invocation_metadata())
+            status = "CANCELLED"
+            try:
+                if incoming is not None:
+                    recording.add("in", bytes(incoming))
+                outgoing = await serve(incoming, RecordedContext(context, recording))
+                if outgoing is not None:
+                    recording.add("out", outgoing)
+                status = "OK"
+                return outgoing
+            except Exception as error:
+                code = getattr(error, "code", None)  # of an RpcFailed
+                status = getattr(code, "name", status)
+                raise
+            finally:
+                self._file.end(recording, status)
+
+        return recorded
+
+    def socket(
+        self, open: Callable[[Any], Listener], socket: Any, path: str, headers: list[tuple[bytes, bytes]]
+    ) -> Listener:
+        """Record the messages of a WebSocket."""
+        if random() >= self._sample:
+            return open(socket)
+        recording = self._begin("websocket", "websocket", "", path, headers)
+        try:
+            listener = open(RecordedSocket(socket, recording))
+        except InferstreamError as error:
+            recording.code = error.code.value
+            self._file.end(recording, 400)
+            raise
+        return RecordedListener(listener, recording, self._file)
+
+
+class RecordedExchange:
+    """An exchange over HTTP."""
+
+    __slots__ = ("_exchange", "_send", "head", "headers", "recording", "task")
+
+    def __init__(self, exchange: Any, recording: PortRecording) -> None:
+        self._exchange = exchange
+        self.recording = recording
+        self._send = exchange.send
+        self.headers, self.head, self.task = exchange.headers, exchange.head, exchange.task
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._exchange, name)
+
+    def body(self, limit: int) -> bytes | Awaitable[bytes]:
+        body = self._exchange.body(limit)
+        if not isinstance(body, bytes):
+            return self._received(body)
+        self.recording.add("in", body)
+        return body
+
+    async def _received(self, arriving: Awaitable[bytes]) -> bytes:
+        body = await arriving
+        self.recording.add("in", body)
+        return body
+
+    def respond(self, status: int, headers: Any, body: bytes) -> Awaitable[None] | None:
+        self.recording.add("head", (status, headers))
+        self.recording.add("out", body)
+        sent: Awaitable[None] | None = self._exchange.respond(status, headers, body)
+        return sent
+
+    def open(self, headers: Any) -> None:
+        self.recording.add("head", (200, headers))
+        self._exchange.open(headers)
+
+    def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:
+        if chunk:
+            self.recording.add("out", chunk)
+        sent: Awaitable[None] | None = self._send(chunk, last)
+        return sent
+
+
+class RecordedContext:
+    """The context of an RPC."""
+
+    def __init__(self, context: Any, recording: PortRecording) -> None:
+        self._context = context
+        self.recording = recording
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    async def read(self) -> bytes | None:
+        message: bytes | None = await self._context.read()
+        if message is not None:
+            self.recording.add("in", bytes(message))
+        return message
+
+    def write(self, message: bytes) -> Awaitable[None]:
+        self.recording.add("out", message)
+        written: Awaitable[None] = self._context.write(message)
+        return written
+
+
+class RecordedSocket:
+    """A WebSocket, as its conversation writes to it."""
+
+    def __init__(self, socket: Any, recording: PortRecording) -> None:
+        self._socket = socket
+        self.recording = recording
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._socket, name)
+
+    def send(self, message: bytes, text: bool) -> Awaitable[None] | None:
+        self.recording.add("out", message.decode() if text else message)
+        sent: Awaitable[None] | None = self._socket.send(message, text)
+        return sent
+
+    def put(self, message: bytes, text: bool) -> None:
+        self.recording.add("out", message.decode() if text else message)
+        self._socket.put(message, text)
+
+
+class RecordedListener:
+    """A conversation, as its socket tells it of messages."""
+
+    def __init__(self, listener: Listener, recording: PortRecording, file: RecordFile) -> None:
+        self._listener = listener
+        self._recording = recording
+        self._file = file
+
+    @property
+    def busy(self) -> bool:
+        return self._listener.busy
+
+    def received(self, message: bytes, text: bool) -> None:
+        content = message.decode("utf-8", "replace") if text else message
+        self._recording.add("in", content)
+        self._listener.received(message, text)
+
+    def lost(self) -> None:
+        if self._listener.busy:
+            self._recording.code = "cancelled"
+        self._listener.lost()
+        self._file.end(self._recording, 101)

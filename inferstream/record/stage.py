@@ -1,0 +1,75 @@
+"""The stage that tells a recording of the calls in it, and the edge that begins the recording."""
+
+import atexit
+from collections.abc import Awaitable
+from dataclasses import replace
+from functools import cache
+
+from ..dataplane.call import Call, Handler
+from ..dataplane.metering import kind_of
+from ..dataplane.reply import AtEnd, Reply
+from ..dataplane.stages.base import Pipeline, Shared
+from ..errors import InvalidSettings
+from ..settings import Settings
+from ..settings.record import RecordSettings
+from .file import RecordFile
+from .ports import Recorder
+from .recording import CREDENTIALS, PortRecording
+
+
+class RecordedCalls:
+    """Writes the model, the client and the end of each call into its recording."""
+
+    def __init__(self, inner: Handler) -> None:
+        self._inner = inner
+
+    def __call__(self, call: Call) -> Awaitable[Reply]:
+        recording = getattr(getattr(call.headers, "origin", None), "recording", None)
+        return self._inner(call) if recording is None else self._recorded(call, recording)
+
+    async def _recorded(self, call: Call, recording: PortRecording) -> Reply:
+        recording.model = call.model
+        recording.version = call.version or ""
+        recording.principal = call.principal
+        if call.dialect:
+            recording.dialect = call.dialect
+
+        def ended(error: BaseException | None) -> None:
+            recording.code = "" if error is None else kind_of(error)
+
+        try:
+            reply = await self._inner(call)
+        except BaseException as error:
+            ended(error)
+            raise
+        return reply if reply.single else reply.watch(AtEnd(ended))
+
+
+class RecordStage:
+    """The factory of the stage, off without the setting `record`."""
+
+    def __call__(self, model: Pipeline, shared: Shared) -> Pipeline:
+        if shared.settings.record is None:
+            return model
+        return replace(model, handler=RecordedCalls(model.handler), refuse=None)
+
+    def edge(self, settings: Settings) -> Recorder | None:
+        """The edge of a server; one of the process for all its ports. Raises InvalidSettings."""
+        if settings.record is None:
+            return None
+        return _recorder(settings.record.model_dump_json(), tuple(settings.credential_headers))
+
+
+record = RecordStage()
+
+
+@cache
+def _recorder(settings_json: str, credentials: tuple[str, ...]) -> Recorder:
+    settings = RecordSettings.model_validate_json(settings_json)
+    hidden = CREDENTIALS.union(credentials, settings.redact)
+    try:
+        file = RecordFile(settings, hidden)
+    except OSError as error:
+        raise InvalidSettings(f"record: {settings.path}: {error.strerror}") from None
+    atexit.register(file.close)
+    return Recorder(file, settings.sample, settings.bodies, hidden)

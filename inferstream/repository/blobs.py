@@ -1,0 +1,253 @@
+"""The cache of fetched files: each content once, and a folder of links for each version of a URI."""
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from time import monotonic
+from typing import BinaryIO, ClassVar
+
+from ..errors import InferstreamError
+from ..settings import Settings
+from .archives import MAX_PATH, unpack
+from .remote import RUNS_CODE, UNTRUSTED, FetchFailed, RemoteFile, RemoteSource, name_of, shown, source_of
+
+logger = logging.getLogger("inferstream.repository")
+
+TRIES = 3
+"""Attempts at a file that bring nothing new, before a fetch fails."""
+
+PARALLEL = 4
+"""Files of one version that are transferred at once."""
+
+TOLD = ("status_code", "code")
+"""Attributes of the errors of libraries that say more than their class. Their messages may hold credentials."""
+
+
+class Transfer:
+    """The bytes of one fetch, for the console. `running` has those of this process by URI."""
+
+    running: ClassVar[dict[str, "Transfer"]] = {}
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.total = 0
+        self.cancelled = threading.Event()
+
+    def add(self, count: int) -> None:
+        if self.cancelled.is_set():
+            raise FetchFailed("the fetch was cancelled")
+        self.done += count
+
+
+class BlobCache:
+    """Fetches what URIs name into `sources_dir`. Servers may share the folder; nothing in it is ever removed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._folder = Path(settings.sources_dir).absolute()
+        self._offline = settings.offline
+
+    async def fetch(self, uri: str, trusted: bool, stale: bool = False) -> Path:
+        """The folder of the present version, in which files that run code are missing if it is not `trusted`.
+
+        With `stale` it may be the last version in the cache, if the source cannot be asked. Raises FetchFailed,
+        InvalidSettings.
+        """
+        transfer = Transfer()
+        Transfer.running[shown(uri)] = transfer
+        try:
+            return await asyncio.to_thread(self._fetched, uri, trusted, stale, transfer)
+        except asyncio.CancelledError:
+            transfer.cancelled.set()
+            raise
+        finally:
+            Transfer.running.pop(shown(uri), None)
+
+    def _fetched(self, uri: str, trusted: bool, stale: bool, transfer: Transfer) -> Path:
+        last = self._folder / "last" / _hash(uri, trusted)
+        if self._offline:
+            if (folder := self._last(last)) is None:
+                raise FetchFailed(f"{shown(uri)} is not in the cache, and the server is offline")
+            return folder
+        try:
+            with source_of(uri) as source:
+                folder = self._version(source, trusted, transfer)
+        except Exception as error:  # of a library, whose classes only it knows
+            failure = _failure(uri, error)
+            if not stale or transfer.cancelled.is_set() or (folder := self._last(last)) is None:
+                raise failure from None
+            logger.warning("%s; the last version in the cache is used", failure.message)
+            return folder
+        _write(last, str(folder.relative_to(self._folder)))
+        return folder
+
+    def _last(self, last: Path) -> Path | None:
+        with suppress(OSError):
+            folder = self._folder / last.read_text()
+            return folder if folder.is_dir() else None
+        return None
+
+    def _version(self, source: RemoteSource, trusted: bool, transfer: Transfer) -> Path:
+        files = source.files()
+        if not files:
+            raise FetchFailed(f"{shown(source.uri)} has no files")
+        folder = self._folder / "versions" / _hash(*files, trusted) / name_of(source.uri)
+        if folder.is_dir():
+            return folder
+        began = monotonic()
+        transfer.total = sum(file.size or 0 for file in files)
+        logger.info("fetching %s, %s", shown(source.uri), size(transfer.total), extra={"brief": True})
+        with ThreadPoolExecutor(PARALLEL, "fetch") as pool:
+            blobs = [*pool.map(lambda file: self._blob(source, file, transfer), files)]
+        staging = Path(tempfile.mkdtemp(prefix="unpacking-", dir=_made(self._folder / "versions")))
+        try:
+            _assemble(staging / folder.name, files, blobs)
+            if not trusted:
+                _leave_code_out(staging, folder.name, shown(source.uri))
+            with suppress(OSError):  # another server has made the same folder
+                os.replace(staging, folder.parent)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        logger.info("fetched %s in %.1f s", shown(source.uri), monotonic() - began)
+        return folder
+
+    def _blob(self, source: RemoteSource, file: RemoteFile, transfer: Transfer) -> Path:
+        """The content of a file in the cache. A transfer that was cut off goes on where it ended."""
+        same = file.digest or (shown(source.uri), file.path, file.identity)
+        blob = _made(self._folder / "blobs") / _hash(same, file.size)
+        if blob.exists():
+            transfer.add(file.size or 0)
+            return blob
+        partial = blob.with_suffix(".partial")
+        with partial.open("a+b") as output:
+            _lock(output)
+            if blob.exists():  # another fetch has just ended it
+                transfer.add(file.size or 0)
+                return blob
+            transfer.add(output.tell())
+            _transfer(source, file, output, transfer)
+            output.flush()
+            if fault := _fault(file, output):
+                output.truncate(0)
+                raise FetchFailed(f"{file.path} of {shown(source.uri)} {fault}")
+            os.replace(partial, blob)
+        return blob
+
+
+def _transfer(source: RemoteSource, file: RemoteFile, output: BinaryIO, transfer: Transfer) -> None:
+    tries = 0
+    while file.size is None or output.tell() < file.size:
+        begun = output.tell()
+        try:
+            for piece in source.read(file, begun):
+                output.write(piece)
+                transfer.add(len(piece))
+            return
+        except InferstreamError:
+            raise
+        except Exception:
+            tries = tries + 1 if output.tell() == begun else 1
+            if tries == TRIES:
+                raise
+
+
+def _fault(file: RemoteFile, content: BinaryIO) -> str | None:
+    """How a file differs from what its source says of it; None if it does not."""
+    length = content.tell()
+    if file.size is not None and length != file.size:
+        return f"has {length} bytes, and its source says {file.size}"
+    kind, _, expected = (file.digest or "").partition(":")
+    if not kind:
+        return None
+    content.seek(0)
+    digest = hashlib.sha1(b"blob %d\0" % length) if kind == "git" else hashlib.new(kind)
+    while piece := content.read(2**20):
+        digest.update(piece)
+    actual = digest.hexdigest()
+    return None if actual == expected else f"has the digest {actual}, and its source says {expected}"
+
+
+def _assemble(folder: Path, files: Sequence[RemoteFile], blobs: Sequence[Path]) -> None:
+    """Fill a new folder. Archives come first: a member that is written never goes through a link to a blob."""
+    folder.mkdir()
+    for file, blob in sorted(zip(files, blobs, strict=True), key=lambda pair: not pair[0].unpack):
+        if file.unpack:
+            unpack(blob, folder)
+            continue
+        path = PurePosixPath(file.path)
+        if path.is_absolute() or ".." in path.parts or not path.parts or len(file.path) > MAX_PATH:
+            raise FetchFailed("a path of a file leads outside of its folder")
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.resolve().is_relative_to(folder.resolve()):
+            raise FetchFailed("a path of a file leads outside of its folder")
+        target.unlink(missing_ok=True)
+        try:
+            os.link(blob, target)
+        except OSError:  # a file system without links
+            shutil.copyfile(blob, target)
+
+
+def _leave_code_out(staging: Path, name: str, uri: str) -> None:
+    code = [path for path in sorted((staging / name).rglob("*")) if path.suffix.lower() in RUNS_CODE]
+    removed = [
+        str(path.relative_to(staging / name)) for path in code if not path.is_dir() or path.is_symlink()
+    ]
+    for each in removed:
+        (staging / name / each).unlink()
+    (staging / UNTRUSTED).write_text("\n".join([uri, *removed]))
+    if removed:
+        logger.warning("left out of %s, because no code from there is trusted: %s", uri, ", ".join(removed))
+
+
+def _failure(uri: str, error: Exception) -> InferstreamError:
+    if isinstance(error, InferstreamError):
+        return error
+    if isinstance(error, ValueError) and type(error).__module__.startswith("inferstream."):
+        return FetchFailed(f"{shown(uri)} cannot be unpacked: {error}")
+    response = getattr(error, "response", error)
+    said = next((value for name in TOLD if isinstance(value := getattr(response, name, None), int)), None)
+    status = "" if said is None else f" {said}"
+    return FetchFailed(f"{shown(uri)} cannot be fetched: {type(error).__name__}{status}")
+
+
+def _lock(file: BinaryIO) -> None:
+    """Wait until no other fetch, of this process or another, writes the file."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)
+    file.seek(0, os.SEEK_END)
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
+
+
+def _write(path: Path, text: str) -> None:
+    new = _made(path.parent) / f"{path.name}.{os.getpid()}.{threading.get_ident()}"
+    new.write_text(text)
+    os.replace(new, path)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def size(count: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("bytes", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.4g} GB"

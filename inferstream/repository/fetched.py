@@ -1,0 +1,111 @@
+"""Models from elsewhere: the repository of a remote URI, and the artefacts of single models."""
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..errors import InvalidSettings
+from ..settings import ModelSettings, Settings
+from .base import BrokenModel, BrokenModels, Versions
+from .blobs import BlobCache
+from .folder import FolderRepository
+from .remote import ALLOW, is_remote, left_out
+
+logger = logging.getLogger("inferstream.repository")
+
+
+class FetchedRepository(FolderRepository):
+    """The models of a folder elsewhere. `find` and `renewed` fetch its present version beside the older ones."""
+
+    def __init__(self, settings: Settings, name: str | None = None) -> None:
+        super().__init__(settings.sources_dir, name)
+        self._uri = settings.model_repository_root
+        self._trusted = settings.trust_remote_code
+        self._blobs = BlobCache(settings)
+        self._fetched = False
+
+    async def list(self) -> Versions:
+        if not self._fetched:
+            await self._fetch(stale=True)
+        return await super().list()
+
+    async def find(self, name: str) -> Versions:
+        await self._fetch(stale=False)
+        return await super().find(name)
+
+    async def renewed(self) -> Sequence[Path]:
+        old = self._root
+        await self._fetch(stale=False)
+        if old == self._root:
+            return ()
+        before, after = _inodes(old), _inodes(self._root)
+        changed = [path for path in {*before, *after} if before.get(path) != after.get(path)]
+        return [root / path for path in changed for root in (old, self._root)]
+
+    async def broken(self) -> BrokenModels:
+        more = left_out(self._root)
+        return [model._replace(reason=f"{model.reason}{more}") for model in await super().broken()]
+
+    async def _fetch(self, stale: bool) -> None:
+        self._root = (await self._blobs.fetch(self._uri, self._trusted, stale)).resolve()
+        self._fetched = True
+
+    def _scan(self) -> tuple[Versions, BrokenModels]:
+        usable, broken = super()._scan()
+        if self._trusted:
+            return usable, broken
+        for settings in [*usable]:
+            # Whoever wrote the files wrote these settings too.
+            settings.trust_remote_code = False
+            parameters = settings.parameters
+            extra = (parameters.extra if parameters else None) or {}
+            environment = parameters and (parameters.environment_path or parameters.environment_tarball)
+            if environment or extra.get("trust_remote_code"):
+                usable.remove(settings)
+                reason = f"its settings would run code from there; {ALLOW}"
+                broken.append(BrokenModel(settings.name, reason, settings.version, settings.source or ""))
+        return usable, broken
+
+
+def _inodes(root: Path) -> dict[str, int]:
+    """The files below a folder. Equal files of two versions are links to one blob."""
+    return {
+        os.path.relpath(os.path.join(folder, file), root): os.stat(os.path.join(folder, file)).st_ino
+        for folder, _, files in os.walk(root)
+        for file in files
+    }
+
+
+class Artefacts:
+    """Fetches what `parameters.uri` of models names."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._blobs = BlobCache(settings)
+
+    async def local(self, settings: ModelSettings, stale: bool) -> ModelSettings:
+        """The settings with the path of the present version, where the URI is remote; else the same."""
+        uri = settings.parameters.uri if settings.parameters is not None else None
+        if uri is None or not is_remote(uri):
+            return settings
+        folder = await self._blobs.fetch(uri, settings.trust_remote_code, stale)
+        settings = settings.model_copy(deep=True)
+        assert settings.parameters is not None
+        settings.parameters.uri = str(_named(uri, folder))
+        return settings
+
+    def explained(self, reason: str, settings: ModelSettings) -> str:
+        """The reason of a failed load, with the files that were left out of what was fetched."""
+        uri = settings.parameters.uri if settings.parameters is not None else None
+        more = left_out(Path(uri)) if uri else ""
+        return f"{reason.rstrip('.')}{more}." if more and more not in reason else reason
+
+
+def _named(uri: str, folder: Path) -> Path:
+    """The file that a URI names, or the folder. Raises InvalidSettings for a file that was left out."""
+    content = [*folder.iterdir()]
+    if not content:
+        raise InvalidSettings(f"there is nothing to serve{left_out(folder)}")
+    alone = content[0] if len(content) == 1 and content[0].is_file() else None
+    last = uri.partition("#")[0].partition("?")[0].rpartition("/")[2]
+    return alone if alone is not None and alone.name == last else folder

@@ -1,0 +1,125 @@
+"""Files that are elsewhere: the contract of their sources, which join by scheme, and what may be trusted."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+from urllib.parse import urlsplit
+
+from ..errors import InferstreamError, InvalidSettings
+from ..plugins import SOURCES, plugins
+
+UNTRUSTED = ".untrusted"
+"""File beside a fetched folder in which no code may run. Its lines are the URI, and the files that were left out."""
+
+RUNS_CODE = frozenset(
+    [
+        *(".py", ".pyc", ".pyd", ".so", ".pth"),
+        *(".pickle", ".pkl", ".joblib", ".dill", ".cloudpickle", ".pt", ".ckpt"),
+    ]
+)
+"""Suffixes of files that are code, or that are unpickled. They are left out without trust."""
+
+
+class FetchFailed(InferstreamError):
+    """Files cannot be fetched. The message holds no credentials."""
+
+
+class RemoteFile(NamedTuple):
+    """One file of a version: its path in the folder, and what tells its content from another."""
+
+    path: str
+    size: int | None
+    identity: str
+    """Changes with the content: a digest, an ETag."""
+    digest: str | None = None
+    """`sha256:…`, or `git:…` for the SHA-1 of a blob of git; checked after the transfer."""
+    unpack: bool = False
+    """Whether it is a tar archive, whose members are the files."""
+
+
+class RemoteSource(ABC):
+    """The files that one URI names. Made for each fetch, closed after it, and called in threads."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+
+    @abstractmethod
+    def files(self) -> Sequence[RemoteFile]:
+        """The files of the present version."""
+
+    @abstractmethod
+    def read(self, file: RemoteFile, offset: int) -> Iterator[bytes]:
+        """The content of a file from `offset` on. Several threads call this at once."""
+
+    def close(self) -> None:  # noqa: B027  # few have something to close
+        """Close what connections there are. The default does nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def is_remote(uri: str) -> bool:
+    """Whether a source that is installed has the scheme of this URI."""
+    scheme, separator, _ = uri.partition("://")
+    return bool(separator) and scheme in plugins(SOURCES)
+
+
+def source_of(uri: str) -> RemoteSource:
+    """The source of a remote URI. Raises InvalidSettings, for a missing package with the line that installs it."""
+    plugin = plugins(SOURCES)[uri.partition("://")[0]]
+    try:
+        made = plugin.load()(uri)
+    except InferstreamError:
+        raise
+    except Exception as error:  # of a package that others have written
+        raise plugin.refusal(type(error).__name__) from None
+    if not isinstance(made, RemoteSource):
+        raise plugin.refusal("it is not a RemoteSource")
+    return made
+
+
+def shown(uri: str) -> str:
+    """A URI for messages, without the credentials that it may hold."""
+    scheme, _, rest = uri.partition("://")
+    place = rest.partition("?")[0].partition("#")[0]
+    authority, slash, path = place.partition("/")
+    return f"{scheme}://{authority.rpartition('@')[2]}{slash}{path}"
+
+
+def name_of(uri: str) -> str:
+    """The name of what a URI names: its last segment, without suffixes of archives, revision and tag."""
+    name = urlsplit(shown(uri)).path.rstrip("/").rpartition("/")[2] or urlsplit(uri).netloc.rpartition("@")[2]
+    for suffix in (".gz", ".tgz", ".xz", ".bz2", ".tar"):
+        name = name.removesuffix(suffix)
+    return name.partition("@")[0].partition(":")[0] or "model"
+
+
+def untrusted(path: Path) -> str | None:
+    """Where the file or folder was fetched from, if no code in it may run; else None."""
+    for folder in path.parents:
+        if (folder / UNTRUSTED).is_file():
+            return (folder / UNTRUSTED).read_text().partition("\n")[0]
+    return None
+
+
+def left_out(path: Path) -> str:
+    """The end of an error: which files were left out beside this path, and how they come in; empty for none."""
+    for folder in (path, *path.parents):
+        if (folder / UNTRUSTED).is_file():
+            uri, *names = (folder / UNTRUSTED).read_text().splitlines()
+            listed = ", ".join(names[:4]) + (" and others" if len(names) > 4 else "")
+            return f"; left out of {uri}, because it would run code: {listed} ({ALLOW})" if names else ""
+    return ""
+
+
+ALLOW = "trust_remote_code allows it"
+
+
+def refuse_code(path: Path, what: str) -> None:
+    """Raise InvalidSettings where `what` of a fetched model would run code that is not trusted."""
+    if (uri := untrusted(path)) is not None:
+        raise InvalidSettings(f"{what} of {uri} would run code from there; {ALLOW}")

@@ -1,0 +1,47 @@
+"""`split` and `shadow` of a model's settings: which version answers, and which other one is tried beside it."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Tolerance(BaseModel):
+    """How far two numbers may be apart: `absolute`, or `relative` times the expected one, whichever is more."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    relative: float = Field(1e-5, ge=0, allow_inf_nan=False)
+    absolute: float = Field(1e-8, ge=0, allow_inf_nan=False)
+
+
+class Shadow(BaseModel):
+    """Which version gets copies of calls, and how its responses are compared."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    to: str = Field(min_length=1)
+    percent: float = Field(100, gt=0, le=100, allow_inf_nan=False)
+    compare: Tolerance | None = Tolerance()
+
+
+class Split(BaseModel):
+    """Shares of the calls without a version, by version; `by` names the header whose value chooses."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    versions: dict[str, Weight] = Field(min_length=1)
+    by: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_shares(cls, value: object) -> object:
+        """Accept the shares alone."""
+        return value if isinstance(value, dict) and "versions" in value else {"versions": value}
+
+    @model_validator(mode="after")
+    def _some_share(self) -> "Split":
+        if not any(self.versions.values()):
+            raise ValueError("one of the shares must be above 0")
+        return self

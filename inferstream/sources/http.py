@@ -1,0 +1,75 @@
+"""Files over HTTP: `https://host/model.tar.gz`, unpacked where they are archives."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import unquote, urlsplit
+
+import httpx
+
+from ..errors import InvalidSettings
+from ..repository.remote import RemoteFile, RemoteSource, shown
+
+ARCHIVE = re.compile(r"\.(tar(\.(gz|xz|bz2))?|tgz)$")
+
+SHA256 = re.compile(r"sha256=([0-9a-f]{64})")
+
+
+def client() -> httpx.Client:
+    """A client whose reads end after a minute of silence."""
+    return httpx.Client(follow_redirects=True, timeout=60.0)
+
+
+def pieces(
+    client: httpx.Client, url: str, offset: int, headers: Mapping[str, str] | None = None
+) -> Iterator[bytes]:
+    """The content behind a URL from `offset` on, whether or not the server serves ranges."""
+    ranged = {"Range": f"bytes={offset}-"} if offset else {}
+    # Compressed, a response would have neither the size nor the ranges of the file.
+    with client.stream(
+        "GET", url, headers={"Accept-Encoding": "identity", **(headers or {}), **ranged}
+    ) as got:
+        if offset and got.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+            return  # there is no more
+        got.raise_for_status()
+        skipped = 0 if got.status_code == httpx.codes.PARTIAL_CONTENT else offset
+        for piece in got.iter_bytes():
+            if skipped < len(piece):
+                yield piece[skipped:]
+            skipped = max(0, skipped - len(piece))
+
+
+class HttpsFile(RemoteSource):
+    """One file, which `#sha256=` pins. An archive is the folder of its members."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self._url, _, pinned = uri.partition("#")
+        self._client = client()
+        self._etag: str | None = None
+        match = SHA256.fullmatch(pinned)
+        if pinned and match is None:
+            raise InvalidSettings(
+                f"{shown(uri)}: after the # stands sha256= and 64 hexadecimal digits, or nothing"
+            )
+        self._sha256 = None if match is None else f"sha256:{match[1]}"
+
+    def files(self) -> Sequence[RemoteFile]:
+        # Not HEAD: links that are signed are so for one method.
+        with self._client.stream("GET", self._url, headers={"Accept-Encoding": "identity"}) as got:
+            got.raise_for_status()
+            if got.url.scheme != "https":
+                raise InvalidSettings(f"{shown(self.uri)} leads to a URL without TLS")
+            headers = got.headers
+        size = headers.get("content-length")
+        self._etag = headers.get("etag")
+        name = unquote(urlsplit(self._url).path).rpartition("/")[2] or "model"
+        identity = self._etag or headers.get("last-modified") or ""
+        whole = int(size) if size is not None else None
+        return [RemoteFile(name, whole, identity, self._sha256, ARCHIVE.search(name) is not None)]
+
+    def read(self, file: RemoteFile, offset: int) -> Iterator[bytes]:
+        strong = self._etag is not None and not self._etag.startswith("W/")
+        return pieces(self._client, self._url, offset, {"If-Match": self._etag or ""} if strong else None)
+
+    def close(self) -> None:
+        self._client.close()

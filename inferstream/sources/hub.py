@@ -1,0 +1,55 @@
+"""Hugging Face's hub: `hf://org/model@revision`, and `hf://org/model@revision/path` for a part of it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..errors import InvalidSettings, MissingExtra
+from ..repository.remote import RemoteFile, RemoteSource
+from .http import client, pieces
+
+
+class HubModel(RemoteSource):
+    """The files of one revision, `main` by default. Endpoint and token are those of huggingface_hub."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        try:
+            import huggingface_hub
+        except ModuleNotFoundError as missing:
+            raise MissingExtra("hf://", "hub", missing) from None
+        self._hub: Any = huggingface_hub
+        organisation, _, rest = uri.removeprefix("hf://").rstrip("/").partition("/")
+        named, _, self._path = rest.partition("/")
+        model, _, revision = named.partition("@")
+        if not organisation or not model:
+            raise InvalidSettings(f"{uri} is not of the form hf://organisation/model@revision")
+        self._model = f"{organisation}/{model}"
+        self._revision = revision or None
+        self._folder = ""
+        self._client = client()
+
+    def files(self) -> Sequence[RemoteFile]:
+        info = self._hub.HfApi().model_info(self._model, revision=self._revision, files_metadata=True)
+        self._revision = info.sha
+        every = {each.rfilename: each for each in info.siblings or ()}
+        single = self._path in every
+        self._folder = self._path.rpartition("/")[0] if single else self._path
+        start = len(self._folder) + 1 if self._folder else 0
+        return [
+            RemoteFile(
+                path[start:],
+                each.size,
+                each.blob_id or "",
+                f"sha256:{each.lfs.sha256}" if each.lfs else f"git:{each.blob_id}" if each.blob_id else None,
+            )
+            for path, each in every.items()
+            if (path == self._path if single else path.startswith(self._folder and f"{self._folder}/"))
+        ]
+
+    def read(self, file: RemoteFile, offset: int) -> Iterator[bytes]:
+        path = f"{self._folder}/{file.path}" if self._folder else file.path
+        url = self._hub.hf_hub_url(self._model, path, revision=self._revision)
+        return pieces(self._client, url, offset, self._hub.utils.build_hf_headers())
+
+    def close(self) -> None:
+        self._client.close()

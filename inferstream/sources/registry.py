@@ -1,0 +1,117 @@
+"""Registries of containers: `oci://registry/image:tag`, or `@sha256:…` in the place of the tag."""
+
+import base64
+import hashlib
+import json
+import os
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from ..errors import InvalidSettings
+from ..repository.remote import FetchFailed, RemoteFile, RemoteSource, shown
+from .http import client, pieces
+
+FORM = re.compile(
+    r"oci://(?P<host>[^/@]+)/(?P<name>[^@]+?)(:(?P<tag>[^:/@]+))?(@(?P<digest>sha256:[0-9a-f]{64}))?"
+)
+
+MANIFESTS = ", ".join(
+    [
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+    ]
+)
+
+TITLE = "org.opencontainers.image.title"
+"""The name of a file that is a layer, as ORAS pushes it."""
+
+PACKED = "io.deis.oras.content.unpack"
+"""Set where such a layer is a folder in a tar archive."""
+
+MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""Names of registries for this machine."""
+
+LOOPBACK = re.compile(r"(localhost|127\.[0-9.]+|\[::1\])(:\d+)?")
+"""Registries without TLS, as for Docker."""
+
+
+class RegistryImage(RemoteSource):
+    """The layers of an image or artefact: files by their titles, else archives."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        match = FORM.fullmatch(uri)
+        if match is None:
+            raise InvalidSettings(f"{shown(uri)} is not of the form oci://registry/image:tag")
+        self._host = match["host"]
+        self._name = match["name"]
+        self._reference = match["digest"] or match["tag"] or "latest"
+        scheme = "http" if LOOPBACK.fullmatch(self._host) else "https"
+        self._url = f"{scheme}://{self._host}/v2/{self._name}"
+        self._client = client()
+        self._headers: dict[str, str] = {}
+
+    def files(self) -> Sequence[RemoteFile]:
+        manifest = self._manifest(self._reference)
+        if "manifests" in manifest:
+            every = manifest["manifests"]
+            machine = MACHINES.get(platform.machine(), platform.machine())
+            own = [each for each in every if each.get("platform", {}).get("architecture") == machine]
+            manifest = self._manifest((own or every)[0]["digest"])
+        return [self._file(layer) for layer in manifest.get("layers", ())]
+
+    def _file(self, layer: dict[str, Any]) -> RemoteFile:
+        notes, digest = layer.get("annotations") or {}, layer["digest"]
+        packed = TITLE not in notes or notes.get(PACKED) == "true"
+        return RemoteFile(notes.get(TITLE, digest), layer["size"], digest, digest, packed)
+
+    def read(self, file: RemoteFile, offset: int) -> Iterator[bytes]:
+        return pieces(self._client, f"{self._url}/blobs/{file.identity}", offset, self._headers)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _manifest(self, reference: str) -> dict[str, Any]:
+        url, accept = f"{self._url}/manifests/{reference}", {"Accept": MANIFESTS}
+        response = self._client.get(url, headers={**accept, **self._headers})
+        if response.status_code == httpx.codes.UNAUTHORIZED and not self._headers:
+            self._headers = self._authorization(response.headers.get("www-authenticate", ""))
+            response = self._client.get(url, headers={**accept, **self._headers})
+        response.raise_for_status()
+        digest = f"sha256:{hashlib.sha256(response.content).hexdigest()}"
+        if reference.startswith("sha256:") and digest != reference:
+            raise FetchFailed(f"the manifest of {shown(self.uri)} has the digest {digest}")
+        manifest: dict[str, Any] = response.json()
+        return manifest
+
+    def _authorization(self, challenge: str) -> dict[str, str]:
+        """The header that the registry asks for: a token for the right to pull, or name and password."""
+        own = self._login()
+        basic = {} if own is None else {"Authorization": f"Basic {own}"}
+        if not challenge.lower().startswith("bearer "):
+            return basic
+        asked = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+        realm = asked.pop("realm", "")
+        scope = asked.get("scope", f"repository:{self._name}:pull")
+        response = self._client.get(realm, params={**asked, "scope": scope}, headers=basic)
+        response.raise_for_status()
+        got = response.json()
+        return {"Authorization": f"Bearer {got.get('token') or got.get('access_token')}"}
+
+    def _login(self) -> str | None:
+        """Name and password in base64, as `docker login` writes them to its configuration."""
+        folder = os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker"
+        with suppress(OSError, ValueError, KeyError):
+            logins = json.loads(Path(folder, "config.json").read_text())["auths"]
+            login: str = logins[self._host]["auth"]
+            base64.b64decode(login, validate=True)
+            return login
+        return None

@@ -1,0 +1,106 @@
+"""The run of a replay: recordings, sent at their times to a server or to a folder of models, and the report."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+from websockets.exceptions import WebSocketException
+
+from ...concurrency.event_loop import new_event_loop
+from ...errors import InferstreamError, MissingExtra
+from ..check.results import Report, Result
+from ..check.subject import server_of
+from .comparing import compared
+from .records import Recorded, read
+from .sending import Destination, answer
+
+AT_ONCE = 16
+"""Recordings that are sent at a time where they do not wait for their times."""
+
+
+class ReplayOptions(NamedTuple):
+    """What is sent, where, and what is written."""
+
+    file: Path
+    against: str
+    grpc: str | None
+    headers: Mapping[str, str]
+    speed: float
+    """How many times as fast; 0 for without waits."""
+    diff: bool
+    tolerance: float
+    timeout: float
+    report: Report
+
+
+def run(options: ReplayOptions) -> int:
+    """Replay and print the results. Returns 0 if all passed, 1 for a difference or a failure."""
+    try:
+        recordings = read(options.file)
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            results = runner.run(_replay(options, recordings))
+        return options.report.write(results)
+    except (InferstreamError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201  # a command line's last word
+    except OSError as error:
+        print(f"error: {error.filename or options.against}: {error.strerror}", file=sys.stderr)  # noqa: T201
+    return 1
+
+
+async def _replay(options: ReplayOptions, recordings: Sequence[Recorded]) -> list[Result]:
+    slots = asyncio.Semaphore(len(recordings) + 1 if options.speed else AT_ONCE)
+    async with _destination(options) as destination:
+        began, first = perf_counter(), recordings[0].time if recordings else 0.0
+
+        async def one(recorded: Recorded) -> Result:
+            if options.speed:
+                due = began + (recorded.time - first) / options.speed
+                await asyncio.sleep(due - perf_counter())
+            async with slots:
+                return await _result(options, destination, recorded)
+
+        return await asyncio.gather(*map(one, recordings))
+
+
+async def _result(options: ReplayOptions, destination: Destination, recorded: Recorded) -> Result:
+    def result(status: str, detail: str = "") -> Result:
+        return Result(recorded.model, f"{recorded.id} {recorded.dialect}", status, detail)
+
+    if reason := recorded.missing():
+        return result("skipped", reason)
+    assert recorded.end is not None
+    try:
+        async with asyncio.timeout(options.timeout + recorded.seconds):
+            came = await answer(destination, recorded)
+    except MissingExtra as missing:
+        return result("skipped", str(missing))
+    except (OSError, httpx.HTTPError, WebSocketException) as error:
+        return result("failed", f"no answer: {type(error).__name__}: {error}".rstrip(": "))
+    if not options.diff:
+        same = came.status == recorded.end["status"]
+        return result("passed" if same else "failed", f"status {came.status}")
+    difference = compared(recorded, came, options.tolerance)
+    if difference.kind in ("bytes", "values"):
+        return result("passed", "equal bytes" if difference.kind == "bytes" else "equal within the tolerance")
+    return result("failed", f"{difference.kind}: {difference.detail}")
+
+
+@asynccontextmanager
+async def _destination(options: ReplayOptions) -> AsyncIterator[Destination]:
+    """The server at a URL; or one of its own with the models of a folder. Raises InvalidSettings."""
+    if "://" in options.against:
+        url = urlsplit(options.against)
+        address = options.grpc or f"{url.hostname}:{8081 if url.port in (8080, None) else url.port}"
+        yield Destination(options.against.rstrip("/"), address, options.headers, options.speed)
+        return
+    logging.getLogger("inferstream").setLevel(logging.CRITICAL)  # a failure is reported with its recording
+    async with server_of(options.against) as server:
+        http, grpc = f"http://127.0.0.1:{server.ports['REST']}", f"127.0.0.1:{server.ports['gRPC']}"
+        yield Destination(http, grpc, options.headers, options.speed)

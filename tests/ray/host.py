@@ -1,0 +1,87 @@
+"""A cluster of Ray with two replicas, as a host of the contract and for what kills and scales them."""
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+from tests.serving import Running, eventually
+
+PYTHON = os.environ.get("RAY_PYTHON")
+"""A Python with Ray; without one nothing runs on Ray."""
+
+PATIENCE = 120.0
+"""Seconds that a deployment may take: a cluster starts in 20 where nothing else runs."""
+
+
+class RayHost(Running):
+    closes_sockets = False
+    http2 = False
+    holds_back = False
+
+    def __init__(self, served: Path | str, root: Path, *, haproxy: bool = False, **options: object) -> None:
+        self.folder, self.haproxy = root, haproxy
+        self.output, self.log = root / "ray.output", root / "ray.log"
+        self.log.touch()
+        self.http_port, self.grpc_port = _free_ports()
+        self.url, self.grpc = f"http://127.0.0.1:{self.http_port}", f"127.0.0.1:{self.grpc_port}"
+        self._deployments = 0
+        environment = {"TEST_LOG": str(self.log), "RAY_HOST_OPTIONS": json.dumps(options)}
+        if haproxy:
+            environment |= {
+                "RAY_SERVE_ENABLE_HA_PROXY": "1",
+                "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",
+            }
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(
+                [
+                    str(PYTHON),
+                    str(Path(__file__).with_name("cluster.py")),
+                    str(served),
+                    str(self.http_port),
+                    str(self.grpc_port),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=root,
+                env={**os.environ, **environment},
+            )
+        try:
+            self._deployed()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _deployed(self) -> None:
+        self._deployments += 1
+        eventually(
+            lambda: self.text().count("deployed\n") == self._deployments or self.process.poll() is not None,
+            PATIENCE,
+        )
+        assert self.process.poll() is None, self.text()
+
+    def deploy(self, **options: object) -> None:
+        """Deploy again with other options, until Serve says that it is done."""
+        self.process.stdin.write(json.dumps(options).encode() + b"\n")
+        self.process.stdin.flush()
+        self._deployed()
+
+    def begin_stop(self) -> None:
+        self.process.terminate()
+
+    def stop(self) -> int:
+        self.process.terminate()
+        try:
+            return self.process.wait(PATIENCE)
+        finally:
+            self.process.kill()
+            self.process.stdin.close()
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]

@@ -1,0 +1,197 @@
+"""Copies of calls for a shadow: what begins them, what they may cost, and how responses are compared."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+
+import numpy as np
+import pytest
+
+from inferstream.codecs import NumpyCodec, StringCodec
+from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.reply import Reply, StreamReply
+from inferstream.dataplane.shadows import Shadows
+from inferstream.dataplane.stages.shadow import MOST_LOGGED, ShadowStage, difference
+from inferstream.errors import InferenceFailed
+from inferstream.settings import Settings, Shadow, Tolerance
+from inferstream.telemetry.stages import ShadowMeters
+from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
+
+
+def numbers(*values: float, name: str = "y", dtype: str = "float32") -> InferenceResponse:
+    outputs = [NumpyCodec.encode_output(name, np.array(values, dtype=dtype))]
+    return InferenceResponse(model_name="m", outputs=outputs)
+
+
+def texts(*values: str) -> InferenceResponse:
+    return InferenceResponse(model_name="m", outputs=[StringCodec.encode_output("text", list(values))])
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual"),
+    [
+        ([numbers(1, 2)], [numbers(1, 2.00001)]),
+        ([numbers(float("nan"))], [numbers(float("nan"))]),
+        ([texts("a", "b")], [texts("a", "b")]),
+        ([texts("to"), texts("ken")], [texts("t"), texts("ok"), texts("en")]),
+        ([numbers(1), numbers(2)], [numbers(1), numbers(2)]),
+        ([], []),
+    ],
+)
+def test_equal(expected: list, actual: list) -> None:
+    assert difference(expected, actual, Tolerance()) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "why"),
+    [
+        (
+            [numbers(1, 2, 3)],
+            [numbers(1, 2.5, 4)],
+            'output "y": 2 of 3 numbers differ; the first of them is 2.5',
+        ),
+        ([numbers(1)], [numbers(1, 2)], 'output "y": the shapes are [[2, 1]], expected [[1, 1]]'),
+        ([numbers(1)], [numbers(1, dtype="int64")], 'output "y": it is INT64, expected FP32'),
+        ([numbers(1)], [numbers(1, name="z")], "it has the outputs z, expected y"),
+        ([numbers(1)], [], "it has the outputs none, expected y"),
+        ([texts("ab")], [texts("a", "b")], 'output "text": the texts differ'),
+        ([texts("a"), texts("b")], [texts("a"), texts("c")], 'output "text": the texts differ'),
+    ],
+)
+def test_different(expected: list, actual: list, why: str) -> None:
+    assert (difference(expected, actual, Tolerance()) or "").startswith(why)
+
+
+def test_the_tolerance_is_that_of_the_settings() -> None:
+    assert difference([numbers(100)], [numbers(101)], Tolerance(relative=0.02)) is None
+    assert difference([numbers(0)], [numbers(0.5)], Tolerance(absolute=0.5)) is None
+
+
+class Trial:
+    """A model and its shadow, each a function of the request."""
+
+    def __init__(self, shadow: object, **settings: object) -> None:
+        self.meters = ShadowMeters()
+        self.copies: list[Call] = []
+        self.shadow = shadow
+        self.ended = asyncio.Event()
+        shadows = Shadows(lambda name, version: self._opened, Settings(**settings))
+        self.shadows = shadows
+        self.stage = ShadowStage(self._answer, Shadow(to="2"), shadows, self.meters)
+
+    async def _answer(self, call: Call) -> Reply:
+        if call.request.id == "wrong":
+            raise InferenceFailed("no")
+        if call.operation is Operation.STREAM:
+            return StreamReply(None, _stream())
+        return Reply(numbers(1))
+
+    def _opened(self, call: Call) -> Awaitable[Reply]:
+        self.copies.append(call)
+        call.task = asyncio.current_task()
+        return self.shadow(call)
+
+    async def call(
+        self, operation: Operation = Operation.INFER, id: str = "r", dialect: str = "rest"
+    ) -> list:
+        tensor = RequestInput(name="x", datatype="INT64", shape=[1], data=[1])
+        call = Call(operation, "m", "1", InferenceRequest(id=id, inputs=[tensor]), {}, dialect=dialect)
+        async with await self.stage(call) as reply:
+            return [response async for response in reply]
+
+    async def settled(self) -> None:
+        async with asyncio.timeout(10):
+            await self.shadows._tasks.all_ended()
+
+
+async def _stream() -> AsyncIterator[InferenceResponse]:
+    yield numbers(1)
+    yield numbers(2)
+
+
+async def equal(call: Call) -> Reply:
+    return StreamReply(None, _stream()) if call.operation is Operation.STREAM else Reply(numbers(1))
+
+
+async def other(call: Call) -> Reply:
+    return Reply(numbers(7))
+
+
+async def failing(call: Call) -> Reply:
+    raise InferenceFailed("broken")
+
+
+async def hanging(call: Call) -> Reply:
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        if call.over(asyncio.CancelledError()):
+            raise call.taken() from None
+        raise
+    raise AssertionError
+
+
+@pytest.mark.parametrize("operation", list(Operation))
+async def test_a_copy_of_another_version_is_compared(operation: Operation) -> None:
+    trial = Trial(equal)
+    assert len(await trial.call(operation)) == (2 if operation is Operation.STREAM else 1)
+    await trial.settled()
+    assert (trial.meters.equal, trial.meters.different) == (1, 0)
+    [copy] = trial.copies
+    assert (copy.version, copy.dialect, copy.operation, copy.request.id) == ("2", "shadow", operation, "r")
+
+
+async def test_the_copy_has_a_request_of_its_own() -> None:
+    trial = Trial(equal)
+    await trial.call()
+    await trial.settled()
+    assert trial.copies[0].request.inputs[0].data.root == [1]
+
+
+async def test_differences_are_counted_and_the_first_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    trial = Trial(other)
+    for _ in range(MOST_LOGGED + 2):
+        await trial.call()
+        await trial.settled()
+    assert trial.meters.different == MOST_LOGGED + 2
+    assert len(caplog.records) == MOST_LOGGED
+    assert 'shadow 2 of model m, request r: output "y": 1 of 1 numbers' in caplog.text
+
+
+async def test_a_shadow_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    trial = Trial(failing)
+    assert len(await trial.call()) == 1
+    await trial.settled()
+    assert trial.meters.failed == 1
+    assert "it failed: broken" in caplog.text
+
+
+async def test_copies_beyond_the_most_are_dropped_and_end_with_the_server() -> None:
+    trial = Trial(hanging, shadow_max_in_flight=2)
+    for _ in range(5):
+        assert len(await trial.call()) == 1
+    assert trial.meters.dropped == 3
+    while len(trial.copies) < 2:
+        await asyncio.sleep(0)
+    assert all(copy.deadline is not None for copy in trial.copies)
+    trial.shadows.end()
+    await trial.settled()
+    assert trial.meters.failed == 2
+    assert not trial.shadows.full
+
+
+async def test_calls_that_fail_and_copies_themselves_have_no_copy() -> None:
+    trial = Trial(equal)
+    with pytest.raises(InferenceFailed):
+        await trial.call(id="wrong")
+    await trial.call(dialect="shadow")
+    await trial.settled()
+    assert trial.copies == []
+
+
+async def test_a_stream_that_its_reader_leaves_has_no_copy() -> None:
+    trial = Trial(equal)
+    call = Call(Operation.STREAM, "m", "1", InferenceRequest(id="r", inputs=[]), {}, dialect="rest")
+    async with await trial.stage(call) as reply:
+        await anext(aiter(reply))
+    await trial.settled()
+    assert trial.copies == []

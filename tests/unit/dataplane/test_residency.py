@@ -1,0 +1,333 @@
+"""Which models are in memory, and which leave: by the rules, whatever happens in between."""
+
+import asyncio
+import os
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from inferstream.dataplane.residency import HOST, Bytes, Residency, Resident
+from inferstream.errors import ModelLoadFailed
+from inferstream.processes.errors import OutOfMemory
+
+STEPS = int(os.environ.get("RESIDENCY_STEPS", "4000"))
+"""Steps of the random walk; the long form has 1,000,000 (`make residency`)."""
+
+
+class FakeHome:
+    """Workers with `size` bytes, which take a few turns of the loop to come and to go."""
+
+    def __init__(self, number: int, size: int, memory: dict[int, int]) -> None:
+        self.number = number
+        self.size = size
+        self.memory = memory
+        self.fails = 0
+        self.turns = 1
+        self.brought = 0
+        self.busy = False
+        self.running = 0
+        """Calls that run in it."""
+
+    def processes(self) -> list[int]:
+        return [self.number]
+
+    async def bring(self) -> None:
+        assert not self.busy, "a double load"
+        assert self.number not in self.memory, "a double load"
+        self.busy = True
+        self.memory[self.number] = self.size
+        try:
+            for _ in range(self.turns):
+                await asyncio.sleep(0)
+            if self.fails:
+                self.fails -= 1
+                raise ModelLoadFailed("it does not load")
+            self.brought += 1
+        except BaseException:
+            del self.memory[self.number]
+            raise
+        finally:
+            self.busy = False
+
+    async def take(self) -> None:
+        assert not self.busy
+        assert self.number in self.memory
+        assert not self.running, "an eviction in use"
+        self.busy = True
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
+        del self.memory[self.number]
+        self.busy = False
+
+
+class House:
+    """Models of the given sizes under a limit, on a clock that the test moves."""
+
+    def __init__(self, limit: int, *sizes: int, idle: float | None = None) -> None:
+        self.now = 0.0
+        self.memory: dict[int, int] = {}
+        self.residency = Residency({HOST: limit}, idle, self.measure, clock=lambda: self.now)
+        self.homes = [FakeHome(number, size, self.memory) for number, size in enumerate(sizes)]
+        self.models = [self.add(home) for home in self.homes]
+
+    def measure(self, processes: Sequence[int]) -> Bytes:
+        return {HOST: sum(self.memory.get(each, 0) for each in processes)}
+
+    def add(self, home: FakeHome, pinned: bool = False) -> Resident:
+        return self.residency.add(f"m{home.number}", home, pinned)
+
+    async def use(self, number: int) -> None:
+        self.now += 1
+        await self.models[number].enter()
+        assert number in self.memory
+        self.models[number].left()
+
+    @property
+    def there(self) -> list[int]:
+        return sorted(self.memory)
+
+
+async def test_the_least_recently_used_leaves_first() -> None:
+    house = House(300, 100, 100, 100, 100)
+    for number in (0, 1, 2, 0, 3):
+        await house.use(number)
+    assert house.there == [0, 2, 3]
+    assert (house.models[1].meters.loads, house.models[1].meters.evictions) == (1, 1)
+    assert [model.meters.loaded for model in house.models] == [1, 0, 1, 1]
+    assert [model.meters.memory for model in house.models] == [100, 0, 100, 100]
+
+
+async def test_calls_of_one_model_wait_for_one_load() -> None:
+    house = House(300, 100)
+    await asyncio.gather(*(house.use(0) for _ in range(20)))
+    assert house.homes[0].brought == 1
+    assert house.models[0].meters.waits.count == 20
+
+
+async def test_a_model_in_use_and_one_that_is_pinned_stay() -> None:
+    house = House(300, 100, 100, 100, 100)
+    house.models[0].pinned = True
+    for number in range(3):
+        await house.use(number)
+    await house.models[1].enter()
+    await house.use(3)
+    assert house.there == [0, 1, 3]
+
+
+async def test_a_load_waits_until_a_model_in_use_is_idle() -> None:
+    house = House(200, 100, 100, 100)
+    for number in range(3):
+        await house.use(number)  # so that the sizes are known
+    await house.models[1].enter()
+    await house.models[2].enter()
+    waiting = asyncio.create_task(house.use(0))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    assert house.there == [1, 2]
+    house.models[1].left()
+    await waiting
+    assert house.there == [0, 2]
+
+
+async def test_what_cannot_fit_is_refused_and_says_why() -> None:
+    house = House(300, 200, 400, 150)
+    house.models[0].pinned = True
+    await house.use(0)
+    with pytest.raises(OutOfMemory, match=r"m1 needs 0 MB of memory, and the limit is 0 MB, of which m0,"):
+        await house.use(1)  # found out by its first load
+    assert house.there == [0]
+    assert house.homes[1].brought == 1
+    with pytest.raises(OutOfMemory):
+        await house.use(1)
+    assert house.homes[1].brought == 1, "it is not tried again"
+
+
+async def test_a_load_gives_up_when_nothing_becomes_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inferstream.dataplane.residency.PATIENCE", 0.0)
+    house = House(100, 100, 100)
+    await house.use(1)
+    await house.models[0].enter()
+    with pytest.raises(OutOfMemory, match="m0, in use or pinned"):
+        await house.use(1)
+
+
+async def test_a_failed_load_fails_all_that_waited_and_the_next_call_tries_again() -> None:
+    house = House(300, 100)
+    house.homes[0].fails = 1
+    outcomes = await asyncio.gather(*(house.use(0) for _ in range(3)), return_exceptions=True)
+    assert [type(each) for each in outcomes] == [ModelLoadFailed] * 3
+    await house.use(0)
+    assert house.there == [0]
+    assert house.models[0].users == 0
+
+
+async def test_a_cancelled_call_leaves_the_load_to_others() -> None:
+    house = House(300, 100)
+    house.homes[0].turns = 5
+    first, second = (asyncio.create_task(house.use(0)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await second
+    assert house.homes[0].brought == 1
+    assert house.models[0].users == 0
+
+
+async def test_an_idle_model_leaves_after_its_time_and_one_that_is_kept_stays() -> None:
+    house = House(300, 100, 100, idle=10)
+    await house.use(0)
+    await house.use(1)
+    house.models[1].keep = None
+    house.now += 9
+    await house.residency.look()
+    assert house.there == [0, 1]
+    house.now += 2
+    await house.residency.look()
+    while 0 in house.memory:
+        await asyncio.sleep(0)
+    assert house.there == [1]
+
+
+async def test_a_model_that_has_grown_lets_others_leave() -> None:
+    house = House(300, 100, 100, 100)
+    for number in range(3):
+        await house.use(number)
+    house.memory[2] = 180
+    await house.residency.look()
+    assert house.there == [2, 1] or house.there == [1, 2]
+
+
+async def test_idle_models_leave_when_a_process_has_run_out_of_memory() -> None:
+    house = House(300, 100, 100)
+    await house.use(0)
+    await house.models[1].enter()
+    await house.residency.relieve()
+    assert house.there == [1]
+
+
+async def test_a_model_is_removed_while_it_loads_and_while_it_leaves() -> None:
+    house = House(300, 100, 100)
+    house.homes[0].turns = 50
+    call = asyncio.create_task(house.use(0))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    await house.residency.remove(house.models[0])
+    assert call.cancelled() or call.done() or await asyncio.wait([call])
+    assert house.there == []
+    assert house.models[0] not in house.residency.residents
+    await house.use(1)
+    leaving = asyncio.create_task(house.residency.relieve())
+    await asyncio.sleep(0)
+    await house.residency.remove(house.models[1])
+    assert house.there == []
+    await leaving
+
+
+class Walk:
+    """Random calls, evictions, unloads, reloads, failed loads and crashes, one step after the other."""
+
+    LIMIT = 500
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.house = House(self.LIMIT, *(self.random.randrange(50, 160) for _ in range(12)), idle=400)
+        self.calls: set[asyncio.Task[None]] = set()
+        self.ended: Counter[str] = Counter()
+        self.using: Counter[int] = Counter()
+        self.closed: set[int] = set()
+        """Models that are being unloaded or reloaded, so that calls find none."""
+
+    async def run(self, steps: int) -> None:
+        for number in range(12):
+            await self.house.use(number)
+        for _ in range(steps):
+            self.house.now += self.random.random()
+            await self._step()
+            assert sum(self.house.memory.values()) <= self.LIMIT, "above the limit"
+        while self.calls:
+            await asyncio.wait(self.calls)
+        for each in self.house.models:
+            assert each.users == 0
+            assert each.loaded == (each.home.processes()[0] in self.house.memory)
+            assert each.meters.loaded == each.loaded
+
+    async def _step(self) -> None:
+        match self.random.choices(
+            ("call", "look", "relieve", "reload", "fail", "cancel"), (80, 3, 0.5, 2, 2, 2)
+        )[0]:
+            case "call":
+                self._start(self._call(min(int(self.random.paretovariate(0.8)) - 1, 11)))
+            case "look":
+                await self.house.residency.look()
+            case "relieve":
+                self._start(self.house.residency.relieve())
+            case "reload":
+                self._start(self._reload(self.random.randrange(12)))
+            case "fail":
+                self.random.choice(self.house.homes).fails += 1
+            case "cancel":
+                if (
+                    self.calls
+                    and (call := self.random.choice(sorted(self.calls, key=id))).get_name() == "call"
+                ):
+                    call.cancel()
+        for _ in range(self.random.randrange(4)):
+            await asyncio.sleep(0)
+
+    def _start(self, coroutine) -> None:
+        name = "call" if coroutine.__name__ == "_call" else "other"
+        task = asyncio.create_task(coroutine, name=name)
+        self.calls.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.calls.discard(task)
+        error = None if task.cancelled() else task.exception()
+        self.ended["cancelled" if task.cancelled() else type(error).__name__] += 1
+
+    async def _call(self, number: int) -> None:
+        if number in self.closed:
+            return
+        self.using[number] += 1
+        try:
+            model = self.house.models[number]
+            await model.enter()
+            self.house.homes[number].running += 1
+            try:
+                for _ in range(self.random.randrange(6)):
+                    assert number in self.house.memory
+                    assert not self.house.homes[number].busy
+                    await asyncio.sleep(0)
+            finally:
+                self.house.homes[number].running -= 1
+                model.left()
+        finally:
+            self.using[number] -= 1
+
+    async def _reload(self, number: int) -> None:
+        """Unload as the registry does, after the calls in progress, and serve the model anew."""
+        if number in self.closed:
+            return
+        self.closed.add(number)
+        while self.using[number]:
+            await asyncio.sleep(0)
+        old, home = self.house.models[number], self.house.homes[number]
+        await self.house.residency.remove(old)
+        assert number not in self.house.memory
+        self.house.models[number] = self.house.add(home)
+        self.house.models[number].size = old.size
+        self.closed.discard(number)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_walk_loses_a_call_loads_twice_evicts_in_use_or_passes_the_limit(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("inferstream.dataplane.residency.PATIENCE", 1e6)  # the clock of the walk runs fast
+    walk = Walk(seed)
+    await walk.run(STEPS)
+    assert set(walk.ended) <= {"NoneType", "ModelLoadFailed", "cancelled"}, walk.ended
+    assert walk.ended["NoneType"] > STEPS / 2
+    assert sum(home.brought for home in walk.house.homes) > STEPS / 40

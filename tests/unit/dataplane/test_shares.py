@@ -1,0 +1,316 @@
+"""Principals share a model by tokens, whatever they ask for at once and however long their answers are."""
+
+import asyncio
+import hashlib
+import json
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from inferstream import Finished, MLModel, ModelSettings, StepModel
+from inferstream.dataplane import shares
+from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.caller import Caller
+from inferstream.dataplane.shares import Share, Shares
+from inferstream.dataplane.slots import FairQueue
+from inferstream.errors import ModelError
+from inferstream.server.application import Application
+from inferstream.types import (
+    Headers,
+    InferenceRequest,
+    InferenceResponse,
+    Parameters,
+    RequestInput,
+    ResponseOutput,
+)
+
+
+class Gateway:
+    peer = "ipv4:10.0.0.1:5000"
+    identities: tuple[str, ...] = ()
+
+
+NAMES = [f"team-{number}" for number in range(32)]
+
+
+def jain(used: Sequence[float]) -> float:
+    """Jain's index of fairness: 1 where all have the same, 1/n where one has all."""
+    return sum(used) ** 2 / (len(used) * sum(each * each for each in used))
+
+
+def call_of(name: str, priority: int = 5) -> Call:
+    call = Call(Operation.INFER, "m", None, InferenceRequest(inputs=[]), {}, priority=priority)
+    call.share = Share(name)
+    return call
+
+
+def pop(queue: FairQueue[Call], tokens: int = 1) -> str:
+    """Whose turn it is; its call ends at once with so many tokens."""
+    call = queue.pop()
+    call.share.end(tokens)
+    return call.share.name
+
+
+def queue_of(*calls: Call) -> FairQueue[Call]:
+    queue: FairQueue[Call] = FairQueue(1.0, Shares())
+    for now, call in enumerate(calls):
+        queue.add(call, call, now / 1000)
+    return queue
+
+
+def test_equal_calls_go_in_turn_and_those_of_one_principal_in_their_order() -> None:
+    calls = [call_of(name) for name in "aaaabbc"]
+    queue = queue_of(*calls)
+    assert [calls.index(queue.pop()) for _ in calls] == [0, 4, 6, 1, 5, 2, 3]
+    assert not queue
+
+
+def test_who_uses_more_waits_longer() -> None:
+    queue, tokens = queue_of(*map(call_of, "aaaaaaaaaabbbbbbbbbb")), {"a": 9, "b": 3}
+    order = ""
+    for _ in range(12):
+        call = queue.pop()
+        call.share.end(tokens[call.share.name])
+        order += call.share.name
+    assert order.count("b") == 9, order
+
+
+def test_who_was_away_saves_nothing_and_owes_what_others_have_not_used_since() -> None:
+    queue = queue_of(*map(call_of, "ab"))
+    pop(queue, 100), pop(queue, 1)
+    for _ in range(5):
+        for name in "bc":
+            call = call_of(name)
+            queue.add(call, call, 1.0)
+        assert {pop(queue, 10), pop(queue, 10)} == {"b", "c"}
+    for name in "abcd":
+        for _ in range(4):
+            call = call_of(name)
+            queue.add(call, call, 1.0)
+    order = [pop(queue, 10) for _ in range(16)]
+    assert order[:9].count("d") == 3, (
+        "a new one is served as the others, not for all the time that it was away"
+    )
+    assert "a" not in order[:8], order
+    assert order.count("a") == 4
+
+
+def test_nothing_is_held_against_those_who_were_alone() -> None:
+    queue = queue_of()
+    for _ in range(1000):
+        call = call_of("a")
+        queue.add(call, call, 0.0)
+        pop(queue, 1000)
+    for name in "aaabbb":
+        call = call_of(name)
+        queue.add(call, call, 1.0)
+    order = [pop(queue, 1000) for _ in range(6)]
+    assert order[:4].count("a") == 2, order
+
+
+def test_priorities_come_before_shares() -> None:
+    queue = queue_of(
+        *(call_of(name, priority) for name, priority in [("a", 9), ("b", 5), ("a", 1), ("b", 1)])
+    )
+    assert [pop(queue, 1000) for _ in range(4)] == ["a", "b", "b", "a"]
+
+
+def test_the_least_urgent_have_their_turn_however_much_one_of_them_uses() -> None:
+    queue = queue_of(*(call_of("greedy", 9) for _ in range(100)), call_of("modest", 9))
+    overtaken = 0
+    while True:
+        urgent = call_of("urgent", 1)
+        queue.add(urgent, urgent, overtaken * 0.1)
+        if pop(queue, 1000) == "modest":
+            break
+        overtaken += 1
+    assert overtaken < 90
+
+
+def test_a_call_that_leaves_the_queue_has_used_nothing() -> None:
+    calls = [call_of(name) for name in "aabb"]
+    queue = queue_of(*calls)
+    queue.remove(calls[0], calls[0])
+    calls[0].share.end(0)
+    queue.remove(calls[0], calls[0])
+    assert [pop(queue) for _ in range(3)] == ["a", "b", "b"]
+    assert not queue
+
+
+def test_a_call_that_fails_has_had_its_turn() -> None:
+    queue = queue_of(*map(call_of, "aaabbb"))
+    assert [pop(queue, 0) for _ in range(6)] == ["a", "b"] * 3
+
+
+def test_names_without_end_take_no_memory_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "MOST", 8)
+    known = Shares()
+    queue: FairQueue[Call] = FairQueue(1.0, known)
+    for number in range(100):
+        call = call_of(str(number))
+        queue.add(call, call, 0.0)
+        pop(queue)
+    assert len(known._lanes[5].flows) <= 8
+
+
+class Counting(StepModel):
+    """Streams so many tokens as a request asks for, and counts them by the team that it names."""
+
+    used: Counter[str]
+    steps = 0
+    last = 0
+    over: asyncio.Event
+
+    async def admit(self, payload: InferenceRequest) -> list[Any]:
+        return [str(payload.id), payload.inputs[0].data.flat()[0]]
+
+    async def step(self, states: Sequence[list[Any]]) -> list[Any]:
+        self.steps += 1
+        if self.steps == self.last:
+            self.over.set()
+        emissions: list[Any] = []
+        for state in states:
+            state[1] -= 1
+            self.used[state[0]] += not self.over.is_set()
+            response = InferenceResponse(model_name=self.name, outputs=[])
+            emissions.append(response if state[1] else Finished(response))
+        return emissions
+
+
+def request_of(name: str, tokens: int) -> InferenceRequest:
+    return InferenceRequest(
+        id=name, inputs=[RequestInput(name="n", datatype="INT64", shape=[1], data=[tokens])]
+    )
+
+
+@asynccontextmanager
+async def counting(steps: int, **settings: Any) -> AsyncIterator[tuple[Application, Counting]]:
+    model = Counting(
+        ModelSettings(name="m", implementation=Counting, max_active=8, loop="server", max_queue=4096)
+    )
+    model.used, model.over, model.last = Counter(), asyncio.Event(), steps
+    async with Application(model, **settings) as application:
+        yield application, model
+
+
+async def ask_on(
+    application: Application, headers: list[tuple[bytes, bytes]], name: str, tokens: int
+) -> None:
+    """Stream again and again."""
+    while True:
+        caller = Caller(Headers(headers, None, Gateway()), "http")
+        admission = application.dataplane.admit("m", None, caller)
+        async with await admission.open(Operation.STREAM, request_of(name, tokens)) as reply:
+            async for _ in reply:
+                pass
+
+
+async def used_by_all(
+    steps: int, asking: dict[str, tuple[list[tuple[bytes, bytes]], int, int]], **settings: Any
+):
+    """Tokens of each name in so many steps. Each asks with its headers, for so many tokens, so often at once."""
+    async with counting(steps, **settings) as (application, model):
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(ask_on(application, headers, name, tokens))
+                for name, (headers, tokens, times) in asking.items()
+                for _ in range(times)
+            ]
+            await model.over.wait()
+            for task in tasks:
+                task.cancel()
+        return [model.used[name] for name in asking]
+
+
+def of_team(name: str) -> list[tuple[bytes, bytes]]:
+    return [(b"x-llm-d-inference-fairness-id", name.encode())]
+
+
+async def test_32_keys_with_answers_of_unequal_length_use_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {name: f"ifs_{name}_{secrets.token_urlsafe(32)}" for name in NAMES}
+    entries = [
+        {
+            "id": name,
+            "principal": name,
+            "sha256": hashlib.sha256(key.encode()).hexdigest(),
+            "scopes": ["infer", "stream"],
+            "models": ["*"],
+        }
+        for name, key in keys.items()
+    ]
+    monkeypatch.setenv("INFERSTREAM_KEYS", json.dumps({"version": 1, "keys": entries}))
+    asking = {
+        name: ([(b"x-api-key", key.encode())], 1 + number, 3)
+        for number, (name, key) in enumerate(keys.items())
+    }
+    assert jain(await used_by_all(3000, asking)) >= 0.98
+
+
+async def test_so_it_is_for_those_whom_a_gateway_names_and_who_ask_more_at_once() -> None:
+    asking = {name: (of_team(name), 5, 2 + 5 * (number == 0)) for number, name in enumerate(NAMES)}
+    assert jain(await used_by_all(2000, asking, trusted_proxies=["10.0.0.0/8"])) >= 0.98
+
+
+async def test_without_principals_calls_have_equal_turns() -> None:
+    asking = {name: (of_team(name), 1 + number, 3) for number, name in enumerate(NAMES)}
+    assert jain(await used_by_all(3000, asking)) < 0.9
+
+
+async def test_a_lone_principal_has_the_whole_model() -> None:
+    [used] = await used_by_all(300, {"a": (of_team("a"), 10, 40)}, trusted_proxies=["10.0.0.0/8"])
+    assert used >= 8 * 290
+
+
+class Held(MLModel):
+    """Answers when it is let, with the usage that its request asks for."""
+
+    order: list[str]
+    gate: asyncio.Semaphore
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        self.order.append(str(payload.id))
+        await self.gate.acquire()
+        tokens = payload.inputs[0].data.flat()[0]
+        if not tokens:
+            raise ModelError("no")
+        usage = Parameters(prompt_tokens=tokens - 1, completion_tokens=1)
+        output = ResponseOutput(name="y", datatype="INT64", shape=[1], data=[tokens])
+        return InferenceResponse(model_name="m", outputs=[output], parameters=usage)
+
+
+async def order_of(asked: list[tuple[str, int]], objective: dict[str, str], **settings: Any) -> str:
+    """The order in which calls with so many tokens begin, one at a time, after they were asked for at once."""
+    model = Held(ModelSettings(name="m", implementation=Held, max_concurrency=1, loop="server", **settings))
+    model.order, model.gate = [], asyncio.Semaphore(0)
+    server = {"trusted_proxies": ["10.0.0.0/8"], "objectives": {"chat": 1, "batch": 9}}
+    async with Application(model, **server) as application:
+
+        async def ask(name: str, tokens: int) -> None:
+            headers = of_team(name)
+            if name in objective:
+                headers.append((b"x-llm-d-inference-objective", objective[name].encode()))
+            caller = Caller(Headers(headers, None, Gateway()), "http")
+            admission = application.dataplane.admit("m", None, caller)
+            await admission.open(Operation.INFER, request_of(name, tokens))
+
+        tasks = [asyncio.create_task(ask(*each)) for each in asked]
+        served = application.dataplane._registry.get("m")
+        while served.pipeline.meters.queue.depth < len(asked) - 1:
+            await asyncio.sleep(0)
+        for _ in asked:
+            model.gate.release()
+        await asyncio.wait(tasks)
+    return "".join(model.order)
+
+
+async def test_the_usage_that_a_model_tells_counts() -> None:
+    assert await order_of([("a", 30)] * 5 + [("b", 10)] * 9, {}) == "abbb" * 3 + "aa"
+
+
+async def test_an_objective_is_a_priority() -> None:
+    asked = [("a", 1), ("a", 1), ("b", 1), ("c", 1), ("d", 1)]
+    assert await order_of(asked, {"b": "batch", "d": "chat", "c": "unknown"}) == "adcab"

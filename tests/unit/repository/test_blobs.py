@@ -1,0 +1,124 @@
+"""The cache of fetched files, with a source in memory."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from inferstream.repository import blobs
+from inferstream.repository.blobs import BlobCache
+from inferstream.repository.remote import FetchFailed, RemoteFile, RemoteSource, name_of, shown
+from inferstream.settings import Settings
+
+
+class Memory(RemoteSource):
+    """Files in memory. A read ends with an error after `most` bytes, `breaks` times."""
+
+    content: dict[str, bytes]
+    digest: str | None = None
+    most = 2**30
+    breaks = 0
+    reads: list[tuple[str, int]]
+
+    def files(self) -> Sequence[RemoteFile]:
+        return [
+            RemoteFile(path, len(content), hashlib.sha256(content).hexdigest(), self.digest)
+            for path, content in self.content.items()
+        ]
+
+    def read(self, file: RemoteFile, offset: int) -> Iterator[bytes]:
+        self.reads.append((file.path, offset))
+        content = self.content[file.path][offset:]
+        yield content[: self.most]
+        if len(content) > self.most and type(self).breaks:
+            type(self).breaks -= 1
+            raise ConnectionError("key=s3cr3t")
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch) -> type[Memory]:
+    class Own(Memory):
+        content = {"a/model.json": b"0123456789", "model.py": b"code"}
+        reads: list[tuple[str, int]] = []
+
+    monkeypatch.setattr(blobs, "source_of", Own)
+    return Own
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> BlobCache:
+    return BlobCache(Settings(sources_dir=str(tmp_path)))
+
+
+async def test_code_is_left_out_without_trust(source: type[Memory], cache: BlobCache) -> None:
+    folder = await cache.fetch("memory://m/tree", trusted=False)
+    assert sorted(path.name for path in folder.rglob("*")) == ["a", "model.json"]
+    trusted = await cache.fetch("memory://m/tree", trusted=True)
+    assert (trusted / "model.py").read_bytes() == b"code"
+    assert len(source.reads) == 2  # the second version has the same contents
+
+
+async def test_a_transfer_goes_on_where_it_was_cut_off(source: type[Memory], cache: BlobCache) -> None:
+    source.content = {"model.json": b"0123456789"}
+    source.most, source.breaks = 4, 2
+    folder = await cache.fetch("memory://m/tree", trusted=False)
+    assert (folder / "model.json").read_bytes() == b"0123456789"
+    assert [offset for _, offset in source.reads] == [0, 4, 8]
+
+
+async def test_a_transfer_that_brings_nothing_fails_without_the_text_of_the_error(
+    source: type[Memory], cache: BlobCache
+) -> None:
+    source.most, source.breaks = 0, 100
+    with pytest.raises(FetchFailed, match=r"^memory://m/tree cannot be fetched: ConnectionError$"):
+        await cache.fetch("memory://user:s3cr3t@m/tree", trusted=False)
+
+
+async def test_a_wrong_digest_is_refused_and_fetched_again(source: type[Memory], cache: BlobCache) -> None:
+    source.content = {"model.json": b"01234"}
+    source.digest = f"sha256:{hashlib.sha256(b'56789').hexdigest()}"
+    with pytest.raises(FetchFailed, match=r"model.json of memory://m/tree has the digest [0-9a-f]{64}"):
+        await cache.fetch("memory://m/tree", trusted=False)
+    source.content = {"model.json": b"56789"}
+    folder = await cache.fetch("memory://m/tree", trusted=False)
+    assert (folder / "model.json").read_bytes() == b"56789"
+
+
+@pytest.mark.parametrize("path", ["../out", "/out", "a/../../out", "x" * 2000])
+async def test_a_path_that_leads_outside_is_refused(
+    source: type[Memory], cache: BlobCache, path: str
+) -> None:
+    source.content = {path: b"1"}
+    with pytest.raises(FetchFailed, match="leads outside"):
+        await cache.fetch("memory://m/tree", trusted=True)
+
+
+async def test_the_last_version_serves_where_the_source_cannot_be_asked(
+    source: type[Memory], cache: BlobCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offline = BlobCache(Settings(sources_dir=str(tmp_path), offline=True))
+    with pytest.raises(FetchFailed, match="not in the cache"):
+        await offline.fetch("memory://m/tree", trusted=False)
+    folder = await cache.fetch("memory://m/tree", trusted=False)
+
+    def unreachable(self: Memory) -> Sequence[RemoteFile]:
+        raise ConnectionError
+
+    monkeypatch.setattr(source, "files", unreachable)
+    assert await offline.fetch("memory://m/tree", trusted=False) == folder
+    assert await cache.fetch("memory://m/tree", trusted=False, stale=True) == folder
+    with pytest.raises(FetchFailed):
+        await cache.fetch("memory://m/tree", trusted=False)
+
+
+def test_uris_in_messages_and_names() -> None:
+    assert shown("https://u:p@h/x.tar.gz?sig=1#sha256=2") == "https://h/x.tar.gz"
+    names = {
+        "https://h/x.tar.gz?s": "x",
+        "hf://o/m@v": "m",
+        "oci://h:5/a/b:1": "b",
+        "s3://b/p/": "p",
+        "s3://b": "b",
+    }
+    assert {uri: name_of(uri) for uri in names} == names
