@@ -2,9 +2,12 @@
 
 import os
 import stat
-import tarfile
 from os.path import normpath
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tarfile
 
 MAX_PATH = 1024
 """Bytes of a member's path. The system does not resolve much longer ones, so a check that resolves them stops early."""
@@ -20,6 +23,7 @@ def unpack(archive: Path, folder: Path) -> None:
     Python's filter resolves paths that it then does not use, and before 3.11.13 none that is too long
     (CVE-2025-4517). Here no member is written through a link, so that lexical paths are the real ones.
     """
+    import tarfile  # late: few servers unpack anything
 
     def checked(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
         # The system resolves `link/..` to the parent of the link's target, so no such path is used.
@@ -36,7 +40,7 @@ def unpack(archive: Path, folder: Path) -> None:
         opened.extractall(folder, filter=checked)
 
 
-def _fault(member: tarfile.TarInfo, folder: Path) -> str | None:
+def _fault(member: "tarfile.TarInfo", folder: Path) -> str | None:
     """Why a member may not be written after all those before it; None if it may."""
     if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
         return "is neither a file, a folder nor a link"

@@ -163,9 +163,9 @@ async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monk
     async with run(Stubborn) as app:
         admission = app.application.dataplane.admit("Stubborn", None, Caller(Headers(()), ""))
         both = SeveralReplies(admission).open(Operation.STREAM, [request(id) for id in "ab"])
-        async with asyncio.timeout(5), await both as reply:
+        async with asyncio.timeout(20), await both as reply:
             await anext(reply)
-        assert await asyncio.to_thread(ended.wait, 5)
+        assert await asyncio.to_thread(ended.wait, 20)
 
 
 async def test_a_call_that_fails_before_the_others_have_opened_keeps_its_responses():
