@@ -172,11 +172,14 @@ def test_a_stream_has_a_shadow_too(shadowed: Running) -> None:
 
 def test_a_shadow_that_hangs_keeps_neither_callers_nor_the_stop(tmp_path: Path) -> None:
     running = shadow_of(tmp_path / "models")
-    for _ in range(12):
-        assert ask(running.url, "hang")["outputs"][0]["data"] == ["hang!"]
-    page = httpx.get(f"{running.url}/metrics").text
-    assert metric(page, "inferstream_shadow_calls_total", result="dropped", version="1") == 4
-    assert running.stop() == 0, running.text()
+    try:
+        for _ in range(12):
+            assert ask(running.url, "hang")["outputs"][0]["data"] == ["hang!"]
+        page = httpx.get(f"{running.url}/metrics").text
+        assert metric(page, "inferstream_shadow_calls_total", result="dropped", version="1") == 4
+    finally:
+        ended = running.stop()
+    assert ended == 0, running.text()
 
 
 def test_a_shadow_of_itself_is_refused(tmp_path: Path) -> None:
