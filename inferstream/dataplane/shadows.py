@@ -13,20 +13,31 @@ Find = Callable[[str, str], Handler]
 
 
 class Shadows:
-    """The copies that run now, of all models. At most `most` run at once, each for at most `seconds`."""
+    """The copies of all models that run, or wait for the end of their call: `most` at once, each for `seconds`.
+
+    A copy has its place from the call's arrival on, because it keeps the request and the responses.
+    """
 
     def __init__(self, find: Find, settings: Settings) -> None:
         self.find = find
-        self._most = settings.shadow_max_in_flight
         self._seconds = settings.request_timeout or None
+        self._places = settings.shadow_max_in_flight
         self._calls: set[Call] = set()
         self._tasks = Tasks()
 
-    @property
-    def full(self) -> bool:
-        return len(self._calls) >= self._most
+    def reserve(self) -> bool:
+        """Take a place for a copy, if there is one."""
+        if not self._places:
+            return False
+        self._places -= 1
+        return True
+
+    def release(self) -> None:
+        """Give the place of a copy back that does not begin."""
+        self._places += 1
 
     def start(self, copy: Call, run: Awaitable[None]) -> None:
+        """Run a copy in the place that it has."""
         if self._seconds is not None:
             copy.deadline = asyncio.get_running_loop().time() + self._seconds
 
@@ -35,6 +46,7 @@ class Shadows:
                 await run
             finally:
                 self._calls.discard(copy)
+                self.release()
 
         self._calls.add(copy)
         self._tasks.start(counted())

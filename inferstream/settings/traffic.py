@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -39,6 +39,11 @@ class Split(BaseModel):
     def _accept_shares(cls, value: object) -> object:
         """Accept the shares alone."""
         return value if isinstance(value, dict) and "versions" in value else {"versions": value}
+
+    @field_validator("by")
+    @classmethod
+    def _lower(cls, name: str | None) -> str | None:
+        return name if name is None else name.lower()
 
     @model_validator(mode="after")
     def _some_share(self) -> "Split":

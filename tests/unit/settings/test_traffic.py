@@ -14,6 +14,12 @@ def test_shares_alone_are_a_split() -> None:
     assert settings(split={"1": 95, "2": 5}).split == settings(split={"versions": {"1": 95, "2": 5}}).split
 
 
+def test_the_name_of_the_header_is_that_of_the_headers_of_a_call() -> None:
+    split = settings(split={"versions": {"1": 1}, "by": "X-User"}).split
+    assert split is not None
+    assert split.by == "x-user"
+
+
 def test_a_shadow_gets_every_call_and_is_compared_unless_the_settings_say_otherwise() -> None:
     shadow = settings(shadow={"to": "2"}).shadow
     assert shadow is not None

@@ -8,13 +8,14 @@ import pytest
 
 from inferstream.codecs import NumpyCodec, StringCodec
 from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.first_calls import NotLoaded
 from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.shadows import Shadows
 from inferstream.dataplane.stages.shadow import MOST_LOGGED, ShadowStage, difference
 from inferstream.errors import InferenceFailed
 from inferstream.settings import Settings, Shadow, Tolerance
 from inferstream.telemetry.stages import ShadowMeters
-from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
+from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
 
 
 def numbers(*values: float, name: str = "y", dtype: str = "float32") -> InferenceResponse:
@@ -26,12 +27,18 @@ def texts(*values: str) -> InferenceResponse:
     return InferenceResponse(model_name="m", outputs=[StringCodec.encode_output("text", list(values))])
 
 
+def images(*values: bytes) -> InferenceResponse:
+    output = ResponseOutput(name="image", datatype="BYTES", shape=[len(values)], data=list(values))
+    return InferenceResponse(model_name="m", outputs=[output])
+
+
 @pytest.mark.parametrize(
     ("expected", "actual"),
     [
         ([numbers(1, 2)], [numbers(1, 2.00001)]),
         ([numbers(float("nan"))], [numbers(float("nan"))]),
         ([texts("a", "b")], [texts("a", "b")]),
+        ([images(b"\xff"), images(b"\xfe")], [images(b"\xff"), images(b"\xfe")]),
         ([texts("to"), texts("ken")], [texts("t"), texts("ok"), texts("en")]),
         ([numbers(1), numbers(2)], [numbers(1), numbers(2)]),
         ([], []),
@@ -176,7 +183,30 @@ async def test_copies_beyond_the_most_are_dropped_and_end_with_the_server() -> N
     trial.shadows.end()
     await trial.settled()
     assert trial.meters.failed == 2
-    assert not trial.shadows.full
+    assert [trial.shadows.reserve() for _ in range(3)] == [True, True, False]
+
+
+async def unloaded(call: Call) -> Reply:
+    raise NotLoaded(("m", "2"))
+
+
+async def test_a_version_that_is_not_loaded_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    trial = Trial(unloaded)
+    await trial.call()
+    await trial.settled()
+    assert trial.meters.failed == 1
+    assert "copies load nothing" in caplog.text
+
+
+async def test_a_place_is_free_again_when_there_is_no_copy() -> None:
+    trial = Trial(equal, shadow_max_in_flight=1)
+    with pytest.raises(InferenceFailed):
+        await trial.call(id="wrong")
+    call = Call(Operation.STREAM, "m", "1", InferenceRequest(id="r", inputs=[]), {}, dialect="rest")
+    async with await trial.stage(call) as reply:
+        assert not trial.shadows.reserve()
+        await anext(aiter(reply))
+    assert trial.shadows.reserve()
 
 
 async def test_calls_that_fail_and_copies_themselves_have_no_copy() -> None:
