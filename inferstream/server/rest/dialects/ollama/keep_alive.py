@@ -7,7 +7,12 @@ from .....text.fields import Fields
 
 UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
-_PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)?")
+LONGEST = 32
+"""Characters of a duration."""
+
+_PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|$)")
+_DURATION = re.compile(r"\d+(?:\.\d+)?|(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
+"""A unit ends each part, so that there is one way to read it."""
 
 
 def keep(resident: Resident | None, fields: Fields) -> None:
@@ -20,7 +25,7 @@ def kept(fields: Fields) -> float | None:
     """Seconds; None for ever. Raises InvalidRequest."""
     asked = fields.get("keep_alive")
     text = str(asked).removeprefix("-")
-    if isinstance(asked, bool) or not re.fullmatch(f"(?:{_PARTS.pattern})+", text):
+    if isinstance(asked, bool) or len(text) > LONGEST or not _DURATION.fullmatch(text):
         raise fields.wrong("keep_alive", f'must be seconds or a duration as in "1h30m", got {asked!r}')
     if str(asked).startswith("-"):
         return None
