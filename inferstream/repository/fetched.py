@@ -61,11 +61,22 @@ class FetchedRepository(FolderRepository):
             parameters = settings.parameters
             extra = (parameters.extra if parameters else None) or {}
             environment = parameters and (parameters.environment_path or parameters.environment_tarball)
-            if environment or extra.get("trust_remote_code"):
+            named = [parameters and parameters.uri, extra.get("pretrained_model")]
+            outside = any(isinstance(path, str) and self._leaves(settings, path) for path in named)
+            if environment or extra.get("trust_remote_code") or outside:
                 usable.remove(settings)
-                reason = f"its settings would run code from there; {ALLOW}"
+                reason = f"its settings would run code from {'elsewhere' if outside else 'there'}; {ALLOW}"
                 broken.append(BrokenModel(settings.name, reason, settings.version, settings.source or ""))
         return usable, broken
+
+    def _leaves(self, settings: ModelSettings, path: str) -> bool:
+        """Whether a path in fetched settings names anything but a file or folder of the repository.
+
+        Other files of this machine, blobs of the cache among them, have no mark that says whether they are trusted.
+        """
+        folder = Path(settings.source or self._root).parent
+        named = (folder / path).resolve()
+        return is_remote(path) or not named.is_relative_to(self._root) or not named.exists()
 
 
 def _inodes(root: Path) -> dict[str, int]:
