@@ -1,0 +1,39 @@
+"""What settings that were fetched without trust may name."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from inferstream.repository.fetched import FetchedRepository
+from inferstream.settings import Settings
+
+
+def scanned(root: Path, trusted: bool, **parameters: object) -> tuple[int, int]:
+    """How many models of a fetched repository are usable, and how many are not."""
+    folder = root / "model"
+    folder.mkdir(parents=True)
+    (folder / "weights").write_bytes(b"x")
+    values = {"implementation": "mlserver_sklearn.SKLearnModel", "name": "m", "parameters": parameters}
+    (folder / "model-settings.json").write_text(json.dumps(values))
+    values = {"model_repository_root": "s3://bucket/models", "trust_remote_code": trusted}
+    repository = FetchedRepository(Settings(**values, sources_dir=str(root.parent / "cache")))
+    repository._root = root.resolve()
+    usable, broken = repository._scan()
+    return len(usable), len(broken)
+
+
+@pytest.mark.parametrize("uri", ["./weights", "weights"])
+def test_files_of_the_repository_may_be_named(tmp_path: Path, uri: str) -> None:
+    assert scanned(tmp_path / "root", False, uri=uri) == (1, 0)
+
+
+@pytest.mark.parametrize("uri", ["../../blob", "/etc/hostname", "s3://other/model", "~/.cache/blob"])
+def test_nothing_else_may_be_named_without_trust(tmp_path: Path, uri: str) -> None:
+    (tmp_path / "blob").write_bytes(b"x")
+    assert scanned(tmp_path / "root", False, uri=uri) == (0, 1)
+    assert scanned(tmp_path / "trusted", True, uri=uri) == (1, 0)
+
+
+def test_a_pretrained_model_may_not_come_from_elsewhere(tmp_path: Path) -> None:
+    assert scanned(tmp_path / "root", False, extra={"pretrained_model": "org/model"}) == (0, 1)
