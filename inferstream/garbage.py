@@ -33,11 +33,11 @@ def settle_soon() -> None:
     """Collect what models leave that are unloaded now, also where `settle` has excluded it.
 
     A model and the stages around it refer to each other. Without a collection their memory stays for as long as the
-    process makes few other objects.
+    process makes few other objects. In a program of others, which has not called `settle`, nothing happens.
     """
     global _due
     loop = asyncio.get_running_loop()
-    if _due is not loop:
+    if _settled and _due is not loop:
         _due = loop
         loop.call_later(SOON, _collect)
 
@@ -45,8 +45,5 @@ def settle_soon() -> None:
 def _collect() -> None:
     global _due
     _due = None
-    if _settled:
-        gc.unfreeze()
-        settle()
-    else:
-        gc.collect()
+    gc.unfreeze()
+    settle()
