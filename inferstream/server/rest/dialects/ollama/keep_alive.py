@@ -10,9 +10,8 @@ UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 LONGEST = 32
 """Characters of a duration."""
 
-_PARTS = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|$)")
-_DURATION = re.compile(r"\d+(?:\.\d+)?|(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
-"""A unit ends each part, so that there is one way to read it."""
+_PARTS = re.compile(r"([0-9]+)(\.[0-9]+)?(ms|s|m|h|$)")
+"""Parts of a duration. A unit, or the end of the text, ends each."""
 
 
 def keep(resident: Resident | None, fields: Fields) -> None:
@@ -25,8 +24,10 @@ def kept(fields: Fields) -> float | None:
     """Seconds; None for ever. Raises InvalidRequest."""
     asked = fields.get("keep_alive")
     text = str(asked).removeprefix("-")
-    if isinstance(asked, bool) or len(text) > LONGEST or not _DURATION.fullmatch(text):
+    parts = [] if isinstance(asked, bool) or len(text) > LONGEST else _PARTS.findall(text)
+    plain = len(parts) > 1 and not parts[-1][2]  # a number without a unit stands alone
+    if not parts or plain or "".join(map("".join, parts)) != text:
         raise fields.wrong("keep_alive", f'must be seconds or a duration as in "1h30m", got {asked!r}')
     if str(asked).startswith("-"):
         return None
-    return sum(float(number) * UNITS[unit] for number, unit in _PARTS.findall(text))
+    return sum(float(number + fraction) * UNITS[unit] for number, fraction, unit in parts)
