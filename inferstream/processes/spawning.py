@@ -95,6 +95,7 @@ class Child:
         with suppress(ChildProcessError):
             while os.waitpid(-self.pid, os.WNOHANG)[0]:
                 pass
+            self._loop.call_later(REAPED, self._reap_group)  # some of it has not ended yet
 
     def kill(self, why: str = "") -> None:
         """Kill the process. `why` says in `how` what came before."""

@@ -282,8 +282,8 @@ def test_servers_that_restart_in_turn_lose_nothing_behind_a_proxy(start, tmp_pat
                 except (httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError):
                     continue
                 if status != 503:
+                    statuses[status] += 1
                     break
-            statuses[status] += 1
 
     with ThreadPoolExecutor(4) as pool:
         asking = [pool.submit(ask, number % 2) for number in range(4)]

@@ -179,7 +179,7 @@ def test_an_idle_model_leaves_and_a_pinned_one_stays(serve) -> None:
 
 
 @pytest.mark.parametrize("mode", ["once", "device"])
-@pytest.mark.parametrize("settings", [{"parallel_workers": 1}, {"max_memory": "2GB"}])
+@pytest.mark.parametrize("settings", [{"idle_unload": 600}, {"max_memory": "2GB"}])
 def test_a_call_that_runs_out_of_memory_runs_once_more_in_a_new_worker(
     serve, mode: str, settings: dict
 ) -> None:
@@ -191,7 +191,7 @@ def test_a_call_that_runs_out_of_memory_runs_once_more_in_a_new_worker(
 
 
 def test_a_call_that_runs_out_of_memory_twice_gets_a_typed_error(serve) -> None:
-    server = serve({"m": {}}, parallel_workers=1)
+    server = serve({"m": {}}, max_memory="2GB")
     failed = server.infer("m", text(id="a", parameters={"mode": "always"}))
     assert failed.status_code == 503
     assert failed.headers["retry-after"] == "1"

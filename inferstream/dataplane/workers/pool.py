@@ -130,7 +130,8 @@ class Pool:
         except NeverStarted:
             self.group.meters.retried += 1
         except OutOfMemory:
-            if call.more is not None:  # the worker has read some of its requests
+            # Workers that stay would fail again. Those that have left have read some of the requests of `more`.
+            if self.resident is None or call.more is not None:
                 raise
             self.group.meters.retried += 1
             await self._recovered()
@@ -159,8 +160,11 @@ class Pool:
             raise InvalidRequest(f"the request cannot be sent to a worker: {error}") from error
         try:
             return await remote.opened()
-        except OutOfMemory:  # its heap, or its device, may be in pieces
-            self.group.replace(process, "ran out of memory")
+        except OutOfMemory:
+            if (
+                self.resident is not None
+            ):  # its heap, or its device, may be in pieces; no other model is there
+                self.group.replace(process, "ran out of memory")
             raise
 
     def _worker(self) -> WorkerClient:

@@ -49,7 +49,7 @@ async def _attached() -> AsyncIterator[Attached]:
     attached = Attached()
     yield attached
     attached.theirs.close()
-    attached.loading.lost(NUMBER, "has ended")
+    attached.loading.lost(frames.Lost(NUMBER, "has ended", False))
 
 
 async def test_a_front_end_waits_until_a_worker_reports_a_model(attached: Attached) -> None:
@@ -76,7 +76,7 @@ async def test_a_retired_worker_gets_no_more_calls_and_lives_on(attached: Attach
 
 async def test_a_lost_worker_has_ended_once(attached: Attached) -> None:
     worker = attached.worker
-    attached.loading.lost(NUMBER, "was killed")
-    attached.loading.lost(NUMBER, "was killed")
+    attached.loading.lost(frames.Lost(NUMBER, "was killed", False))
+    attached.loading.lost(frames.Lost(NUMBER, "was killed", False))
     assert worker.ended.is_set()
     assert attached.group.least_busy(INSTANCE) is None
