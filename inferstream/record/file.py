@@ -42,14 +42,23 @@ class RecordFile(LineFile[PortRecording]):
     def end(self, recording: PortRecording, status: int | str) -> None:
         """Write the rest of a recording soon. It never waits."""
         recording.add("end", None)
-        recording.size = sum(len(content) for _, kind, content in recording.events if kind in ("in", "out"))
-        recording.status = status
+        size = sum(len(content) for _, kind, content in recording.events if kind in ("in", "out"))
+        recording.size, recording.status = size, status
         del self._open_recordings[id(recording)]
-        if self._put_bytes - self._written_bytes + recording.size > MOST_BYTES:
+        if self._put_bytes - self._written_bytes + size > MOST_BYTES:
             self._refused += 1
             return
-        self._put_bytes += recording.size
+        refused = self._refused
         self.put(recording)
+        if self._refused == refused:
+            self._put_bytes += size
+
+    def _write(self, batch: list[PortRecording]) -> None:
+        super()._write(batch)
+        for recording in batch:  # written or lost, they wait no more
+            if recording.status is not None:
+                self._written_bytes += recording.size
+                recording.size = 0
 
     def unfinished(self) -> Sequence[PortRecording]:
         """Recordings of which something is not written."""
@@ -63,11 +72,10 @@ class RecordFile(LineFile[PortRecording]):
     def _wanted(self, record: PortRecording) -> bool:
         """Whether there is something to write. A look may have met one that has ended since, and wrote all."""
         models = self._settings.models
-        if record.whole or (models and record.model not in models):
-            self._written_bytes += record.size
-            record.size = 0
+        if models and record.model and record.model not in models:
+            record.taken()  # a long one would keep all of them until its end
             return False
-        return True
+        return not (record.whole or (models and not record.model))
 
     def _line(self, record: PortRecording) -> bytes:
         status = record.status  # before the events, which end with it
@@ -110,21 +118,21 @@ class RecordFile(LineFile[PortRecording]):
             if encoding and direction == "out":
                 with suppress(zlib.error):
                     content = zlib.decompress(content, 47)
-            yield [milliseconds, direction, self._content(content, record.door == "http")]
+            yield [milliseconds, direction, self._content(content, record.door)]
 
-    def _content(self, content: bytes | str, texts: bool) -> Any:
+    def _content(self, content: bytes | str, door: str) -> Any:
         """A text, the place of bytes in the file beside, or their number where they are not recorded."""
         settings = self._settings
         if not settings.bodies:
             return len(content)
         if settings.redact:
-            clean = redacted(content, self._hidden)
+            clean = None if door == "grpc" else redacted(content, self._hidden)  # a message is no text
             if clean is None:
                 return len(content)
             content = clean
         if isinstance(content, str):
             return content
-        if texts and b"\x00" not in content:
+        if door == "http" and b"\x00" not in content:
             with suppress(UnicodeDecodeError):
                 return content.decode()
         written = os.write(self._beside, content)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Awaitable, Callable
 from random import random
 from typing import Any
+from urllib.parse import quote
 
 from ..errors import InferstreamError
 from ..server.edge import Listener, Serve, ServeBytes
@@ -16,10 +17,10 @@ _VERSION, _NAME = re.compile(r"\{[^}]*version[^}]*\}"), re.compile(r"\{[^}]*\}")
 class Recorder:
     """The edge of a server that records."""
 
-    def __init__(self, file: RecordFile, sample: float, bodies: bool, hidden: frozenset[str]) -> None:
+    def __init__(self, file: RecordFile, sample: float, queries: bool, hidden: frozenset[str]) -> None:
         self._file = file
         self._sample = sample
-        self._bodies = bodies
+        self._queries = queries
         self._hidden = hidden
 
     def _begin(
@@ -36,8 +37,9 @@ class Recorder:
         async def recorded(exchange: Any, route: Any, method: str = "POST", query: bytes = b"") -> int:
             if random() >= self._sample:
                 return await serve(exchange, route, method, query)
-            target = _NAME.sub(route.model, _VERSION.sub(route.version or "", route.template))
-            if query and self._bodies:
+            name, version = quote(route.model, safe=""), quote(route.version or "", safe="")
+            target = _NAME.sub(lambda _: name, _VERSION.sub(lambda _: version, route.template))
+            if query and self._queries:
                 target += "?" + query.decode("latin-1")
             recording = self._begin(
                 "http", route.dialect.name, route.model, target, exchange.headers, method=method

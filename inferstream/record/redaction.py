@@ -7,31 +7,36 @@ from typing import Any
 
 REDACTED = "[redacted]"
 
-_LINE = re.compile(r"^(data: ?)?(\{.*\}|\[.*\])$", re.MULTILINE)
+_LINE = re.compile(r"(data: ?)?(\{.*\}|\[.*\])\r?")
+_FRAME = re.compile(r"(?:(?:event|id|retry)?:.*|data: ?\[DONE\])?\r?")
+"""Lines of events that hold no values."""
 
 
 def redacted(content: bytes | str, names: Set[str]) -> str | None:
-    """JSON, events or lines of JSON without the values of these names; None for what is neither.
+    """JSON, events or lines of JSON without the values of these names; None for what has anything else.
 
     A tensor of such a name keeps its name and loses its data.
     """
     try:
         text = content if isinstance(content, str) else content.decode()
-    except UnicodeDecodeError:
+        try:
+            return json.dumps(_clean(json.loads(text), names))
+        except ValueError:
+            return _lines(text, names)
+    except (ValueError, RecursionError):
         return None
-    try:
-        return json.dumps(_clean(json.loads(text), names))
-    except ValueError:
-        pass
-    rest = _LINE.sub("", text)
-    if re.search(r"^(data|\s*[{\[])", rest.replace("data: [DONE]", ""), re.MULTILINE) or not _LINE.search(
-        text
-    ):
-        return None
-    try:
-        return _LINE.sub(lambda line: (line[1] or "") + json.dumps(_clean(json.loads(line[2]), names)), text)
-    except ValueError:
-        return None
+
+
+def _lines(text: str, names: Set[str]) -> str | None:
+    lines = []
+    for line in text.split("\n"):
+        if _FRAME.fullmatch(line):
+            lines.append(line)
+        elif (json_line := _LINE.fullmatch(line)) is not None:
+            lines.append((json_line[1] or "") + json.dumps(_clean(json.loads(json_line[2]), names)))
+        else:
+            return None
+    return "\n".join(lines)
 
 
 def _clean(value: Any, names: Set[str]) -> Any:

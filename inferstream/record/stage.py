@@ -72,4 +72,4 @@ def _recorder(settings_json: str, credentials: tuple[str, ...]) -> Recorder:
     except OSError as error:
         raise InvalidSettings(f"record: {settings.path}: {error.strerror}") from None
     atexit.register(file.close)
-    return Recorder(file, settings.sample, settings.bodies, hidden)
+    return Recorder(file, settings.sample, settings.bodies and not settings.redact, hidden)

@@ -108,6 +108,9 @@ class LineFile(Generic[Record]):
         except OSError as error:
             self._lost(len(batch), error.strerror or str(error))
             return
+        except Exception as error:  # of one record; the thread goes on with the next ones
+            self._lost(len(batch), f"{type(error).__name__}: {error}")
+            return
         if written < len(text):
             self._torn = not text[:written].endswith(b"\n")
             self._lost(min(text[written:].count(b"\n"), len(batch)), "the disk is full")
