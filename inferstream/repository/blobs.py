@@ -103,6 +103,8 @@ class BlobCache:
         if folder.is_dir():
             return folder
         began = monotonic()
+        left_out = [] if trusted else [each for each in files if _is_code(each.path) and not each.unpack]
+        files = [each for each in files if each not in left_out]
         transfer.total = sum(file.size or 0 for file in files)
         logger.info("fetching %s, %s", shown(source.uri), size(transfer.total), extra={"brief": True})
         with ThreadPoolExecutor(PARALLEL, "fetch") as pool:
@@ -111,7 +113,7 @@ class BlobCache:
         try:
             _assemble(staging / folder.name, files, blobs)
             if not trusted:
-                _leave_code_out(staging, folder.name, shown(source.uri))
+                _leave_code_out(staging, folder.name, shown(source.uri), [each.path for each in left_out])
             with suppress(OSError):  # another server has made the same folder
                 os.replace(staging, folder.parent)
         finally:
@@ -122,7 +124,9 @@ class BlobCache:
     def _blob(self, source: RemoteSource, file: RemoteFile, transfer: Transfer) -> Path:
         """The content of a file in the cache. A transfer that was cut off goes on where it ended."""
         same = file.digest or (shown(source.uri), file.path, file.identity)
-        blob = _made(self._folder / "blobs") / _hash(same, file.size)
+        folder = _made(self._folder / "blobs")
+        (folder / UNTRUSTED).write_text("the cache")  # no path of settings may load a blob past its version
+        blob = folder / _hash(same, file.size)
         if blob.exists():
             transfer.add(file.size or 0)
             return blob
@@ -196,13 +200,18 @@ def _assemble(folder: Path, files: Sequence[RemoteFile], blobs: Sequence[Path]) 
             shutil.copyfile(blob, target)
 
 
-def _leave_code_out(staging: Path, name: str, uri: str) -> None:
-    code = [path for path in sorted((staging / name).rglob("*")) if path.suffix.lower() in RUNS_CODE]
+def _is_code(path: str) -> bool:
+    return PurePosixPath(path).suffix.lower() in RUNS_CODE
+
+
+def _leave_code_out(staging: Path, name: str, uri: str, skipped: Sequence[str]) -> None:
+    code = [path for path in sorted((staging / name).rglob("*")) if _is_code(path.name)]
     removed = [
         str(path.relative_to(staging / name)) for path in code if not path.is_dir() or path.is_symlink()
     ]
     for each in removed:
         (staging / name / each).unlink()
+    removed = sorted([*removed, *skipped])
     (staging / UNTRUSTED).write_text("\n".join([uri, *removed]))
     if removed:
         logger.warning("left out of %s, because no code from there is trusted: %s", uri, ", ".join(removed))

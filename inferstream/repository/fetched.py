@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlparse
 
 from ..errors import InvalidSettings
 from ..settings import ModelSettings, Settings
@@ -11,6 +12,10 @@ from .base import BrokenModel, BrokenModels, Versions
 from .blobs import BlobCache
 from .folder import FolderRepository
 from .remote import ALLOW, is_remote, left_out
+from .uri import to_absolute_path
+
+PRETRAINED = frozenset(["pretrained_model", "pretrained_tokenizer"])
+"""Keys of `parameters.extra` that name folders anywhere, and models at the hub."""
 
 logger = logging.getLogger("inferstream.repository")
 
@@ -61,22 +66,25 @@ class FetchedRepository(FolderRepository):
             parameters = settings.parameters
             extra = (parameters.extra if parameters else None) or {}
             environment = parameters and (parameters.environment_path or parameters.environment_tarball)
-            named = [parameters and parameters.uri, extra.get("pretrained_model")]
-            outside = any(isinstance(path, str) and self._leaves(settings, path) for path in named)
+            outside = self._leaves(settings) or bool(extra.keys() & PRETRAINED)
             if environment or extra.get("trust_remote_code") or outside:
                 usable.remove(settings)
                 reason = f"its settings would run code from {'elsewhere' if outside else 'there'}; {ALLOW}"
                 broken.append(BrokenModel(settings.name, reason, settings.version, settings.source or ""))
         return usable, broken
 
-    def _leaves(self, settings: ModelSettings, path: str) -> bool:
-        """Whether a path in fetched settings names anything but a file or folder of the repository.
+    def _leaves(self, settings: ModelSettings) -> bool:
+        """Whether the URI in fetched settings names anything but a file or folder of the repository.
 
         Other files of this machine, blobs of the cache among them, have no mark that says whether they are trusted.
         """
-        folder = Path(settings.source or self._root).parent
-        named = (folder / path).resolve()
-        return is_remote(path) or not named.is_relative_to(self._root) or not named.exists()
+        uri = (settings.parameters.uri if settings.parameters is not None else None) or ""
+        parsed = urlparse(uri)
+        if parsed.scheme and parsed.scheme != "file":
+            return True
+        # The path that get_model_uri opens: lexical, where the system would go through links.
+        named = Path(to_absolute_path(settings, parsed.path if parsed.scheme else uri)).resolve()
+        return not named.is_relative_to(self._root)
 
 
 def _inodes(root: Path) -> dict[str, int]:

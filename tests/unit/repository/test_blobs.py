@@ -8,7 +8,15 @@ import pytest
 
 from inferstream.repository import blobs
 from inferstream.repository.blobs import BlobCache
-from inferstream.repository.remote import FetchFailed, RemoteFile, RemoteSource, name_of, shown
+from inferstream.repository.remote import (
+    FetchFailed,
+    RemoteFile,
+    RemoteSource,
+    left_out,
+    name_of,
+    shown,
+    untrusted,
+)
 from inferstream.settings import Settings
 
 
@@ -54,9 +62,13 @@ def cache(tmp_path: Path) -> BlobCache:
 async def test_code_is_left_out_without_trust(source: type[Memory], cache: BlobCache) -> None:
     folder = await cache.fetch("memory://m/tree", trusted=False)
     assert sorted(path.name for path in folder.rglob("*")) == ["a", "model.json"]
+    assert "model.py" in left_out(folder)
+    assert [path for path, _ in source.reads] == ["a/model.json"]
     trusted = await cache.fetch("memory://m/tree", trusted=True)
     assert (trusted / "model.py").read_bytes() == b"code"
     assert len(source.reads) == 2  # the second version has the same contents
+    assert untrusted(trusted / "model.py") is None
+    assert untrusted(folder.parents[2] / "blobs" / "0") is not None
 
 
 async def test_a_transfer_goes_on_where_it_was_cut_off(source: type[Memory], cache: BlobCache) -> None:

@@ -12,7 +12,7 @@ from inferstream.settings import Settings
 def scanned(root: Path, trusted: bool, **parameters: object) -> tuple[int, int]:
     """How many models of a fetched repository are usable, and how many are not."""
     folder = root / "model"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "weights").write_bytes(b"x")
     values = {"implementation": "mlserver_sklearn.SKLearnModel", "name": "m", "parameters": parameters}
     (folder / "model-settings.json").write_text(json.dumps(values))
@@ -33,6 +33,19 @@ def test_nothing_else_may_be_named_without_trust(tmp_path: Path, uri: str) -> No
     (tmp_path / "blob").write_bytes(b"x")
     assert scanned(tmp_path / "root", False, uri=uri) == (0, 1)
     assert scanned(tmp_path / "trusted", True, uri=uri) == (1, 0)
+
+
+@pytest.mark.parametrize("uri", ["link/../../../blob", "file:{outside}/blob"])
+def test_the_path_that_is_opened_counts(tmp_path: Path, uri: str) -> None:
+    """A runtime opens `link/..` as the parent of the link, and `file:` as a scheme."""
+    model = tmp_path / "root" / "model"
+    (model / "a" / "b" / "c").mkdir(parents=True)
+    (model / "link").symlink_to("a/b/c")
+    uri = uri.format(outside=tmp_path)
+    for harmless in (model / "blob", model / uri):
+        harmless.parent.mkdir(parents=True, exist_ok=True)
+        harmless.write_bytes(b"x")
+    assert scanned(tmp_path / "root", False, uri=uri) == (0, 1)
 
 
 def test_a_pretrained_model_may_not_come_from_elsewhere(tmp_path: Path) -> None:
