@@ -50,11 +50,14 @@ class Registry(Serving):
         meters: Meters,
         tracer: "Tracer | None" = None,
         others: OtherFrontEnds | None = None,
+        forget: Callable[[str], None] | None = None,
     ) -> None:
+        """`forget` drops what earlier loads of a model have told."""
         super().__init__(settings, meters, tracer)
         self._repository = repository
         self._load = load
         self._others = others
+        self._forget_loads = forget
         self._changing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._wanted: set[ModelKey] = set()
         """Versions found at start-up, which should serve."""
@@ -147,6 +150,8 @@ class Registry(Serving):
         `logged` holds reasons of failures that the log has, as of an app that fails for each of its models.
         """
         async with self._changing[name]:
+            if self._forget_loads is not None:
+                self._forget_loads(name)
             try:
                 await self._load_found(name, await self._find(name, logged))
             finally:

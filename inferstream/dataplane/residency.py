@@ -15,6 +15,7 @@ from ..concurrency.tasks import Tasks
 from ..processes.errors import OutOfMemory
 from ..settings.sizes import shown_size
 from ..telemetry.stages import ResidencyMeters
+from .first_calls import ModelKey
 from .reply import Watcher
 
 logger = logging.getLogger("inferstream.dataplane")
@@ -29,6 +30,8 @@ LOOK = 0.25
 
 SHARE = 20
 """Times that a look took, at least, until the next: the kernel walks through all pages of a process."""
+
+MOST_SIZES = 1024
 
 PATIENCE = 10.0
 """Seconds that a load waits for models in use to become idle, before its calls are refused."""
@@ -50,14 +53,15 @@ class Home(Protocol):
 class Resident(Watcher):
     """A model that may leave memory. Each use begins with `enter` and ends with `left`."""
 
-    def __init__(self, residency: "Residency", name: str, home: Home, pinned: bool = False) -> None:
-        self.name = name
+    def __init__(self, residency: "Residency", key: ModelKey, home: Home, pinned: bool, size: Bytes) -> None:
+        self.key = key
+        self.name = key[0]
         self.home = home
         self.pinned = pinned
         self.keep = residency.idle
         """Seconds without a use after which it leaves; None for ever."""
         self.meters = ResidencyMeters()
-        self.size: Bytes = {}
+        self.size = size
         """What its workers had when they were last measured; empty before."""
         self.loaded = False
         self.users = 0
@@ -139,13 +143,15 @@ class Residency:
         self._others = others
         self._spent: Bytes = {}
         """What `others` had at the last look."""
+        self._sizes: dict[ModelKey, Bytes] = {}
+        """What the last `MOST_SIZES` models to leave for good had."""
         self._room: dict[Resident, Bytes] = {}
         """What loads that are under way may need."""
         self._tasks = Tasks()
         self._looking: asyncio.Task[None] | None = None
 
-    def add(self, name: str, home: Home, pinned: bool) -> Resident:
-        resident = Resident(self, name, home, pinned)
+    def add(self, key: ModelKey, home: Home, pinned: bool) -> Resident:
+        resident = Resident(self, key, home, pinned, self._sizes.get(key, {}))
         self.residents.add(resident)
         if self._looking is None:
             self._looking = asyncio.create_task(self._look_on())
@@ -160,6 +166,13 @@ class Residency:
         if resident.loaded:
             await asyncio.wait([self._leave(resident)])
         self.residents.discard(resident)
+        if resident.size:
+            others = [item for item in self._sizes.items() if item[0] != resident.key]
+            self._sizes = dict([*others, (resident.key, resident.size)][-MOST_SIZES:])
+
+    def forget(self, name: str) -> None:
+        """Forget what a model needed, because it may have changed."""
+        self._sizes = {key: size for key, size in self._sizes.items() if key[0] != name}
 
     async def load(self, resident: Resident) -> None:
         """Wait until a model is in memory; one load runs for all who wait. Raises ModelLoadFailed, OutOfMemory."""

@@ -84,6 +84,7 @@ class Application:
             self.meters,
             self.tracing,
             self.front_ends,
+            self.placements.residency.forget,
         )
         counters = None if self.front_ends is None else self.front_ends.counters
         self.access = Access(own, counters, embedded=embedded)

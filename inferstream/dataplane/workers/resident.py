@@ -68,7 +68,7 @@ class ResidentPool(Pool):
     ) -> "ResidentPool":
         """Load a model when there is room. Raises ModelLoadFailed, OutOfMemory."""
         own = OwnWorkers(settings, group)
-        resident = residency.add(settings.name, own, settings.pinned)
+        resident = residency.add((settings.name, settings.version), own, settings.pinned)
         try:
             await residency.load(resident)
         except BaseException:  # a cancelled load too

@@ -76,7 +76,7 @@ class House:
         return {HOST: sum(self.memory.get(each, 0) for each in processes)}
 
     def add(self, home: FakeHome, pinned: bool = False) -> Resident:
-        return self.residency.add(f"m{home.number}", home, pinned)
+        return self.residency.add((f"m{home.number}", None), home, pinned)
 
     async def use(self, number: int) -> None:
         self.now += 1
@@ -225,6 +225,27 @@ async def test_a_model_is_removed_while_it_loads_and_while_it_leaves() -> None:
     await leaving
 
 
+async def test_what_a_refused_model_needs_stays_known_until_it_is_loaded_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inferstream.dataplane.residency.MOST_SIZES", 1)
+    house = House(300, 100, 400)
+    await house.use(0)
+    for _ in range(2):  # each first call makes a new resident
+        with pytest.raises(OutOfMemory, match="m1"):
+            await house.use(1)
+        await house.residency.remove(house.models[1])
+        house.models[1] = house.add(house.homes[1])
+        await house.use(0)
+    assert [home.brought for home in house.homes] == [1, 1]
+    await house.residency.remove(house.models[0])
+    assert not house.add(house.homes[1]).size, "the sizes are bounded"
+    house.models[0] = house.add(house.homes[0])
+    assert house.models[0].size
+    house.residency.forget("m0")
+    assert not house.add(house.homes[0]).size
+
+
 class Walk:
     """Random calls, evictions, unloads, reloads, failed loads and crashes, one step after the other."""
 
@@ -317,7 +338,6 @@ class Walk:
         await self.house.residency.remove(old)
         assert number not in self.house.memory
         self.house.models[number] = self.house.add(home)
-        self.house.models[number].size = old.size
         self.closed.discard(number)
 
 
