@@ -18,6 +18,8 @@ SOON = 1.0
 _settled = False
 _due: asyncio.AbstractEventLoop | None = None
 """The event loop that will collect."""
+_again = False
+"""Whether a model was unloaded since then, so that one collection may come too early for it."""
 
 
 def settle() -> None:
@@ -35,9 +37,10 @@ def settle_soon() -> None:
     A model and the stages around it refer to each other. Without a collection their memory stays for as long as the
     process makes few other objects. In a program of others, which has not called `settle`, nothing happens.
     """
-    global _due
+    global _due, _again
     loop = asyncio.get_running_loop()
-    if _settled and _due is not loop:
+    _again = _due is loop
+    if _settled and not _again:
         _due = loop
         loop.call_later(SOON, _collect)
 
@@ -45,5 +48,7 @@ def settle_soon() -> None:
 def _collect() -> None:
     global _due
     _due = None
+    if _again:
+        settle_soon()
     gc.unfreeze()
     settle()

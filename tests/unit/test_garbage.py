@@ -14,3 +14,37 @@ def test_present_objects_are_left_out_of_later_collections() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout == "0 True True\n"
+
+
+LATE = """
+import asyncio, gc, weakref
+from inferstream import garbage
+
+class Model:
+    pass
+
+async def main():
+    garbage.SOON = 0.01
+    garbage.settle()
+    gc.disable()
+    model = Model()
+    model.itself = model
+    gone = weakref.ref(model)
+    first = asyncio.Event()
+    settle = garbage.settle
+    garbage.settle = lambda: (settle(), first.set())
+    garbage.settle_soon()
+    garbage.settle_soon()  # of another model, to which something refers at the first collection
+    await first.wait()
+    assert gone() is not None
+    del model
+    async with asyncio.timeout(20):
+        while gone() is not None:
+            await asyncio.sleep(0.01)
+
+asyncio.run(main())
+"""
+
+
+def test_what_is_unloaded_shortly_before_a_collection_has_another_one() -> None:
+    subprocess.run([sys.executable, "-c", LATE], timeout=60, check=True)
