@@ -93,8 +93,8 @@ $(RAY_STAMP): pyproject.toml
 	@touch $@
 
 ray: $(STAMP) $(RAY_STAMP)  ## the contract through Ray Serve, and replicas killed and replaced under load: ten minutes
-	RAY_PYTHON=$(RAY)/bin/python $(BIN)/python -m pytest -s tests/ray
-	RAY_PYTHON=$(RAY)/bin/python $(BIN)/python -m pytest tests/contract/test_contract.py \
+	RAY_PYTHON=$(CURDIR)/$(RAY)/bin/python $(BIN)/python -m pytest -s tests/ray
+	RAY_PYTHON=$(CURDIR)/$(RAY)/bin/python $(BIN)/python -m pytest tests/contract/test_contract.py \
 		-k "ray-proxy or (ray-haproxy and not stop_lets)"  # two HAProxies at once have the same ports
 
 schedules: $(STAMP)  ## seeded schedules under a virtual clock: a million, or SEEDS, from FIRST
