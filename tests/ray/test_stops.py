@@ -129,6 +129,7 @@ async def test_a_killed_replica(host: RayHost) -> None:
     table = Counter((id[0], where[id], end) for id, end in ends.items())
     print(*(f"{row}: {number}" for row, number in sorted(table.items())), sep="\n")
     assert after == "200"
-    assert {end for id, end in ends.items() if where[id] == "other"} == {"200", "whole"}
+    # HAProxy may have sent all of them to one replica.
+    assert {end for id, end in ends.items() if where[id] == "other"} <= {"200", "whole"}
     # Ray's limit: a call that has reached the actor is lost with it, whether or not the model has begun it.
     assert {end for id, end in ends.items() if where[id] == "not begun"} <= {"500", "ReadTimeout"}
