@@ -12,6 +12,7 @@ from ..errors import InferstreamError, InvalidSettings, ModelNotFound, ModelNotR
 from ..processes.errors import OutOfMemory
 from ..repository import ModelRepository
 from ..repository.fetched import Artefacts
+from ..repository.touched import touched_by
 from ..settings import ModelSettings, Settings
 from ..telemetry.context import model_context
 from ..telemetry.metrics import Meters
@@ -90,23 +91,14 @@ class Registry(Serving):
         )
 
     async def names_at(self, paths: Sequence[Path]) -> list[str]:
-        """Names of models whose folders hold, or lie in, any of these absolute paths. Code outside belongs to all."""
+        """Names of models that a change of these absolute paths touches."""
         paths = [path for path in paths if self._repository.concerns(path)]
         if not paths:
             return []
         sources = {(name, source) for (name, _), source in self._sources.items()}
         sources |= {(settings.name, settings.source or "") for settings in await self._repository.list()}
         sources |= {(model.name, model.source) for model in await self._repository.broken()}
-        folders = {source: Path(source).resolve().parent for _, source in sources if source}
-        shared = any(
-            path.suffix == ".py" and not any(map(path.is_relative_to, folders.values())) for path in paths
-        )
-        touched = {
-            source
-            for source, folder in folders.items()
-            if any(path.is_relative_to(folder) or folder.is_relative_to(path) for path in paths)
-        }
-        return sorted({name for name, source in sources if shared or source in touched})
+        return touched_by(paths, sources)
 
     async def renewed(self) -> list[str]:
         """Names of models of which there are new versions elsewhere, after these were fetched."""
