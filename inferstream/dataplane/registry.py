@@ -147,6 +147,7 @@ class Registry(Serving):
             try:
                 await self._load_found(name, await self._find(name, logged))
             finally:
+                self._choose_default(name)
                 await self._agree()
 
     async def _find(self, name: str, logged: set[str] | None) -> list[ModelSettings]:
@@ -255,15 +256,17 @@ class Registry(Serving):
 
     async def _load_first(self, key: ModelKey) -> None:
         async with self._changing[key[0]]:
-            for settings in await self._repository.find(key[0]):
-                if settings.version == key[1] and key not in self._served:
-                    try:
+            try:
+                for settings in await self._repository.find(key[0]):
+                    if settings.version == key[1] and key not in self._served:
                         await self._load_version(settings)
-                    except OutOfMemory:
-                        self._states[key] = ON_DEMAND
-                        raise
-                    except InferstreamError:
-                        raise ModelNotReady(*key, failed=True) from None
+            except OutOfMemory:
+                self._states[key] = ON_DEMAND
+                raise
+            except InferstreamError:
+                raise ModelNotReady(*key, failed=True) from None
+            finally:
+                self._choose_default(key[0])  # another version may serve
 
     async def _agree(self) -> None:
         if self._others is not None:
