@@ -19,7 +19,7 @@ from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .elsewhere import OtherFrontEnds
 from .execution.base import Execution
-from .first_calls import ModelKey, label_of
+from .first_calls import ON_DEMAND, ModelKey, label_of
 from .serving import ServedModel, Serving
 
 if TYPE_CHECKING:
@@ -32,9 +32,6 @@ STILL_SERVING = "the old version goes on serving"
 
 LONG = 1.0
 """Seconds of a load that a terminal shows in a line of its own. Records of others are `brief`."""
-
-ON_DEMAND = (State.READY, "the first call loads it")
-"""The state of a model that has not been loaded."""
 
 LoadModel = Callable[[ModelSettings], Awaitable[Execution]]
 """Loads a model where its settings place it. Raises ModelLoadFailed."""
@@ -256,14 +253,19 @@ class Registry(Serving):
 
     async def _load_first(self, key: ModelKey) -> None:
         async with self._changing[key[0]]:
+            if key in self._served:
+                return
             try:
-                for settings in await self._repository.find(key[0]):
-                    if settings.version == key[1] and key not in self._served:
-                        await self._load_version(settings)
+                await self._load_version(await self._repository.version(*key))
             except OutOfMemory:
                 self._states[key] = ON_DEMAND
                 raise
-            except InferstreamError:
+            except ModelNotFound:
+                self._forget([key])  # then its calls get another version, or learn that there is none
+            except InferstreamError as error:
+                if self._states[key] == ON_DEMAND:  # it has no settings to load
+                    self._states[key] = (State.UNAVAILABLE, error.message)
+                    logger.error("%s", error.message)
                 raise ModelNotReady(*key, failed=True) from None
             finally:
                 self._choose_default(key[0])  # another version may serve
