@@ -253,8 +253,8 @@ class Registry(Serving):
 
     async def _load_first(self, key: ModelKey) -> None:
         async with self._changing[key[0]]:
-            if key in self._served:
-                return
+            if key not in self._states:
+                return  # it has been loaded, or unloaded, meanwhile
             try:
                 await self._load_version(await self._repository.version(*key))
             except OutOfMemory:

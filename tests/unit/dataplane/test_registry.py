@@ -135,3 +135,11 @@ async def test_a_version_without_room_is_still_the_one_that_the_next_call_loads(
         await models.answers()
     models.fails = None
     assert await models.answers() == "2"
+
+
+async def test_a_call_that_waited_for_an_unload_does_not_load_the_model_again(models: Models) -> None:
+    unloading = asyncio.create_task(models.registry.unload("m"))
+    await asyncio.sleep(0)  # it has begun
+    await models.registry.first_calls.wait(("m", "2"))
+    await unloading
+    assert await models.registry.index(True) == []
