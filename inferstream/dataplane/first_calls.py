@@ -6,8 +6,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ..errors import Overloaded
+from ..types import State
 
 ModelKey = tuple[str, str | None]
+
+ON_DEMAND = (State.READY, "the first call loads it")
+"""The state of a model that has not been loaded."""
 
 
 def label_of(key: ModelKey) -> str:

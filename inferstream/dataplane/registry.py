@@ -12,13 +12,14 @@ from ..errors import InferstreamError, InvalidSettings, ModelNotFound, ModelNotR
 from ..processes.errors import OutOfMemory
 from ..repository import ModelRepository
 from ..repository.fetched import Artefacts
+from ..repository.touched import touched_by
 from ..settings import ModelSettings, Settings
 from ..telemetry.context import model_context
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
 from .elsewhere import OtherFrontEnds
 from .execution.base import Execution
-from .first_calls import ModelKey, label_of
+from .first_calls import ON_DEMAND, ModelKey, label_of
 from .serving import ServedModel, Serving
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ STILL_SERVING = "the old version goes on serving"
 
 LONG = 1.0
 """Seconds of a load that a terminal shows in a line of its own. Records of others are `brief`."""
-
-ON_DEMAND = (State.READY, "the first call loads it")
-"""The state of a model that has not been loaded."""
 
 LoadModel = Callable[[ModelSettings], Awaitable[Execution]]
 """Loads a model where its settings place it. Raises ModelLoadFailed."""
@@ -90,23 +88,14 @@ class Registry(Serving):
         )
 
     async def names_at(self, paths: Sequence[Path]) -> list[str]:
-        """Names of models whose folders hold, or lie in, any of these absolute paths. Code outside belongs to all."""
+        """Names of models that a change of these absolute paths touches."""
         paths = [path for path in paths if self._repository.concerns(path)]
         if not paths:
             return []
         sources = {(name, source) for (name, _), source in self._sources.items()}
         sources |= {(settings.name, settings.source or "") for settings in await self._repository.list()}
         sources |= {(model.name, model.source) for model in await self._repository.broken()}
-        folders = {source: Path(source).resolve().parent for _, source in sources if source}
-        shared = any(
-            path.suffix == ".py" and not any(map(path.is_relative_to, folders.values())) for path in paths
-        )
-        touched = {
-            source
-            for source, folder in folders.items()
-            if any(path.is_relative_to(folder) or folder.is_relative_to(path) for path in paths)
-        }
-        return sorted({name for name, source in sources if shared or source in touched})
+        return touched_by(paths, sources)
 
     async def renewed(self) -> list[str]:
         """Names of models of which there are new versions elsewhere, after these were fetched."""
@@ -155,6 +144,7 @@ class Registry(Serving):
             try:
                 await self._load_found(name, await self._find(name, logged))
             finally:
+                self._choose_default(name)
                 await self._agree()
 
     async def _find(self, name: str, logged: set[str] | None) -> list[ModelSettings]:
@@ -263,15 +253,22 @@ class Registry(Serving):
 
     async def _load_first(self, key: ModelKey) -> None:
         async with self._changing[key[0]]:
-            for settings in await self._repository.find(key[0]):
-                if settings.version == key[1] and key not in self._served:
-                    try:
-                        await self._load_version(settings)
-                    except OutOfMemory:
-                        self._states[key] = ON_DEMAND
-                        raise
-                    except InferstreamError:
-                        raise ModelNotReady(*key, failed=True) from None
+            if key not in self._states:
+                return  # it has been loaded, or unloaded, meanwhile
+            try:
+                await self._load_version(await self._repository.version(*key))
+            except OutOfMemory:
+                self._states[key] = ON_DEMAND
+                raise
+            except ModelNotFound:
+                self._forget([key])  # then its calls get another version, or learn that there is none
+            except InferstreamError as error:
+                if self._states[key] == ON_DEMAND:  # it has no settings to load
+                    self._states[key] = (State.UNAVAILABLE, error.message)
+                    logger.error("%s", error.message)
+                raise ModelNotReady(*key, failed=True) from None
+            finally:
+                self._choose_default(key[0])  # another version may serve
 
     async def _agree(self) -> None:
         if self._others is not None:

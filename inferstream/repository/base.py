@@ -42,6 +42,16 @@ class ModelRepository(ABC):
                 raise InvalidSettings(f"Model {name} cannot be loaded: {model.reason}")
         raise ModelNotFound(name)
 
+    async def version(self, name: str, version: str | None) -> ModelSettings:
+        """The settings of one version, without a fetch of a newer one. Raises ModelNotFound, InvalidSettings."""
+        for settings in await self.list():
+            if (settings.name, settings.version) == (name, version):
+                return settings
+        for model in await self.broken():
+            if (model.name, model.version) == (name, version):
+                raise InvalidSettings(f"Model {name} cannot be loaded: {model.reason}")
+        raise ModelNotFound(name, version)
+
     async def renewed(self) -> Sequence[Path]:
         """Files that differ from those of the last call, after a look at where they come from. The default is none."""
         return ()

@@ -19,6 +19,7 @@ from tests.serving import Running, eventually, fp32, text, write_model
 MB = 10**6
 
 CODE = """
+import asyncio
 import os
 
 from inferstream import MLModel
@@ -43,6 +44,11 @@ class Heavy(MLModel):
             raise RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB")
         output = ResponseOutput(name="pid", shape=[1], datatype="INT64", data=[os.getpid()])
         return InferenceResponse(model_name=self.name, outputs=[output])
+
+    async def unload(self) -> bool:
+        if self.name == "stuck":
+            await asyncio.Event().wait()
+        return True
 
     async def predict_stream(self, payloads):
         async for payload in payloads:
@@ -176,6 +182,13 @@ def test_an_idle_model_leaves_and_a_pinned_one_stays(serve) -> None:
     eventually(lambda: not Path(f"/proc/{first}").exists(), 20)
     assert "in memory" in reasons(server)["kept"]
     assert pid_of(server.infer("idle", fp32([1.0]))) != first
+
+
+def test_an_unload_that_never_ends_holds_no_memory(serve) -> None:
+    server = serve({"stuck": {}}, idle_unload=0.5, parallel_workers_timeout=1)
+    first = pid_of(server.infer("stuck", fp32([1.0])))
+    eventually(lambda: reasons(server)["stuck"] == "the next call loads it", 20)
+    assert pid_of(server.infer("stuck", fp32([1.0]))) != first
 
 
 @pytest.mark.parametrize("mode", ["once", "device"])

@@ -114,9 +114,12 @@ class WorkerGroup(Group):
         return loaded
 
     async def sleep(self, instance: int) -> None:
-        """Unload a model that has its workers for itself, and end them; `wake` brings it back."""
+        """Unload a model that has its workers for itself, and end them; `wake` brings it back.
+
+        An `unload` that takes too long ends with them, because other models wait for the memory.
+        """
         self._asleep[instance] = self._models.pop(instance)
-        await self._withdraw(instance)
+        await self._withdraw(instance, self._settings.parallel_workers_timeout)
 
     async def wake(self, name: str, instance: int) -> None:
         """Start the workers of a sleeping model, and load it. Raises ModelLoadFailed, after which it sleeps."""
@@ -187,13 +190,16 @@ class WorkerGroup(Group):
         await self._withdraw(instance)
         self._meters.pop(instance, None)
 
-    async def _withdraw(self, instance: int) -> None:
-        """Unload a model in every worker, and end them with the last one."""
+    async def _withdraw(self, instance: int, limit: float | None = None) -> None:
+        """Unload a model in every worker, within `limit` seconds, and end them with the last one."""
         self._models.pop(instance, None)
         processes = [slot.process for slot in self._slots]
-        await asyncio.gather(
-            *(self._unload(process, instance) for process in processes if process is not None)
-        )
+        unloading = (self._unload(process, instance) for process in processes if process is not None)
+        try:
+            async with asyncio.timeout(limit):
+                await asyncio.gather(*unloading)
+        except TimeoutError:
+            logger.error("a model still unloads after %g s; its workers are ended", limit)
         if not self._models and not self._loading:
             await self.end(inf)
 

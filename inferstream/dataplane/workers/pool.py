@@ -53,9 +53,13 @@ class Group:
         self.relieve: Callable[[], Awaitable[None]] | None = None
         """Frees the memory of idle models, where this process has any."""
 
+    def has_now(self, instance: int) -> bool:
+        """Whether at least one worker has loaded this model, ready or not."""
+        return any(slot.process and instance in slot.process.models for slot in self._slots)
+
     async def has(self, instance: int) -> None:
         """Wait until at least one worker has loaded this model."""
-        while not any(slot.process and instance in slot.process.models for slot in self._slots):
+        while not self.has_now(instance):
             self.news.clear()
             await self.news.wait()
 

@@ -45,7 +45,7 @@ class OwnWorkers:
 
 
 class ResidentPool(Pool):
-    """A pool whose calls wait for the model to come into memory. It is ready either way."""
+    """A pool whose calls wait for the model to come into memory. It is ready when it is not there."""
 
     resident: Resident
 
@@ -80,7 +80,9 @@ class ResidentPool(Pool):
 
     @property
     def ready(self) -> bool:
-        return True
+        """False while its workers say that it is not. It is ready without a worker, which its calls wait for."""
+        own = self._instance
+        return not self.resident.loaded or self.group.ready(own) or not self.group.has_now(own)
 
     async def __call__(self, call: Call) -> Reply:
         await self._enter()
@@ -100,9 +102,11 @@ class ResidentPool(Pool):
             await self.resident.enter()
         except ModelLoadFailed:
             raise ModelNotReady(self.settings.name, self.settings.version, failed=True) from None
-        if not self.group.ready(self._instance):  # its worker has died, and is being replaced
+        if not self.group.ready(self._instance):
             try:
-                await self._present()
+                await self._present()  # its worker may have died, and is then being replaced
+                if not self.ready:
+                    raise ModelNotReady(self.settings.name, self.settings.version)
             except BaseException:  # a cancelled call too
                 self.resident.left()
                 raise

@@ -39,3 +39,11 @@ async def test_a_repository_finds_by_its_list_and_says_what_is_broken() -> None:
     with pytest.raises(InvalidSettings, match="Model n cannot be loaded: no class"):
         await repository.find("n")
     assert repository.concerns(Path("anything"))
+
+
+async def test_one_version_is_taken_from_the_list() -> None:
+    assert (await Own().version("m", None)).name == "m"
+    with pytest.raises(ModelNotFound, match="Model m with version 2 not found"):
+        await Own().version("m", "2")
+    with pytest.raises(InvalidSettings, match="Model n cannot be loaded: no class"):
+        await Own().version("n", None)

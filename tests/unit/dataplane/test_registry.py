@@ -1,0 +1,145 @@
+"""Models that load with their first call: what answers while one is away, has failed or is gone."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from inferstream import MLModel
+from inferstream.dataplane.access import Access
+from inferstream.dataplane.dataplane import DataPlane
+from inferstream.dataplane.execution.local import Local
+from inferstream.dataplane.registry import Registry
+from inferstream.errors import ModelLoadFailed, ModelNotFound, ModelNotReady
+from inferstream.processes.errors import OutOfMemory
+from inferstream.repository import BrokenModel, InMemoryRepository
+from inferstream.repository.base import BrokenModels, Versions
+from inferstream.settings import ModelSettings, Settings
+from inferstream.telemetry.metrics import Meters
+from inferstream.types import InferenceRequest, InferenceResponse
+
+
+class Answers(MLModel):
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        return InferenceResponse(model_name=self.name, outputs=[])
+
+
+class Folder(InMemoryRepository):
+    """A repository from which versions disappear, and whose source may not answer."""
+
+    def __init__(self, versions: Versions) -> None:
+        super().__init__(versions)
+        self.gone: set[str | None] = set()
+        self.away = False
+        self.broken_models: BrokenModels = []
+
+    async def list(self) -> Versions:
+        return [settings for settings in await super().list() if settings.version not in self.gone]
+
+    async def find(self, name: str) -> Versions:
+        if self.away:
+            raise ModelLoadFailed("s3://models: no answer")
+        return await super().find(name)
+
+    async def broken(self) -> BrokenModels:
+        return self.broken_models
+
+
+class Models:
+    """Version 1 of `m`, which loads at the start, and version 2, which loads on demand, if `fails` lets it."""
+
+    def __init__(self) -> None:
+        self.repository = Folder([self._settings("1", "start"), self._settings("2", "demand")])
+        self.registry = Registry(Settings(), self.repository, self._load, Meters())
+        self.dataplane = DataPlane(Settings(), self.registry, Access(Settings()))
+        self.fails: Callable[[], Exception] | None = None
+
+    def _settings(self, version: str, load: str) -> ModelSettings:
+        parameters = {"version": version}
+        return ModelSettings(name="m", implementation=Answers, load=load, parameters=parameters)
+
+    async def _load(self, settings: ModelSettings) -> Local:
+        if self.fails is not None and settings.version == "2":
+            raise self.fails()
+        model = Answers(settings)
+        model.ready = True
+        return Local(model)
+
+    async def answers(self, version: str | None = None) -> str | None:
+        """The version that a call gets."""
+        served = await self.dataplane.when_loaded(lambda: self.registry.serving("m", version))
+        return served.execution.settings.version
+
+
+@pytest.fixture
+async def models() -> Models:
+    made = Models()
+    await made.registry.start()
+    return made
+
+
+async def test_the_version_that_serves_answers_after_a_first_load_of_another_has_failed(
+    models: Models,
+) -> None:
+    models.fails = lambda: ModelLoadFailed("no weights")
+    with pytest.raises(ModelNotReady):
+        await models.answers()
+    assert await models.answers() == "1"
+
+
+async def test_the_version_that_serves_answers_after_a_reload_of_another_has_failed(models: Models) -> None:
+    models.fails = lambda: ModelLoadFailed("no weights")
+    with pytest.raises(ModelLoadFailed):
+        await models.registry.load("m")
+    assert await models.answers() == "1"
+
+
+async def test_a_first_load_does_not_ask_where_the_models_come_from(models: Models) -> None:
+    models.repository.away = True
+    assert await models.answers() == "2"
+
+
+async def test_a_version_that_has_disappeared_is_not_waited_for(models: Models) -> None:
+    models.repository.gone = {"2"}
+    with pytest.raises(ModelNotFound, match="version 2"):
+        async with asyncio.timeout(10):
+            await models.answers("2")
+    assert await models.answers() == "1"
+
+
+async def test_calls_that_waited_for_a_version_that_has_disappeared_get_the_one_that_serves(
+    models: Models,
+) -> None:
+    models.repository.gone = {"2"}
+    async with asyncio.timeout(10):
+        assert await models.answers() == "1"
+
+
+async def test_a_version_whose_settings_have_become_wrong_has_failed(
+    models: Models, caplog: pytest.LogCaptureFixture
+) -> None:
+    models.repository.gone = {"2"}
+    models.repository.broken_models = [BrokenModel("m", "no such field", "2")]
+    with pytest.raises(ModelNotReady):
+        async with asyncio.timeout(10):
+            await models.answers()
+    assert await models.answers() == "1"
+    reasons = {item.version: item.reason for item in await models.registry.index(False)}
+    assert reasons["2"] == "Model m cannot be loaded: no such field"
+    assert reasons["2"] in caplog.text
+
+
+async def test_a_version_without_room_is_still_the_one_that_the_next_call_loads(models: Models) -> None:
+    models.fails = lambda: OutOfMemory("no room")
+    with pytest.raises(OutOfMemory):
+        await models.answers()
+    models.fails = None
+    assert await models.answers() == "2"
+
+
+async def test_a_call_that_waited_for_an_unload_does_not_load_the_model_again(models: Models) -> None:
+    unloading = asyncio.create_task(models.registry.unload("m"))
+    await asyncio.sleep(0)  # it has begun
+    await models.registry.first_calls.wait(("m", "2"))
+    await unloading
+    assert await models.registry.index(True) == []

@@ -1,0 +1,99 @@
+"""Whether a model that may leave memory is ready, and which calls wait for it."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from inferstream import MLModel
+from inferstream.dataplane.residency import Residency
+from inferstream.dataplane.workers.pool import Group
+from inferstream.dataplane.workers.resident import ResidentPool
+from inferstream.errors import ModelNotReady
+from inferstream.handlers import HttpRequest
+from inferstream.settings import ModelSettings
+from inferstream.signature import SIGNATURE, Signature
+from inferstream.telemetry.files import MetricFiles
+from inferstream.telemetry.workers import WorkerMeters
+
+
+class OneWorker:
+    """The worker of the model with instance 1. `models` is what it reports."""
+
+    def __init__(self) -> None:
+        self.models: dict[int, bool] = {}
+        self.active = 0
+        self.group = Group(WorkerMeters(MetricFiles(None)))
+        slot: Any = SimpleNamespace(process=self)
+        self.group._slots = [slot]
+        self.instance = 1
+        self.loaded: Any = SimpleNamespace(
+            strictness="auto",
+            signature=SIGNATURE.dump_json(Signature()),
+            capabilities=None,
+            routes=[],
+            slots=1,
+            metadata=None,
+        )
+
+    def processes(self) -> list[int]:
+        return []
+
+    async def bring(self) -> None:
+        self.models[1] = True
+
+    async def take(self) -> None:
+        self.models.clear()
+
+    async def ask(self, instance: int, request: HttpRequest) -> str:
+        return "answer"
+
+
+@pytest.fixture
+def worker() -> OneWorker:
+    return OneWorker()
+
+
+@pytest.fixture
+async def pool(worker: OneWorker) -> ResidentPool:
+    residency = Residency({}, None, lambda processes: {})
+    settings = ModelSettings(name="m", implementation=MLModel)
+    resident = residency.add(("m", None), worker, pinned=False)
+    own: Any = worker
+    group: Any = worker.group
+    made = ResidentPool(settings, group, own, None, residency, resident)
+    await resident.enter()
+    resident.left()
+    return made
+
+
+REQUEST: Any = None
+
+
+async def test_a_model_that_says_so_is_not_ready_while_it_is_in_memory(
+    worker: OneWorker, pool: ResidentPool
+) -> None:
+    assert pool.ready
+    worker.models[1] = False
+    assert not pool.ready
+    with pytest.raises(ModelNotReady):
+        await pool.ask(REQUEST)
+    assert pool.resident.movable, "the refused call is no use of it"
+    await pool._residency.relieve()
+    assert pool.ready, "a call would load it"
+    assert str(await pool.ask(REQUEST)) == "answer"
+
+
+async def test_a_call_waits_for_the_next_worker_and_hears_that_it_is_not_ready(
+    worker: OneWorker, pool: ResidentPool
+) -> None:
+    worker.models.clear()  # it has died
+    assert pool.ready
+    call = asyncio.create_task(pool.ask(REQUEST))
+    while not pool.resident.users:
+        await asyncio.sleep(0)
+    worker.models[1] = False
+    worker.group.resized(1, 1)
+    with pytest.raises(ModelNotReady):
+        await call
