@@ -101,7 +101,7 @@ class Registry(Serving):
         """Names of models of which there are new versions elsewhere, after these were fetched."""
         names = {*await self.names_at(await self._repository.renewed())}
         for key, (settings, local) in [*self._fetched.items()]:
-            if key in self._served and await self._artefacts.local(settings, stale=False) != local:
+            if key in self._served and await self._artefacts.renewed(settings, local):
                 names.add(key[0])
         return sorted(names)
 

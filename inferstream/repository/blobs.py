@@ -99,7 +99,7 @@ class BlobCache:
         files = source.files()
         if not files:
             raise FetchFailed(f"{shown(source.uri)} has no files")
-        folder = self._folder / "versions" / _hash(*files, trusted) / name_of(source.uri)
+        folder = self._folder / "versions" / _hash(source.uri, *files, trusted) / name_of(source.uri)
         if folder.is_dir():
             return folder
         began = monotonic()
@@ -114,8 +114,11 @@ class BlobCache:
             _assemble(staging / folder.name, files, blobs)
             if not trusted:
                 _leave_code_out(staging, folder.name, shown(source.uri), [each.path for each in left_out])
-            with suppress(OSError):  # another server has made the same folder
+            try:
                 os.replace(staging, folder.parent)
+            except OSError:
+                if not folder.is_dir():  # else another server has made it
+                    raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)
         logger.info("fetched %s in %.1f s", shown(source.uri), monotonic() - began)
@@ -123,7 +126,7 @@ class BlobCache:
 
     def _blob(self, source: RemoteSource, file: RemoteFile, transfer: Transfer) -> Path:
         """The content of a file in the cache. A transfer that was cut off goes on where it ended."""
-        same = file.digest or (shown(source.uri), file.path, file.identity)
+        same = file.digest or (source.uri, file.path, file.identity)
         folder = _made(self._folder / "blobs")
         (folder / UNTRUSTED).write_text("the cache")  # no path of settings may load a blob past its version
         blob = folder / _hash(same, file.size)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
-from ..errors import InvalidSettings
+from ..errors import InferstreamError, InvalidSettings
 from ..settings import ModelSettings, Settings
 from .base import BrokenModel, BrokenModels, Versions
 from .blobs import BlobCache
@@ -29,6 +29,8 @@ class FetchedRepository(FolderRepository):
         self._trusted = settings.trust_remote_code
         self._blobs = BlobCache(settings)
         self._fetched = False
+        self._compared = self._root
+        """The version that `renewed` has seen last. A load by request fetches later ones."""
 
     async def list(self) -> Versions:
         if not self._fetched:
@@ -40,8 +42,8 @@ class FetchedRepository(FolderRepository):
         return await super().find(name)
 
     async def renewed(self) -> Sequence[Path]:
-        old = self._root
-        await self._fetch(stale=False)
+        await self._fetch(stale=True)
+        old, self._compared = self._compared, self._root
         if old == self._root:
             return ()
         before, after = _inodes(old), _inodes(self._root)
@@ -54,7 +56,8 @@ class FetchedRepository(FolderRepository):
 
     async def _fetch(self, stale: bool) -> None:
         self._root = (await self._blobs.fetch(self._uri, self._trusted, stale)).resolve()
-        self._fetched = True
+        if not self._fetched:
+            self._fetched, self._compared = True, self._root
 
     def _scan(self) -> tuple[Versions, BrokenModels]:
         usable, broken = super()._scan()
@@ -112,6 +115,14 @@ class Artefacts:
         assert settings.parameters is not None
         settings.parameters.uri = str(_named(uri, folder))
         return settings
+
+    async def renewed(self, settings: ModelSettings, local: ModelSettings) -> bool:
+        """Whether there is a version after the one of `local`. Without an answer there is none."""
+        try:
+            return await self.local(settings, stale=False) != local
+        except InferstreamError as error:
+            logger.warning("%s; what was fetched before goes on serving", error.message)
+            return False
 
     def explained(self, reason: str, settings: ModelSettings) -> str:
         """The reason of a failed load, with the files that were left out of what was fetched."""

@@ -1,6 +1,7 @@
 """The cache of fetched files, with a source in memory."""
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -95,6 +96,37 @@ async def test_a_wrong_digest_is_refused_and_fetched_again(source: type[Memory],
     source.content = {"model.json": b"56789"}
     folder = await cache.fetch("memory://m/tree", trusted=False)
     assert (folder / "model.json").read_bytes() == b"56789"
+
+
+async def test_versions_of_two_uris_are_apart(
+    source: type[Memory], cache: BlobCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def files(self: Memory) -> Sequence[RemoteFile]:
+        return [RemoteFile("model.json", 1, '"etag"')]
+
+    def read(self: Memory, file: RemoteFile, offset: int) -> Iterator[bytes]:
+        yield self.uri[-1:].encode()
+
+    monkeypatch.setattr(source, "files", files)
+    monkeypatch.setattr(source, "read", read)
+    for uri in ("memory://m/1", "memory://m/2", "memory://m/1/tree?a=3", "memory://m/1/tree?a=4"):
+        folder = await cache.fetch(uri, trusted=False)
+        assert (folder.name, (folder / "model.json").read_bytes()) == (name_of(uri), uri[-1:].encode())
+
+
+async def test_a_version_that_cannot_be_put_in_its_place_is_a_failure(
+    source: type[Memory], cache: BlobCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = os.replace
+
+    def refused(old: Path, new: Path) -> None:
+        if Path(old).is_dir():
+            raise PermissionError
+        replace(old, new)
+
+    monkeypatch.setattr(blobs.os, "replace", refused)
+    with pytest.raises(FetchFailed, match="PermissionError"):
+        await cache.fetch("memory://m/tree", trusted=False)
 
 
 @pytest.mark.parametrize("path", ["../out", "/out", "a/../../out", "x" * 2000])

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from inferstream.repository.fetched import FetchedRepository
-from inferstream.settings import Settings
+from inferstream.repository.fetched import Artefacts, FetchedRepository
+from inferstream.repository.remote import FetchFailed
+from inferstream.settings import ModelSettings, Settings
 
 
 def scanned(root: Path, trusted: bool, **parameters: object) -> tuple[int, int]:
@@ -50,3 +51,40 @@ def test_the_path_that_is_opened_counts(tmp_path: Path, uri: str) -> None:
 
 def test_a_pretrained_model_may_not_come_from_elsewhere(tmp_path: Path) -> None:
     assert scanned(tmp_path / "root", False, extra={"pretrained_model": "org/model"}) == (0, 1)
+
+
+async def test_a_load_of_one_model_hides_no_change_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = [tmp_path / "1", tmp_path / "2"]
+    for version in versions:
+        for model in ("a", "b"):
+            (version / model).mkdir(parents=True)
+            (version / model / "model-settings.json").write_text(
+                json.dumps({"implementation": "mlserver_sklearn.SKLearnModel", "name": model})
+            )
+    now = versions[:1]
+
+    async def fetch(uri: str, trusted: bool, stale: bool = False) -> Path:
+        return now[0]
+
+    repository = FetchedRepository(Settings(model_repository_root="s3://bucket/models"))
+    monkeypatch.setattr(repository._blobs, "fetch", fetch)
+    await repository.list()
+    now[:] = versions[1:]
+    await repository.find("a")
+    assert versions[1] / "b" / "model-settings.json" in await repository.renewed()
+    assert await repository.renewed() == ()
+
+
+async def test_a_source_without_an_answer_has_no_new_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    artefacts = Artefacts(Settings())
+
+    async def fetch(uri: str, trusted: bool, stale: bool) -> Path:
+        raise FetchFailed("down")
+
+    monkeypatch.setattr(artefacts._blobs, "fetch", fetch)
+    settings = ModelSettings(
+        implementation="mlserver_sklearn.SKLearnModel", name="m", parameters={"uri": "s3://bucket/m"}
+    )
+    assert not await artefacts.renewed(settings, settings)
