@@ -15,17 +15,22 @@ import numpy.typing as npt
 from ...errors import InferstreamError, InvalidSettings
 from ...settings import Shadow, Tolerance
 from ...telemetry.stages import ShadowMeters
+from ...text.usage import tokens_of
 from ...types import InferenceRequest, InferenceResponse, ResponseOutput
 from ..call import Call, Handler
 from ..first_calls import NotLoaded
 from ..reply import Reply, Watcher
 from ..shadows import Shadows
+from ..shares import Share
 from .base import Pipeline, Shared
 
 logger = logging.getLogger("inferstream.dataplane")
 
 DIALECT = "shadow"
 """The dialect of copies in the access log. They have no shadow of their own."""
+
+DIALECT_SHARE = "\0shadow"
+"""The name of all copies in fair shares. No key has such a name."""
 
 MOST = 1024
 """Responses of a stream that are kept for the comparison. Longer ones are not compared."""
@@ -77,13 +82,16 @@ class ShadowStage:
             return
         copy = Call(call.operation, call.model, self._shadow.to, request, call.headers)
         copy.priority, copy.principal, copy.dialect = call.priority, call.principal, DIALECT
+        copy.share = Share(DIALECT_SHARE)
         self._shadows.start(copy, self._run(copy, expected))
 
     async def _run(self, copy: Call, expected: list[InferenceResponse]) -> None:
+        responses: list[InferenceResponse] = []
+        items, last = 0, None
         try:
-            responses: list[InferenceResponse] = []
             async with await self._shadows.find(copy.model, self._shadow.to)(copy) as reply:
                 async for response in reply:
+                    items, last = items + 1, response.parameters
                     if len(responses) <= MOST:
                         responses.append(response)
             await self._compare(copy, expected, responses)
@@ -93,6 +101,8 @@ class ShadowStage:
         except NotLoaded:
             self._meters.failed += 1
             self._log(copy, "it is not loaded, and copies load nothing")
+        finally:
+            copy.share.end(tokens_of(last, items))
 
     async def _compare(
         self, copy: Call, expected: list[InferenceResponse], responses: list[InferenceResponse]

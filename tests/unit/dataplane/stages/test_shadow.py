@@ -11,6 +11,7 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.first_calls import NotLoaded
 from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.shadows import Shadows
+from inferstream.dataplane.shares import Shares
 from inferstream.dataplane.stages.shadow import MOST_LOGGED, ShadowStage, difference
 from inferstream.errors import InferenceFailed
 from inferstream.settings import Settings, Shadow, Tolerance
@@ -225,3 +226,14 @@ async def test_a_stream_that_its_reader_leaves_has_no_copy() -> None:
         await anext(aiter(reply))
     await trial.settled()
     assert trial.copies == []
+
+
+async def test_copies_are_one_principal_that_is_charged_with_its_tokens() -> None:
+    trial, shares = Trial(equal), Shares()
+    await trial.call(Operation.STREAM)
+    [running] = trial.shadows._calls
+    running.share.enter(shares, 5)
+    running.share.begin()
+    await trial.settled()
+    assert running.share.name == "\0shadow"
+    assert shares.flow("\0shadow", 5).used == 2
