@@ -23,9 +23,6 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 PREFIX = "inferstream.prefix"
 """The key of the application's mount prefix in a scope."""
 
-CALLER = "inferstream.caller"
-"""The key of the caller in an ASGI scope."""
-
 JSON = (b"content-type", b"application/json")
 PARSE_IN_THREAD = 256 * 1024
 """Bodies and messages larger than this are inflated, counted and parsed off the event loop."""
@@ -212,8 +209,13 @@ def sendable(headers: Iterable[tuple[str, str]]) -> RawHeaders:
     return chosen
 
 
-async def respond(send: Send, status: int, body: bytes, headers: RawHeaders) -> None:
+async def respond(
+    send: Send, status: int, body: bytes, headers: RawHeaders, *, typed_last: bool = False
+) -> None:
+    """Send a whole response. Some have their content type last, where a framework put it once."""
     headers.append((b"content-length", b"%d" % len(body)))
+    if typed_last:
+        headers.sort(key=lambda pair: pair[0] == b"content-type")
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -1,7 +1,7 @@
 """The parts of each dialect of HTTP: paths, a way to read a request, and ways to write what comes of it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from ....dataplane.access import Action
@@ -20,6 +20,7 @@ from ..exchange import Exchange
 from ..messages import RawHeaders, Scope, error_response
 
 GET = ("GET",)
+VERSIONS = "/versions/"
 
 
 class HttpDialect:
@@ -39,6 +40,9 @@ class HttpDialect:
 
     yields: ClassVar[bool] = False
     """Whether a model's own route at one of its paths is served instead."""
+
+    of_models: ClassVar[bool] = True
+    """Whether a name in its paths is that of a loaded model. Else a wrong method is refused for whatever name."""
 
     def __init_subclass__(cls) -> None:
         if cls.title:
@@ -211,8 +215,10 @@ class ScopeClaim(NamedTuple):
 
     path: str
     action: Action
-    respond: Callable[[ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes]]]
-    """Gives status, headers and body. Raises whatever the dialect then writes as an error."""
+    respond: Callable[
+        [ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes | AsyncGenerator[bytes, None]]]
+    ]
+    """Gives status, headers and the body, whole or as it comes. Raises what the dialect then writes as an error."""
     methods: tuple[str, ...] = GET
     takes_body: bool = False
     """Whether the route gets the body of the request."""
