@@ -34,7 +34,7 @@ from .base import InferenceDialect, Route
 from .operations import STRING, STRINGS, an_object, posting
 from .text import admit_named, identified
 from .tgi.errors import TYPES
-from .whole import WholeRequest
+from .whole import WholeRequest, tokens_read
 
 RERANKS = ("/rerank", "/v1/rerank", "/v2/rerank", "/openai/v1/rerank")
 SCORES = ("/score", "/v1/score")
@@ -157,15 +157,6 @@ def _scores(request: InferenceRequest, response: InferenceResponse) -> list[floa
     return scores
 
 
-def _tokens(responses: Sequence[InferenceResponse]) -> int:
-    """Tokens that the model has read, where it says how many."""
-    return sum(
-        int(response.parameters.get("prompt_tokens", 0))
-        for response in responses
-        if response.parameters is not None
-    )
-
-
 class RerankRequest(WholeRequest):
     """Documents, as Cohere's and Jina's clients send them, and the order that they have in the response."""
 
@@ -187,11 +178,7 @@ class RerankRequest(WholeRequest):
 
     def _read(self, fields: Fields) -> list[Any]:
         name = self.documents_field
-        documents = fields.items(name)
-        if not documents:
-            raise fields.wrong(name, "is missing" if documents is None else "must not be empty")
-        if len(documents) > MOST_DOCUMENTS:
-            raise fields.wrong(name, f"holds {len(documents)} texts, at most {MOST_DOCUMENTS} are allowed")
+        documents = fields.needed_items(name, "texts", MOST_DOCUMENTS)
         for index, document in enumerate(documents):
             if not isinstance(document, str):
                 Fields(document, f"{name}[{index}]").needed_text("text")
@@ -202,7 +189,7 @@ class RerankRequest(WholeRequest):
             {"index": index, "relevance_score": score, **self._document(index)}
             for index, score in self._ranked(responses[0])
         ]
-        tokens = _tokens(responses)
+        tokens = tokens_read(responses)
         document = {
             "id": str(responses[0].id),
             "model": self._name,
@@ -270,7 +257,7 @@ class ScoreRequest(WholeRequest):
             for request, response in zip(self.requests, responses, strict=True)
             for score in _scores(request, response)
         ]
-        tokens = _tokens(responses)
+        tokens = tokens_read(responses)
         document = {
             "id": f"score-{self._id}",
             "object": "list",
