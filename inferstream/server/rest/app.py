@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
@@ -25,7 +25,7 @@ from .dialects.base import ReadRoute, Route, ScopeClaim
 from .dialects.metadata import ROOT
 from .exchange import AsgiExchange
 from .inference import InferenceDoor, queried
-from .layers import IdentifiedApp, logged_send, recorded_send
+from .layers import UNLOGGED, IdentifiedApp, logged_send, recorded_send
 from .messages import (
     JSON,
     ClientLeft,
@@ -42,7 +42,11 @@ from .messages import (
 )
 from .origins import Origins
 from .routing import build_routes
+from .tracing import TracedApp, traced
 from .websocket import WebSocketDoor
+
+if TYPE_CHECKING:
+    from ...telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -68,13 +72,21 @@ class RestApp:
     """Every route of HTTP as an ASGI application; `inferences` alone serve one, whichever way it came."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: Meters, beside: AsgiEndpoint | None = None
+        self,
+        dataplane: DataPlane,
+        settings: Settings,
+        meters: Meters,
+        tracing: "Tracer | None" = None,
+        beside: AsgiEndpoint | None = None,
     ) -> None:
+        """`beside` has routes of its own, and `tracing` makes spans."""
         self.routes = build_routes(dataplane, settings, meters, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._json = json_limits(settings)
         reports = load_reports(settings, dataplane)
-        self.inferences = self._inferences(dataplane, settings, meters.rest, self._json, reports)
+        self.inferences = InferenceDoor(dataplane, settings, meters.rest, self._json, reports)
+        if tracing is not None:
+            self.inferences.serve = traced(tracing, self.inferences.serve)  # type: ignore[method-assign]
         if (edge := edge_of(settings)) is not None:
             self.inferences.serve = edge.http(self.inferences.serve)  # type: ignore[method-assign]
         self._origins = Origins(settings)
@@ -83,7 +95,8 @@ class RestApp:
         self._dataplane = dataplane
         self._custom = CustomRoutes(dataplane, settings, self.routes)
         self.beside = beside
-        self.entry: Any = IdentifiedApp(self, RequestIds.of(settings))
+        app = self if tracing is None else TracedApp(tracing, self)
+        self.entry: Any = IdentifiedApp(app, RequestIds.of(settings))
         """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
             from starlette.middleware.cors import CORSMiddleware  # late, as FastAPI is
@@ -93,9 +106,6 @@ class RestApp:
                 rules["allow_headers"] += beside.allowed_headers
                 rules["expose_headers"] += beside.exposed_headers
             self.entry = CORSMiddleware(self.entry, **rules)
-
-    def _inferences(self, *parts: Any) -> InferenceDoor:
-        return InferenceDoor(*parts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self.routes.of_path(scope["path"], scope["method"])
@@ -121,7 +131,6 @@ class RestApp:
             if route is None:
                 await self._custom.serve(scope, receive, send, caller)
                 return
-            scope["route"] = route
             status, headers, body = await self._read(route, scope, receive, caller)
             if isinstance(body, bytes):
                 await respond(send, status, body, headers, typed_last=not route.dialect.of_models)
@@ -205,9 +214,6 @@ POSTED = "a model is sent POST at its infer, infer_stream, generate or generate_
 
 PROBES = frozenset(("/v2/health/live", "/v2/health/ready", "/health"))
 """Liveness and readiness: answered to every page, under every name, and while every place is taken."""
-
-UNLOGGED = ("/v2/health/", "/health", "/metrics")
-"""Paths that are asked for all the time, by nobody who reads logs."""
 
 
 def is_probe(path: str, headers: RawHeaders) -> bool:
