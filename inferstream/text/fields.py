@@ -83,8 +83,8 @@ class Fields:
         return value
 
     def needed_text(self, name: str) -> str:
-        self.needed(name)
-        return self.text(name) or ""
+        value = self.text(name)
+        return str(self.needed(name)) if value is None else value
 
     def needed_texts(self, name: str, most: int = LARGEST) -> list[str]:
         """One string, or a list of at most `most`."""
@@ -136,8 +136,8 @@ class Fields:
         return value
 
     def needed_choice(self, name: str, known: Sequence[str]) -> str:
-        self.choice(name, known)
-        return self.needed_text(name)
+        value = self.choice(name, known)
+        return self.needed_text(name) if value is None else value
 
     def items(self, name: str) -> list[Any] | None:
         value = self._document.get(name)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...concurrency.scope import is_own_cancel
@@ -36,7 +35,6 @@ from .messages import (
     Send,
     error_response,
     read_body,
-    receive_all,
     respond,
     wrap,
 )
@@ -202,7 +200,7 @@ class RestApp:
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """The body of a request that is no inference. Raises what there is to refuse."""
-        body = await read_body(Head(scope["headers"]), partial(receive_all, receive), self._limit)
+        body = await read_body(Head(scope["headers"]), receive, self._limit)
         self._json.check(body)
         return body
 

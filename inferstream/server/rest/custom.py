@@ -1,7 +1,5 @@
 """Sends requests to custom routes of models, and compresses their responses."""
 
-from functools import partial
-
 from ...concurrency.scope import ClientLeft
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
@@ -17,7 +15,6 @@ from .messages import (
     compress,
     error_response,
     read_body,
-    receive_all,
     respond,
     wrap,
 )
@@ -47,7 +44,7 @@ class CustomRoutes:
             return
         try:
             head = Head(scope["headers"])
-            body = await read_body(head, partial(receive_all, receive), self._limit)
+            body = await read_body(head, receive, self._limit)
             request = HttpRequest(
                 scope["method"], scope["path"], scope["query_string"], list(scope["headers"]), body
             )

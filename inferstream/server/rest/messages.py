@@ -127,13 +127,13 @@ class Head:
         return seconds
 
 
-async def read_body(head: Head, fetch: Callable[[int], Awaitable[bytes]], limit: int) -> bytes:
-    """The decompressed body, of at most `limit` bytes, which `fetch` receives.
+async def read_body(head: Head, receive: Receive, limit: int) -> bytes:
+    """The decompressed body, of at most `limit` bytes.
 
     Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest, ClientLeft.
     """
     expect_body(head, limit)
-    return plain(head, await fetch(limit), limit)
+    return plain(head, await receive_all(receive, limit), limit)
 
 
 def expect_body(head: Head, limit: int) -> None:

@@ -4,7 +4,7 @@ A model ranks that takes a query and documents, and returns a number for each do
 `(query: str, documents: list[str]) -> list[float]`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from time import time
 from typing import Any, NamedTuple
@@ -77,7 +77,7 @@ class Rerank(InferenceDialect):
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> WholeRequest:
         fields = Fields.read(body)
-        name = fields.text("model") or self._only_model(caller)
+        name = fields.text("model") or self._only_model(self._ranking(caller), "{} rank", "none ranks")
         admission = admit_named(self._dataplane, name, caller)
         ranking = ranking_of(admission.signature)
         if ranking is None:
@@ -97,21 +97,11 @@ class Rerank(InferenceDialect):
         status = status_of(error, self._settings.status_profile).http
         return status, [JSON, *http_headers(error)], orjson.dumps(document)
 
-    def _only_model(self, caller: Caller) -> str:
-        """The model of requests that name none. Raises InvalidRequest where there is not one alone."""
-        if self._settings.default_model is not None:
-            return self._settings.default_model
-        names = {
-            name
-            for name, version in self._dataplane.models(caller)
-            if ranking_of(self._dataplane.described(name, version).signature) is not None
-        }
-        if len(names) != 1:
-            there = f"{', '.join(sorted(names))} rank" if names else "none ranks"
-            raise InvalidRequest(
-                f"The request names no model, and {there}. The setting default_model names one."
-            )
-        return names.pop()
+    def _ranking(self, caller: Caller) -> Iterator[str]:
+        """The models that rank."""
+        for name, version in self._dataplane.models(caller):
+            if ranking_of(self._dataplane.described(name, version).signature) is not None:
+                yield name
 
 
 class Ranking(NamedTuple):
