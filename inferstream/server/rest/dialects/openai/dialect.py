@@ -31,7 +31,7 @@ DUMMIES = ("tgi", "dummy")
 """Models that clients of TGI name. They mean the default model if no model has the name."""
 
 
-class Endpoint(NamedTuple):
+class TextPath(NamedTuple):
     """What reads a request, and the field that it needs beside the model, with an example of it."""
 
     read: Callable[[Fields, Admission, str], ParsedRequest]
@@ -40,11 +40,11 @@ class Endpoint(NamedTuple):
     example: Any = "text"
 
 
-ENDPOINTS: Mapping[str, Endpoint] = {
-    "/chat/completions": Endpoint(read_chat, "messages", OBJECTS, [{"role": "user", "content": "text"}]),
-    "/completions": Endpoint(read_completions, "prompt"),
-    "/embeddings": Endpoint(EmbeddingRequest, "input"),
-    "/responses": Endpoint(read_response, "input"),
+PATHS: Mapping[str, TextPath] = {
+    "/chat/completions": TextPath(read_chat, "messages", OBJECTS, [{"role": "user", "content": "text"}]),
+    "/completions": TextPath(read_completions, "prompt"),
+    "/embeddings": TextPath(EmbeddingRequest, "input"),
+    "/responses": TextPath(read_response, "input"),
 }
 """By the part of the path after the prefix."""
 
@@ -56,7 +56,7 @@ class OpenAI(InferenceDialect):
     title = "OpenAI"
     yields = True
     body_decides = True
-    inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in ENDPOINTS}
+    inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in PATHS}
 
     def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
         return [
@@ -75,7 +75,7 @@ class OpenAI(InferenceDialect):
         paths: dict[str, Any] = {}
         for path in self.inferences:
             action = path.rpartition("/v1")[2]
-            read, field, schema, value = ENDPOINTS[action]
+            read, field, schema, value = PATHS[action]
             body = an_object(("model", field), model=STRING, **{field: schema})
             example = {"model": "model", field: value}
             stream = None if read is EmbeddingRequest else EVENTS
@@ -95,7 +95,7 @@ class OpenAI(InferenceDialect):
         fields = Fields.read(body)
         name = fields.needed_text("model")
         admission = self._admit(name, caller)
-        return ENDPOINTS[route.template.rpartition("/v1")[2]].read(fields, admission, name)
+        return PATHS[route.template.rpartition("/v1")[2]].read(fields, admission, name)
 
     def _admit(self, name: str, caller: Caller) -> Admission:
         """Admission to `model`, `model:version`, or the default model for the name that clients of TGI send."""
