@@ -1,0 +1,60 @@
+"""The models that call others: who may call whom, over all models that are loaded."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import ModelLoadFailed
+from .call import Handler
+from .execution.base import Execution
+from .first_calls import ModelKey
+
+if TYPE_CHECKING:
+    from ..functions.app import App
+
+
+class Callee(NamedTuple):
+    """A model that another one calls."""
+
+    execution: Execution
+    handler: Handler
+    """Its outermost stage."""
+    app: "App | None"
+
+
+Reach = Callable[[str], Awaitable[Callee]]
+"""The model of this name, after its load if it loads on demand. Raises ModelNotFound, ModelNotReady."""
+
+
+class Edges:
+    """An edge leads from a model to each one that its setting `calls` names. There is no way in a circle."""
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach = reach
+        self._callees: dict[ModelKey, tuple[str, ...]] = {}
+
+    def add(self, key: ModelKey, callees: tuple[str, ...]) -> None:
+        """Add the edges of a model that loads. Raises ModelLoadFailed if one closes a circle."""
+        for callee in callees:
+            for path in self._paths(callee):
+                if path[-1] == key[0]:
+                    ways = " calls ".join((key[0], *path))
+                    raise ModelLoadFailed(f"Model {key[0]} did not load: {ways}, and no call would end.")
+        self._callees[key] = callees
+
+    def remove(self, key: ModelKey, callees: tuple[str, ...]) -> None:
+        """Forget the edges of a model that is unloaded, unless another load of it has put its own in their place."""
+        if self._callees.get(key) is callees:
+            del self._callees[key]
+
+    def _paths(self, name: str) -> Iterator[tuple[str, ...]]:
+        """A way to each model that calls from this one can reach, this one first."""
+        ahead: list[tuple[str, ...]] = [(name,)]
+        seen = {name}
+        while ahead:
+            path = ahead.pop()
+            yield path
+            for (caller, _), callees in self._callees.items():
+                if caller == path[-1]:
+                    further = [callee for callee in callees if callee not in seen]
+                    seen.update(further)
+                    ahead.extend((*path, callee) for callee in further)
