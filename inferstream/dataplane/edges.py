@@ -1,6 +1,6 @@
 """The models that call others: who may call whom, over all models that are loaded."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ModelLoadFailed
@@ -19,6 +19,10 @@ class Callee(NamedTuple):
     handler: Handler
     """Its outermost stage."""
     app: "App | None"
+
+
+class Calls(dict[str, "Calls"]):
+    """The models that one calls, each with those that it calls in turn."""
 
 
 Reach = Callable[[str], Awaitable[Callee]]
@@ -46,6 +50,18 @@ class Edges:
         if self._callees.get(key) is callees:
             del self._callees[key]
 
+    def calls(self, key: ModelKey) -> Calls:
+        """What a model calls, and what that calls in turn: of several versions, what any of them calls."""
+        return self._below(self._callees.get(key, ()))
+
+    def _below(self, callees: Iterable[str]) -> Calls:
+        return Calls({callee: self._below(self._of(callee)) for callee in callees})
+
+    def _of(self, name: str) -> Iterator[str]:
+        for (caller, _), callees in self._callees.items():
+            if caller == name:
+                yield from callees
+
     def _paths(self, name: str) -> Iterator[tuple[str, ...]]:
         """A way to each model that calls from this one can reach, this one first."""
         ahead: list[tuple[str, ...]] = [(name,)]
@@ -53,8 +69,6 @@ class Edges:
         while ahead:
             path = ahead.pop()
             yield path
-            for (caller, _), callees in self._callees.items():
-                if caller == path[-1]:
-                    further = [callee for callee in callees if callee not in seen]
-                    seen.update(further)
-                    ahead.extend((*path, callee) for callee in further)
+            further = [callee for callee in self._of(path[-1]) if callee not in seen]
+            seen.update(further)
+            ahead.extend((*path, callee) for callee in further)

@@ -96,7 +96,8 @@ class Serving(ABC):
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
         self._shadows = Shadows(lambda name, version: self.serving(name, version).handler, settings)
-        self._shared = build_shared(settings, meters, tracer, self._shadows, Edges(self.callee))
+        self.edges = Edges(self._callee)
+        self._shared = build_shared(settings, meters, tracer, self._shadows, self.edges)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
         self.lines.changed = self._record_calls
@@ -159,7 +160,7 @@ class Serving(ABC):
             raise Draining
         return self._reached(name, version, caller)
 
-    async def callee(self, name: str) -> Callee:
+    async def _callee(self, name: str) -> Callee:
         """A model for a call by another one, also while the server drains. Raises ModelNotFound, ModelNotReady."""
         while True:
             try:
