@@ -27,7 +27,7 @@ async def tokens(text: str) -> AsyncIterator[str]:
         note("closed tokens")
 
 
-@app.model(parallel_workers=2, calls=[])
+@app.model(parallel_workers=2)
 def loudness(token: str) -> int:
     if token == "die":
         os._exit(3)

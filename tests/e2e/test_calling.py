@@ -1,21 +1,25 @@
 """Models that call others over every door: streams through workers, cancels, errors and traces of keys."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 import tritonclient.grpc as triton
 
-from tests.serving import Running, eventually
+from tests.serving import SERVER, Running, eventually
 
 APP = Path(__file__).with_name("calling_app.py")
 
 
-@pytest.fixture(scope="module", params=[(), ("--frontends", "2")], ids=["1 front end", "2 front ends"])
+@pytest.fixture(scope="module", params=["1", "2"], ids=["1 front end", "2 front ends"])
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    running = Running(tmp_path_factory.mktemp("calling"), *request.param, target=str(APP), within=60)
+    running = Running(
+        tmp_path_factory.mktemp("calling"), target=str(APP), within=60, INFERSTREAM_FRONTENDS=request.param
+    )
     yield running
     assert running.stop() == 0, running.text()
 
@@ -24,7 +28,7 @@ def stream(served: Running, model: str, **inputs: str) -> list[str]:
     url = f"{served.url}/v2/models/{model}/generate_stream"
     with httpx.stream("POST", url, json=inputs, timeout=20) as response:
         events = [json.loads(line[6:]) for line in response.iter_lines() if line.startswith("data: {")]
-    return [event["outputs"][0]["data"][0] if "outputs" in event else event["error"] for event in events]
+    return [event["output"] if "output" in event else event["error"] for event in events]
 
 
 def test_three_stages_stream_over_http(served: Running) -> None:
@@ -42,7 +46,7 @@ def test_three_stages_stream_over_grpc(served: Running) -> None:
             texts.append(result.as_numpy("output")[0])
 
     question = triton.InferInput("question", [1], "BYTES")
-    question.set_data_from_numpy(__import__("numpy").array([b"a bb"], dtype=object))
+    question.set_data_from_numpy(np.array([b"a bb"], dtype=object))
     with triton.InferenceServerClient(f"127.0.0.1:{served.grpc_port}") as client:
         client.start_stream(callback=came)
         client.async_stream_infer("answer", [question], enable_empty_final_response=True)
@@ -53,7 +57,7 @@ def test_three_stages_stream_over_grpc(served: Running) -> None:
 
 def test_a_function_in_a_thread_calls_a_model_in_workers(served: Running) -> None:
     response = httpx.post(f"{served.url}/v2/models/total/generate", json={"text": "a bb ccc"}, timeout=20)
-    assert response.json()["outputs"][0]["data"] == [6]
+    assert response.json()["output"] == 6
 
 
 def test_a_client_that_leaves_closes_every_stage(served: Running) -> None:
@@ -97,20 +101,34 @@ def test_inner_calls_are_counted_as_calls_of_their_models(served: Running) -> No
 def test_a_key_for_the_outer_model_is_enough(tmp_path: Path) -> None:
     """The author of a model decides what it calls; a key says who may call the model."""
     keys = tmp_path / "keys.json"
-    command = ("keys", "add", "--principal", "ada", "--scope", "infer", "--scope", "stream", "--model", "answer")
-    from tests.serving import SERVER
-    import subprocess
-
+    command = (
+        "keys",
+        "add",
+        "--principal",
+        "ada",
+        "--scope",
+        "infer",
+        "--scope",
+        "stream",
+        "--model",
+        "answer",
+    )
     key = subprocess.run([*SERVER, *command, "--file", str(keys)], check=True, capture_output=True, text=True)
-    running = Running(tmp_path / "calling", "--keys-file", str(keys), "--audit-log", str(tmp_path / "audit"), target=str(APP))
+    audit = tmp_path / "audit"
+    settings = {"INFERSTREAM_KEYS_FILE": str(keys), "INFERSTREAM_AUDIT_LOG": str(audit)}
+    running = Running(tmp_path / "calling", target=str(APP), within=60, **settings)
     headers = {"authorization": f"Bearer {key.stdout.split()[-1]}"}
     try:
         ask = {"question": "a bb"}
-        allowed = httpx.post(f"{running.url}/v2/models/answer/generate_stream", json=ask, headers=headers, timeout=20)
-        refused = httpx.post(f"{running.url}/v2/models/speech/generate_stream", json=ask, headers=headers, timeout=20)
+        allowed = httpx.post(
+            f"{running.url}/v2/models/answer/generate_stream", json=ask, headers=headers, timeout=20
+        )
+        refused = httpx.post(
+            f"{running.url}/v2/models/speech/generate_stream", json=ask, headers=headers, timeout=20
+        )
         assert (allowed.status_code, refused.status_code) == (200, 403)
         assert "bbbb" in allowed.text
     finally:
         assert running.stop() == 0
-    lines = [json.loads(line) for line in (tmp_path / "audit").read_text().splitlines()]
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
     assert {line["model"] for line in lines if line["status"] == 200} == {"answer"}
