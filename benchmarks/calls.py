@@ -39,7 +39,12 @@ app.model("worker", parallel_workers=1)(count)
 app.model(calls=["count"])(here)
 app.model(calls=["worker"])(there)
 
-ROWS = {"count": "in process", "here": "in process, called", "worker": "in a worker", "there": "in a worker, called"}
+ROWS = {
+    "count": "in process",
+    "here": "in process, called",
+    "worker": "in a worker",
+    "there": "in a worker, called",
+}
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ class ModelCall(Awaitable[Any], Protocol):
     def result(self) -> Any: ...
 
 
-class Models(Protocol):
+class OtherModels(Protocol):
     """The models that the one whose code runs may call: those that its setting `calls` names.
 
     `models.embed(text)` and `models["embed"](text)` are calls. Arguments are given by name, or in the model's order.
@@ -45,10 +45,10 @@ class Models(Protocol):
     def __getitem__(self, name: str) -> Callable[..., ModelCall]: ...
 
 
-models_var: ContextVar[Models | None] = ContextVar("models", default=None)
+models_var: ContextVar[OtherModels | None] = ContextVar("models", default=None)
 
 
-def models() -> Models:
+def models() -> OtherModels:
     """The models that the running one may call. Raises RuntimeError outside of model code, or without `calls`."""
     models = models_var.get()
     if models is None:
@@ -84,7 +84,7 @@ class RequestContext:
         return request_id_var.get() or None
 
     @property
-    def models(self) -> Models:
+    def models(self) -> OtherModels:
         """The models that the running one may call: those that its setting `calls` names. Raises RuntimeError."""
         return models()
 

@@ -17,7 +17,7 @@ from .admission import Admission
 from .caller import Caller, Picked
 from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
-from .edges import Calls
+from .edges import CallGraph
 from .execution.base import Capabilities
 from .first_calls import NotLoaded
 from .load import Loads
@@ -51,7 +51,7 @@ class Described(NamedTuple):
     capabilities: Capabilities
     text: TextInterface | None
     """How it takes text; None for a model that does not, or whose settings hide it."""
-    calls: Calls = Calls()
+    calls: CallGraph = CallGraph()
     """The models that it calls."""
 
 

@@ -21,7 +21,7 @@ class Callee(NamedTuple):
     app: "App | None"
 
 
-class Calls(dict[str, "Calls"]):
+class CallGraph(dict[str, "CallGraph"]):
     """The models that one calls, each with those that it calls in turn."""
 
 
@@ -50,12 +50,12 @@ class Edges:
         if self._callees.get(key) is callees:
             del self._callees[key]
 
-    def calls(self, key: ModelKey) -> Calls:
+    def calls(self, key: ModelKey) -> CallGraph:
         """What a model calls, and what that calls in turn: of several versions, what any of them calls."""
         return self._below(self._callees.get(key, ()))
 
-    def _below(self, callees: Iterable[str]) -> Calls:
-        return Calls({callee: self._below(self._of(callee)) for callee in callees})
+    def _below(self, callees: Iterable[str]) -> CallGraph:
+        return CallGraph({callee: self._below(self._of(callee)) for callee in callees})
 
     def _of(self, name: str) -> Iterator[str]:
         for (caller, _), callees in self._callees.items():

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar, overload
 
-from ..context import Models, models
+from ..context import OtherModels, models
 from ..errors import InvalidSettings
 from ..protos.typed import PREFIX, type_of
 from ..settings import ModelSettings
@@ -149,7 +149,7 @@ class App:
         return function
 
     @property
-    def models(self) -> Models:
+    def models(self) -> OtherModels:
         """The models that the running function may call, those of its setting `calls`: `await app.models.embed(text)`.
 
         Raises RuntimeError elsewhere.

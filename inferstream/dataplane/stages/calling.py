@@ -87,7 +87,7 @@ async def _types_of(name: str, callee: Callee) -> ModelTypes:
 
 
 class ModelsOfCall:
-    """What model code calls others by, in one of its calls: a `Models`."""
+    """What model code calls others by, in one of its calls: a `OtherModels`."""
 
     def __init__(self, calling: Calling, call: Call) -> None:
         self.calling = calling
