@@ -30,7 +30,7 @@ _PRINTABLE = "!#$&'()*+,-./:;<=>?@[]^_`{|}~"
 """What is not percent-encoded in a header of a CloudEvent, beside letters and digits."""
 
 
-class Payload:
+class DirectedContent:
     """The contents of one direction."""
 
     def __init__(self) -> None:
@@ -48,34 +48,34 @@ class Payload:
         return (b"\n" if door == "websocket" else b"").join(self.parts)
 
 
-class Payloads:
+class RecordedContents:
     """What the events of a recording are made of: its heads, and its contents in both directions."""
 
     def __init__(self, sink: "EventSink", request: Mapping[str, Any] | None) -> None:
         self._sink = sink
         self.request = request or {}
         self.head: Mapping[str, Any] = {}
-        self.payloads = {"in": Payload(), "out": Payload()}
+        self.sides = {"in": DirectedContent(), "out": DirectedContent()}
         self.kept = 0
 
     def add(self, direction: str, content: Any) -> None:
         """Keep a content, or count its bytes where it is not recorded."""
         if direction == "head":
             self.head = content
-        if direction not in self.payloads:
+        if direction not in self.sides:
             return
-        payload = self.payloads[direction]
+        side = self.sides[direction]
         if isinstance(content, int):
-            payload.size += content
-            payload.hidden = True
+            side.size += content
+            side.hidden = True
             return
         part = content.encode() if isinstance(content, str) else content
-        payload.size += len(part)
+        side.size += len(part)
         if self.kept + len(part) > LARGEST or not self._sink.keep(len(part)):
-            payload.dropped += 1
+            side.dropped += 1
             return
         self.kept += len(part)
-        payload.parts.append(part)
+        side.parts.append(part)
 
 
 class CloudEvent(NamedTuple):
@@ -113,24 +113,24 @@ class EventSink(BackgroundWriter[CloudEvent]):
         self._kept += size
         return True
 
-    def release(self, payloads: Payloads) -> None:
+    def release(self, contents: RecordedContents) -> None:
         """Free the room of contents that are not sent."""
-        self._kept -= payloads.kept
+        self._kept -= contents.kept
 
-    def end(self, payloads: Payloads, attributes: Mapping[str, str], door: str) -> None:
+    def end(self, contents: RecordedContents, attributes: Mapping[str, str], door: str) -> None:
         """Send the events of a recording soon."""
-        headers = dict(payloads.request.get("headers", ()))
+        headers = dict(contents.request.get("headers", ()))
         id = headers.get("ce-id") or attributes["id"]
-        kept = payloads.kept
+        kept = contents.kept
         for direction, type in self._types.items():
-            payload = payloads.payloads[direction]
-            named = {**self._shared, **attributes, "id": id, "type": type, "size": str(payload.size)}
-            if payload.dropped:
-                named["dropped"] = str(payload.dropped)
+            side = contents.sides[direction]
+            named = {**self._shared, **attributes, "id": id, "type": type, "size": str(side.size)}
+            if side.dropped:
+                named["dropped"] = str(side.dropped)
             sent = {f"Ce-{name.capitalize()}": quote(value, _PRINTABLE) for name, value in named.items()}
-            head = headers if direction == "in" else dict(payloads.head.get("headers", ()))
+            head = headers if direction == "in" else dict(contents.head.get("headers", ()))
             sent["Content-Type"] = CONTENT_TYPES.get(door) or head.get("content-type", "application/json")
-            if self.put(CloudEvent(sent, payload.body(door), kept)):
+            if self.put(CloudEvent(sent, side.body(door), kept)):
                 kept = 0
         self._kept -= kept
 

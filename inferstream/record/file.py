@@ -19,8 +19,8 @@ from ..dataplane.call import Ids
 from ..settings.record import RecordSettings
 from ..statuses import HTTP_OF_GRPC, code_of_http
 from ..telemetry.lines import LineFile, open_private, reopened
-from .events import EventSink, Payloads
-from .recording import Event, PortRecording, RequestHead, Waiting, encoding_of, shown
+from .events import EventSink, RecordedContents
+from .recording import Event, PortRecording, RecordedRequest, Waiting, encoding_of, shown
 from .redaction import redacted
 
 SCHEMA = "inferstream.record/1"
@@ -94,9 +94,9 @@ class RecordFile(LineFile[PortRecording]):
         for recording in batch:
             if recording.status is not None:
                 recording.take()  # what could not be written waits no more
-                if self._sink is not None and recording.payloads is not None:
-                    self._sink.release(recording.payloads)
-                    recording.payloads = None
+                if self._sink is not None and recording.contents is not None:
+                    self._sink.release(recording.contents)
+                    recording.contents = None
 
     def open_replaced(self) -> None:
         """Open what is at the paths now, and lock it: no process writes between the steps of another's rotation."""
@@ -161,17 +161,17 @@ class RecordFile(LineFile[PortRecording]):
         end: dict[str, Any] | None,
     ) -> None:
         """Keep what the events of a recording are made of, and send them at its end."""
-        payloads = record.payloads = record.payloads or Payloads(sink, request)
+        contents = record.contents = record.contents or RecordedContents(sink, request)
         for _, direction, content in events:
-            payloads.add(direction, content)
+            contents.add(direction, content)
         if end is not None:
-            record.payloads = None
+            record.contents = None
             named = {name: str(value) for name, value in end.items()}
             time = datetime.fromtimestamp(record.time, UTC).isoformat()
             named |= {"id": record.id, "time": time, "modelid": record.model, "endpoint": record.model}
-            sink.end(payloads, named, record.door)
+            sink.end(contents, named, record.door)
 
-    def _request(self, head: RequestHead | None) -> dict[str, Any] | None:
+    def _request(self, head: RecordedRequest | None) -> dict[str, Any] | None:
         if head is None:
             return None
         target = _target(head.path, head.model, head.version) if head.method else head.path

@@ -8,7 +8,7 @@ from ..errors import InferstreamError
 from ..server.edge import Listener, Serve, ServeBytes
 from ..settings.record import RecordSettings
 from .file import RecordFile
-from .recording import PortRecording, RequestHead
+from .recording import PortRecording, RecordedRequest
 
 
 class Recorder:
@@ -19,7 +19,7 @@ class Recorder:
         self._sample = settings.sample
         self._models = frozenset(settings.models)
 
-    def _begin(self, door: str, dialect: str, model: str, request: RequestHead) -> PortRecording:
+    def _begin(self, door: str, dialect: str, model: str, request: RecordedRequest) -> PortRecording:
         recording = PortRecording(self._file.waiting, door, dialect, model, request)
         self._file.open(recording)
         return recording
@@ -32,7 +32,7 @@ class Recorder:
             if random() >= self._sample or (self._models and model and model not in self._models):
                 return await serve(exchange, route, method, query)
             version = route.version or ""
-            head = RequestHead(route.template, exchange.headers, method, model, version, query)
+            head = RecordedRequest(route.template, exchange.headers, method, model, version, query)
             recording = self._begin("http", route.dialect.name, model, head)
             recording.version = version
             status = 499
@@ -50,7 +50,7 @@ class Recorder:
         async def recorded(incoming: bytes | None, context: Any) -> bytes | None:
             if random() >= self._sample:
                 return await serve(incoming, context)
-            recording = self._begin("grpc", "grpc", "", RequestHead(path, context.invocation_metadata()))
+            recording = self._begin("grpc", "grpc", "", RecordedRequest(path, context.invocation_metadata()))
             status = "CANCELLED"
             try:
                 if incoming is not None:
@@ -75,7 +75,7 @@ class Recorder:
         """Record the messages of a WebSocket."""
         if random() >= self._sample:
             return open(socket)
-        recording = self._begin("websocket", "websocket", "", RequestHead(path, headers))
+        recording = self._begin("websocket", "websocket", "", RecordedRequest(path, headers))
         try:
             listener = open(RecordedSocket(socket, recording))
         except InferstreamError as error:

@@ -5,7 +5,7 @@ from time import perf_counter, time
 from typing import Any, Literal, NamedTuple
 
 from ..keys.credentials import HEADERS
-from .events import Payloads
+from .events import RecordedContents
 
 CREDENTIALS = frozenset((*HEADERS, "proxy-authorization", "cookie", "set-cookie"))
 """Headers that are never recorded."""
@@ -31,7 +31,7 @@ class Waiting:
         self.added = self.taken = 0
 
 
-class RequestHead(NamedTuple):
+class RecordedRequest(NamedTuple):
     """How a request began. A target of HTTP is made of the template of a route, which a connection has none of."""
 
     path: str
@@ -57,11 +57,11 @@ class PortRecording:
     """None until the end."""
     whole = False
     """Whether all of it is written."""
-    payloads: Payloads | None = None
+    contents: RecordedContents | None = None
     """What is sent to a URL at the end."""
 
     def __init__(
-        self, waiting: Waiting, door: str, dialect: str, model: str, request: RequestHead | None
+        self, waiting: Waiting, door: str, dialect: str, model: str, request: RecordedRequest | None
     ) -> None:
         self._waiting = waiting
         self.door = door

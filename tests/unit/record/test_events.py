@@ -13,7 +13,7 @@ import pytest
 from inferstream.record import events
 from inferstream.record.events import EventSink
 from inferstream.record.file import RecordFile
-from inferstream.record.recording import PortRecording, RequestHead
+from inferstream.record.recording import PortRecording, RecordedRequest
 from inferstream.settings.record import RecordSettings
 from tests.serving import eventually
 
@@ -78,7 +78,7 @@ def recorded(
     id: str = "",
 ) -> None:
     headers = [(b"content-type", b"application/json")] + ([(b"ce-id", id.encode())] if id else [])
-    recording = PortRecording(file.waiting, door, "v2", model, RequestHead("/v2", headers, "POST"))
+    recording = PortRecording(file.waiting, door, "v2", model, RecordedRequest("/v2", headers, "POST"))
     file.open(recording)
     recording.add("in", b'{"a": 1}')
     if door == "http":

@@ -5,13 +5,13 @@ from pathlib import Path
 
 from inferstream.record import file as file_module
 from inferstream.record.file import RecordFile
-from inferstream.record.recording import EVENT_BYTES, MOST_BYTES, PortRecording, RequestHead
+from inferstream.record.recording import EVENT_BYTES, MOST_BYTES, PortRecording, RecordedRequest
 from inferstream.settings.record import RecordSettings
 from tests.serving import eventually
 
 
 def opened(file: RecordFile, model: str = "m") -> PortRecording:
-    recording = PortRecording(file.waiting, "http", "v2", model, RequestHead("/", [], "POST"))
+    recording = PortRecording(file.waiting, "http", "v2", model, RecordedRequest("/", [], "POST"))
     file.open(recording)
     return recording
 
