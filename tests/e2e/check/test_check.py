@@ -167,15 +167,3 @@ def test_a_model_that_blocks_for_ever_is_named_and_the_command_ends(
     assert "it had not ended 10 s after its call, at " in blocked["detail"]
     assert "app.py:9; with x=" in blocked["detail"]
     assert sum(name.startswith("twice: ") for name in cases) >= others
-
-
-def test_the_model_of_the_template_with_steps_is_checked(tmp_path: Path) -> None:
-    made = subprocess.run(
-        [*SERVER, "init", str(tmp_path / "m"), "--template", "steps"], capture_output=True, timeout=60
-    )
-    assert made.returncode == 0, made.stderr
-    result = _check(str(tmp_path / "m"), "--json")
-    cases = {case["name"].partition(": ")[2]: case["status"] for case in json.loads(result.stdout)["cases"]}
-    assert {"answers what it declares", "declared equals real", "keeps no state", "cancel ends it"} <= {
-        name for name, status in cases.items() if status == "passed"
-    }
