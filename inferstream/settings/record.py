@@ -3,12 +3,12 @@
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from .environment import EnvironmentModel, expanded
+from .environment import expanded
 
 
-class RecordSettings(EnvironmentModel):
+class RecordSettings(BaseModel):
     """What is recorded of requests, and where."""
 
     model_config = ConfigDict(extra="forbid")
