@@ -38,8 +38,7 @@ class OutputForm:
     `base64` tells that the value is `bytes` which JSON holds as base64.
     """
 
-    parameters = None
-    __slots__ = ("base64", "datatype", "model_name", "model_version", "name", "number", "shape")
+    __slots__ = ("base64", "datatype", "kind", "model_name", "model_version", "name", "number", "shape")
 
     def __init__(
         self,
@@ -56,5 +55,12 @@ class OutputForm:
         self.datatype = datatype
         self.shape = shape
         self.base64 = base64
+        self.kind: type[Any] = bytes if base64 else KINDS[datatype]
+        """The type of values that fit without a look at each, unless it is `int`: an integer may exceed 64 bits."""
         self.number = next(_numbers)
         """Unique in this process."""
+
+    def fits(self, value: Any) -> bool:
+        """Whether this is the value of a response, of the right type. Another may fit after a conversion."""
+        kind = self.kind
+        return type(value) is kind and (kind is not int or LEAST <= value <= LARGEST)

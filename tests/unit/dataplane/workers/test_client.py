@@ -16,6 +16,7 @@ from inferstream.dataplane.workers.remote_call import RemoteCall
 from inferstream.processes.frames import Frame
 from inferstream.types import InferenceRequest
 from inferstream.types.forms import OutputForm
+from inferstream.types.inference import respond
 
 
 class Front(WorkerClient):
@@ -57,7 +58,7 @@ async def test_models_that_load_again_and_again_take_no_more_memory(few: None) -
     sender = ResponseSender(call, frame, None, cast(Any, front), cast(Any, None), known)
     forms = [OutputForm("m", str(load), "output", "BYTES", [1]) for load in range(10)]
     for form in (*forms, forms[3], forms[9], forms[3]):
-        sender._send_value(form, "text")
+        respond(form, "text", "r").accept(sender)
         response = await anext(remote)
         assert response.form is not None
         assert (response.model_version, response.value, response.id) == (form.model_version, "text", "r")
