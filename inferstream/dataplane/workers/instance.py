@@ -269,17 +269,7 @@ class ResponseSender:
             if len(self._forms) >= MOST_FORMS:
                 self._forms.clear()
             self._forms.add(form.number)
-            self._link.send(
-                Form(
-                    form.number,
-                    form.model_name,
-                    form.model_version,
-                    form.name,
-                    form.datatype,
-                    form.shape,
-                    form.base64,
-                )
-            )
+            self._link.send(Form(form))
         try:
             return self._link.send(ItemOf(self.number, form.number, response.value, self._single))
         except UNENCODABLE as error:

@@ -73,6 +73,6 @@ async def test_a_call_that_ends_with_a_value_counts_no_longer() -> None:
     front._calls = CountedCalls(load)
     front.call()
     assert load.total == 1
-    front.send(frames.Form(1, "m", None, "output", "BYTES", [1], False))
+    front.send(frames.Form(OutputForm("m", None, "output", "BYTES", [1], False, 1)))
     front.send(frames.ItemOf(1, 1, "text", last=True))
     assert load.total == 0
