@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from ..errors import InvalidOutput
-from ..types import InferenceResponse, ResponseOutput, TensorData
+from ..types import InferenceResponse, RequestInput, ResponseOutput, TensorData
 from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES
 from ..types.forms import OutputForm
@@ -43,25 +43,32 @@ class JsonWriter:
         blobs: list[bytes | memoryview] = []
         outputs: list[dict[str, Any]] = []
         for tensor in response.outputs:
-            item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
-            parameters = dict(tensor.parameters.items()) if tensor.parameters is not None else None
+            raw = None
             if binary is not None and binary[1].get(tensor.name, binary[0]):
-                blob = raw_of(tensor)
-                blobs.append(blob)
-                parameters = {**(parameters or {}), "binary_data_size": len(blob)}
-            else:
-                item["data"], encoded = json_values(tensor.data, tensor.datatype)
-                if encoded:
-                    parameters = {**(parameters or {}), "content_type": "base64"}
-            if parameters:
-                item["parameters"] = parameters
-            outputs.append(item)
+                raw = raw_of(tensor)
+                blobs.append(raw)
+            outputs.append(object_of(tensor, raw))
         document["outputs"] = outputs
         return dump(document), blobs
 
 
 IN_JSON = JsonWriter()
 """Writes all outputs in JSON."""
+
+
+def object_of(tensor: RequestInput | ResponseOutput, raw: bytes | memoryview | None) -> dict[str, Any]:
+    """A tensor as an object of V2, without its values if they follow the JSON as `raw` bytes."""
+    item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
+    parameters = {} if tensor.parameters is None else dict(tensor.parameters.items())
+    if raw is None:
+        item["data"], encoded = json_values(tensor.data, tensor.datatype)
+        if encoded:
+            parameters["content_type"] = "base64"
+    else:
+        parameters["binary_data_size"] = len(raw)
+    if parameters:
+        item["parameters"] = parameters
+    return item
 
 
 def value_frame(form: OutputForm, request_id: str | None) -> tuple[bytes, bytes]:

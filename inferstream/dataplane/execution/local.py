@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from ...concurrency.threads import THREADS, Threads
-from ...context import RequestContext, enter
+from ...context import THREADS, RequestContext, Threads, enter
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...functions.model import DescribedModel, FunctionModel
 from ...garbage import settle_soon
