@@ -3,40 +3,14 @@
 from typing import Any
 
 import orjson
-import pytest
 
-from inferstream.errors import (
-    DeadlineExceeded,
-    Draining,
-    InferenceFailed,
-    InferstreamError,
-    InvalidRequest,
-    ModelError,
-    ModelNotFound,
-    ModelNotReady,
-    Overloaded,
-    Unsupported,
-    WorkerLost,
-)
-from inferstream.server.rest.dialects.tgi.errors import error_object, error_status
 from inferstream.server.rest.dialects.tgi.formats import TgiFormat
-from inferstream.server.rest.dialects.tgi.parameters import MOST_STOPS, Asked, read_parameters
 from inferstream.server.rest.dialects.tgi.prompt import PromptFormat
-from inferstream.server.rest.dialects.tgi.tokens import MOST_HELD, DecidedTokens
-from inferstream.settings import ModelSettings
-from inferstream.signature import Signature
-from inferstream.text.fields import Fields
-from inferstream.text.interface import TextInterface, text_interface
 from inferstream.text.output import TextOutput
 from inferstream.text.reader import TextReader
 from inferstream.text.token import Token, Usage
-from inferstream.types import MetadataTensor
 
 OUTPUT = TextOutput("model", None, [])
-
-
-
-
 
 
 def tgi(**options: Any) -> TgiFormat:
@@ -62,18 +36,6 @@ def written(format: TgiFormat | PromptFormat, reader: TextReader, *items: object
     return told(events + format.last(0, reader.end(), reader))
 
 
-
-
-
-
-
-
-
-
-
-
-
-
 def test_tokens_wait_for_their_text_and_keep_their_order() -> None:
     reader = TextReader(["stop"])
     events = written(tgi(), reader, Token("a s", 1), Token("t", 2), Token("o", 3), Token("xy", 4))
@@ -94,8 +56,6 @@ def test_a_text_that_is_held_at_the_end_comes_with_its_token() -> None:
     assert [(event["token"]["id"], event["token"]["text"]) for event in events] == [(1, "a"), (2, "st")]
     assert events[-1]["generated_text"] == "ast"
     assert not events[-1]["token"]["special"]
-
-
 
 
 def test_a_model_that_yields_nothing_has_an_end_token() -> None:
@@ -131,11 +91,3 @@ def test_the_most_probable_sequence_is_the_best() -> None:
     assert found["generated_text"] == "ptext 1"
     (other,) = found["details"]["best_of_sequences"]
     assert (other["generated_text"], other["tokens"][0]["logprob"]) == ("ptext 0", -2.0)
-
-
-
-
-
-
-
-
