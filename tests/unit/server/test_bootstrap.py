@@ -27,7 +27,7 @@ def test_numbers_reach_the_part_and_its_own_packages_come_first(tmp_path: Path) 
     script = "import sys, runpy; sys.path.insert(0, sys.argv[1]); sys.argv = sys.argv[2:]; runpy.run_path(sys.argv[0], run_name='__main__')"
     given = ["part", str(package), json.dumps([str(ours), *sys.path[1:]]), "3", "14"]
     command = [sys.executable, "-c", script, str(environment), bootstrap.__file__, *given]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     numbers, file, name, collects, _ = json.loads(ran.stdout)
     assert numbers == [3, 14]
