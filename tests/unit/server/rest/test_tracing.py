@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from inferstream import Application
-from inferstream.server.rest.asgi import build_rest_app
+from inferstream.server.rest.app import RestApp
 from inferstream.server.rest.tracing import _authority
 from inferstream.settings import Settings
 
@@ -24,9 +24,6 @@ class Span:
 
     def note(self, values: dict[str, Any]) -> None:
         self.values |= values
-
-    def rename(self, name: str) -> None:
-        self.name = name
 
     def carrier(self) -> dict[str, str]:
         return {"traceparent": "ours"}
@@ -55,7 +52,7 @@ class Failing(Echo):
 async def traced() -> AsyncIterator[tuple[httpx.AsyncClient, list[Span]]]:
     tracing: Any = Tracing()
     async with Application({"Echo": Echo, "failing": Failing}) as application:
-        rest = build_rest_app(application.dataplane, Settings(), application.meters, tracing)
+        rest = RestApp(application.dataplane, Settings(), application.meters, tracing)
         transport = httpx.ASGITransport(rest.entry)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:5") as client:
             yield client, tracing.spans

@@ -3,7 +3,7 @@
 import pytest
 
 from inferstream import App
-from inferstream.server.rest.dialects.openai.dialect import NEEDED, PREFIXES, READERS, OpenAI
+from inferstream.server.rest.dialects.openai.dialect import PATHS, PREFIXES, OpenAI
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 
@@ -69,10 +69,9 @@ async def test_a_body_without_a_model_is_refused_as_openai_does() -> None:
 
 def test_each_path_is_described_with_what_it_needs() -> None:
     paths = OpenAI(None, Settings(), Meters()).described()  # type: ignore[arg-type]
-    assert NEEDED.keys() == READERS.keys()
     for prefix in PREFIXES:
-        for action, (field, _, _) in NEEDED.items():
+        for action, path in PATHS.items():
             sent = paths[prefix + action]["post"]["requestBody"]["content"]["application/json"]
-            assert sent["schema"]["required"] == ["model", field]
+            assert sent["schema"]["required"] == ["model", path.field]
             streams = "text/event-stream" in paths[prefix + action]["post"]["responses"]["200"]["content"]
             assert streams is (action != "/embeddings")

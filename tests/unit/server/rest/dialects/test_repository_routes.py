@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from inferstream import App
-from inferstream.server.rest.resources import LOAD_PARAMETERS, _events
+from inferstream.server.rest.dialects.resources import LOAD_PARAMETERS, _events
 from inferstream.telemetry.access import AccessLines, Subscribers
 from tests.unit.telemetry.test_console import record
 
-from ..asgi import Echo, asking
+from ...asgi import Echo, asking
 
 INDEX = "/v2/repository/index"
 
