@@ -1,4 +1,4 @@
-"""The routes that FastAPI serves: the repository, `.proto` files, the access log, and their refusals."""
+"""The routes of the repository, of `.proto` files and of the access log, and their refusals."""
 
 import asyncio
 import json
