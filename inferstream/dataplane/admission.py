@@ -1,13 +1,14 @@
 """Access to a model: a door asks for one admission and opens its calls through it."""
 
-from collections.abc import AsyncIterator, Awaitable
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import InferstreamError, ModelNotFound
 from ..keys.credentials import WithoutKeys
+from ..keys.quotas import KeyUse
 from ..signature import Signature
 from ..text.interface import TextInterface
-from ..types import InferenceRequest, Parameters
+from ..types import InferenceRequest, InferenceResponse, Parameters
 from .call import Call, Operation, apply_parameters, identify
 from .caller import Caller
 from .metering import Metering, metered
@@ -17,6 +18,9 @@ from .stages.access_log import refused
 if TYPE_CHECKING:
     from .cloudevents import CloudEvents
     from .serving import ServedModel, Serving
+
+
+Written = TypeVar("Written")
 
 
 async def _paced(opening: Awaitable[Reply], interval: float) -> Reply:
@@ -152,6 +156,32 @@ class Admission:
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening
+
+    @property
+    def usage(self) -> KeyUse | None:
+        """Where bytes of responses are added as `sent`; None without a key."""
+        if self.metering is None or self.caller.key is None:
+            return None
+        return self.metering.quotas.responses_to(self.caller.key)
+
+    def sent(self, size: int) -> None:
+        """Count the bytes of a whole response."""
+        if (usage := self.usage) is not None:
+            usage.sent += size
+
+    def counted(
+        self, write: Callable[[InferenceResponse], Written], size: Callable[[Written], int]
+    ) -> Callable[[InferenceResponse], Written]:
+        """`write` of a stream, with the bytes counted for the key; itself without one."""
+        if (usage := self.usage) is None:
+            return write
+
+        def counting(response: InferenceResponse) -> Written:
+            written = write(response)
+            usage.sent += size(written)
+            return written
+
+        return counting
 
     def received(self, size: int) -> None:
         """Count the bytes of a later message of a request. Raises LimitExceeded."""

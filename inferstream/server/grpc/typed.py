@@ -55,6 +55,7 @@ class TypedRpc:
         response = reply.first
         assert response is not None
         message = self._writer.write(response)
+        admission.sent(len(message))
         self._headers.send(context, model, response.id, response.parameters)
         return message
 
@@ -70,7 +71,7 @@ class TypedRpc:
         admission.size = len(data)
         request = self._reader.read(data)
         more = None if self.method.stream is None else self._later(admission, exchange, request)
-        write = self._writer.write
+        write = admission.counted(self._writer.write, len)
         last: tuple[str | None, Parameters | None] | None = None
         async with await admission.open(Operation.STREAM, request, more) as reply:
             async for response in reply:

@@ -269,21 +269,26 @@ class Conversation:
             if failure is not None:
                 raise failure
             async with await admission.open(operation, request, requests) as reply:
-                last = await self._send_all(reply, messages)
+                last = await self._send_all(reply, messages, admission)
             if last is None:
                 last = messages.end(self._model, self._version, request_id)
+            elif admission.metering is not None:
+                admission.sent(len(last[0]))
         except Exception as error:
             last = dump_error(request_id, wrap(error))
         self._forget(request_id)
         if (waiting := self._send(last)) is not None:
             await waiting
 
-    async def _send_all(self, reply: Reply, messages: Messages) -> EncodedMessage | None:
+    async def _send_all(
+        self, reply: Reply, messages: Messages, admission: Admission
+    ) -> EncodedMessage | None:
         """Send every response; a single one is returned instead, because it is also the last message."""
         if reply.single:
             assert reply.first is not None
             return messages.dump(reply.first, final=True)
-        await give(reply, lambda response: self._send(messages.dump(response, final=False)))
+        dump = admission.counted(partial(messages.dump, final=False), lambda message: len(message[0]))
+        await give(reply, lambda response: self._send(dump(response)))
         return None
 
     def _send(self, message: EncodedMessage) -> Awaitable[None] | None:

@@ -33,7 +33,7 @@ class MLServerDialect(StreamDialect):
         admission = first.admitted()
         request = request_from(first.message)
         more = _requests_after(admission, exchange, request)
-        dump = MessageWriter(wants_typed(first.message)).write
+        dump = admission.counted(MessageWriter(wants_typed(first.message)).write, len)
         last: tuple[str | None, Parameters | None] | None = None
         async with await admission.open(Operation.STREAM, request, more) as reply:
             # Not before the first response: a client may retry a call that fails without metadata.

@@ -168,12 +168,14 @@ class TritonStream:
         admission = request.admitted()
         async with await admission.open(Operation.INFER, request_from(request.message)) as reply:
             assert reply.first is not None
-            return _part(dump_response(reply.first, typed=False), final=True)
+            message = dump_response(reply.first, typed=False)
+            admission.sent(len(message))
+            return _part(message, final=True)
 
     async def _stream(self, message: InferMessage, admission: Admission) -> None:
         try:
             empty_final = _take_empty_final(message)
-            dump = MessageWriter(typed=False).write
+            dump = admission.counted(MessageWriter(typed=False).write, len)
             async with await admission.open(Operation.STREAM, request_from(message)) as reply:
                 async for response in reply:
                     await self._send(_part(dump(response), final=False))
