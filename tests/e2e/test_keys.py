@@ -52,11 +52,34 @@ def mirror(headers: Headers) -> str:
     return " ".join(headers)
 
 @app.model
+def large(n: int) -> str:
+    return "x" * n
+
+@app.model
+async def larges(n: int) -> AsyncIterator[str]:
+    yield "x" * n
+
+@app.model
 async def forever(n: int) -> AsyncIterator[int]:
     while True:
         yield n
         await asyncio.sleep(0.01)
 """
+
+DOORS = (
+    "whole",
+    "gathered",
+    "events",
+    "resumable",
+    "socket",
+    "socket-stream",
+    "grpc",
+    "grpc-stream",
+    "triton-stream",
+    "typed",
+    "typed-stream",
+)
+"""Ways in which a large answer leaves. Each has a key of its own."""
 
 SECRETS = {
     id: f"ifs_{id}_{secrets.token_urlsafe(32)}"
@@ -72,6 +95,7 @@ SECRETS = {
         "bytes",
         "routes",
         "revoked",
+        *DOORS,
     )
 }
 EVERY = ["infer", "stream", "repository", "metrics", "docs", "access"]
@@ -100,6 +124,7 @@ KEYS = [
     entry("five", limits={"requests_per_second": 0.001, "burst": 5}),
     entry("bytes", limits={"bytes_per_second": 400}),
     entry("routes", limits={"requests_per_second": 0.001, "burst": 2}),
+    *(entry(door, limits={"bytes_per_second": 10_000}) for door in DOORS),
     entry("revoked"),
 ]
 
@@ -270,6 +295,53 @@ def test_bytes_count_however_they_come(server: Running) -> None:
         eventually(
             call
         )  # the bucket has a second's bytes at most, so that the second of two large ones waits
+
+
+def answer_of(server: Running, door: str) -> str:
+    """What the key of a door gets over it: a large answer, or a refusal."""
+    headers, pairs = bearer(door), tuple(bearer(door).items())
+    model = "larges" if door in ("gathered", "events", "resumable") or door.endswith("stream") else "large"
+    if door.startswith("socket"):
+        url = f"{server.url.replace('http', 'ws')}/v2/models/{model}/stream"
+        with connect(url, additional_headers=headers, max_size=None) as socket:
+            socket.send(json.dumps(v2(LARGE, "a")))
+            return str(socket.recv())
+    if door in ("whole", "gathered", "events", "resumable"):
+        action = {"whole": "infer", "gathered": "generate"}.get(door, "infer_stream")
+        body = {"n": LARGE} if door == "gathered" else v2(LARGE)
+        prefer = {"prefer": "resumable"} if door == "resumable" else {}
+        url = f"{server.url}/v2/models/{model}/{action}"
+        return httpx.post(url, json=body, headers=headers | prefer, timeout=30).text
+    message = ModelInferRequest(model_name=model)
+    message.inputs.add(name="n", datatype="INT64", shape=[1]).contents.int64_contents.append(LARGE)
+    dialect = ("x-stream-dialect", "triton" if door == "triton-stream" else "mlserver")
+    options = [("grpc.max_receive_message_length", -1)]
+    with grpc.insecure_channel(server.grpc, options=options) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        typed: Any = channel.unary_stream if door == "typed-stream" else channel.unary_unary
+        try:
+            if door.startswith("typed"):
+                answer = typed(f"/inferstream.App/Predict{model.title()}")(TYPED, metadata=pairs)
+            elif door == "grpc":
+                answer = stub.ModelInfer(message, metadata=pairs)
+            else:
+                answer = stub.ModelStreamInfer(iter([message]), metadata=(*pairs, dialect))
+            return str(next(answer) if door.endswith("stream") else answer)
+        except grpc.RpcError as error:
+            return str(error)
+
+
+LARGE = 1_000_000
+
+TYPED = b"\x08\xc0\x84\x3d"
+"""A message whose first field is `LARGE`."""
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_bytes_of_answers_count_however_they_leave(server: Running, door: str) -> None:
+    assert "x" * LARGE in answer_of(server, door)
+    # Another front end knows of them after half a second.
+    eventually(lambda: "bytes_per_second" in answer_of(server, door))
 
 
 def test_model_code_does_not_get_the_key(server: Running) -> None:
