@@ -155,6 +155,9 @@ chaos: $(STAMP)  ## kill a worker every second for a minute under load
 leaks: $(STAMP)  ## kill workers two thousand times and look for what the server keeps of them
 	$(BIN)/python -m scripts.leaks
 
+many: $(STAMP)  ## streams, connections and failures by the thousand, and what is kept of them: TIMES as many as in make test
+	TIMES=$(or $(TIMES),100) $(BIN)/python -m pytest -n0 tests/faults/test_many.py
+
 soak-grpc: $(STAMP)  ## misuse the gRPC port in every way, and look for what the server keeps: an hour, or SECONDS
 	$(BIN)/python -m scripts.soak_grpc --seconds $(or $(SECONDS),3600)
 
