@@ -7,7 +7,6 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
-from ....dataplane.first_calls import NotLoaded
 from ....errors import InvalidRequest
 from ....protos.dataplane_pb2 import InferParameter, ModelInferResponse, ModelStreamInferResponse
 from ....protos.dialects import HEADER
@@ -134,10 +133,7 @@ class TritonStream:
                 before = self._start(asyncio.create_task(self._predict(request, before)))
             if (message := await self._exchange.read()) is None:
                 break
-            try:
-                request = StreamRequest(message, self._dataplane, self._caller)
-            except NotLoaded:
-                request = await StreamRequest.when_loaded(message, self._dataplane, self._caller)
+            request = await StreamRequest.admitted_of(message, self._dataplane, self._caller)
         if self._running:
             await asyncio.wait(self._running)
 
