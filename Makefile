@@ -25,7 +25,7 @@ RAY_STAMP := $(RAY)/.installed
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language chaos overload leaks floods ray soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language chaos overload leaks many floods ray soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -157,6 +157,9 @@ chaos: $(STAMP)  ## kill a worker every second for a minute under load
 
 leaks: $(STAMP)  ## kill workers two thousand times and look for what the server keeps of them
 	$(BIN)/python -m scripts.leaks
+
+many: $(STAMP)  ## streams, connections and failures by the thousand, and what is kept of them: TIMES as many as in make test
+	TIMES=$(or $(TIMES),100) $(BIN)/python -m pytest -n0 tests/faults/test_many.py
 
 soak-grpc: $(STAMP)  ## misuse the gRPC port in every way, and look for what the server keeps: an hour, or SECONDS
 	$(BIN)/python -m scripts.soak_grpc --seconds $(or $(SECONDS),3600)

@@ -44,6 +44,8 @@ LIMIT = 5
 RATE = 3
 """Requests of the quiet key in a second."""
 TOKENS = 20
+WARM = 128
+"""Tokens of each key before its tokens are counted: until its first calls have ended, they count as one token each."""
 ROUNDS = 4
 KEYS = {f"key{number}": f"ifs_key{number}_{secrets.token_urlsafe(32)}" for number in range(32)} | {
     name: f"ifs_{name}_{secrets.token_urlsafe(32)}" for name in ("quiet", "limited", "unlimited")
@@ -145,21 +147,27 @@ async def _paced(rate: float, seconds: float, ask: Any) -> None:
 
 
 async def _shared(client: httpx.AsyncClient, seconds: float) -> list[int]:
-    """Tokens of each key in so many seconds; each has a length of its own."""
+    """Tokens of each key in so many seconds after the first `WARM`; each has a length of its own."""
     used = dict.fromkeys(list(KEYS)[:32], 0)
+    warm = asyncio.Event()
 
     async def ask_on(name: str, tokens: int) -> None:
         while True:
             async for _ in _tokens(client, name, tokens):
                 used[name] += 1
+                if min(used.values()) >= WARM:
+                    warm.set()
 
     tasks = [
         asyncio.create_task(ask_on(name, 1 + number))
         for number, name in enumerate(used)
         for _ in range(3 + 32 // (1 + number))
     ]
+    async with asyncio.timeout(120):
+        await warm.wait()
+    before = list(used.values())
     await asyncio.sleep(seconds)
-    counted = list(used.values())
+    counted = [after - its for after, its in zip(used.values(), before, strict=True)]
     for task in tasks:
         task.cancel()
     for task in tasks:

@@ -1,10 +1,11 @@
 """Access to a model: a door asks for one admission and opens its calls through it."""
 
 from collections.abc import AsyncIterator, Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import InferstreamError, ModelNotFound
 from ..keys.credentials import WithoutKeys
+from ..keys.quotas import KeyUse
 from ..signature import Signature
 from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters
@@ -17,6 +18,9 @@ from .stages.access_log import refused
 if TYPE_CHECKING:
     from .cloudevents import CloudEvents
     from .serving import ServedModel, Serving
+
+
+Written = TypeVar("Written")
 
 
 async def _paced(opening: Awaitable[Reply], interval: float) -> Reply:
@@ -152,6 +156,18 @@ class Admission:
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening
+
+    @property
+    def usage(self) -> KeyUse | None:
+        """Where bytes of responses are added as `sent`; None without a key."""
+        if self.metering is None or self.caller.key is None:
+            return None
+        return self.metering.quotas.responses_to(self.caller.key)
+
+    def sent(self, size: int) -> None:
+        """Count the bytes of a whole response."""
+        if (usage := self.usage) is not None:
+            usage.sent += size
 
     def received(self, size: int) -> None:
         """Count the bytes of a later message of a request. Raises LimitExceeded."""

@@ -150,13 +150,16 @@ class DataPlane:
         served = self._registry.get(name)
         if caller.key is not None:
             request = request._replace(headers=without_keys(request.headers))
-        return await self.access.run(
+        response = await self.access.run(
             Action.CUSTOM_ROUTE,
             caller,
             name,
             lambda: served.live.run(served.execution.ask(request)),
             len(request.body),
         )
+        if self.access.keys is not None and caller.key is not None:
+            self.access.keys.quotas.responses_to(caller.key).sent += len(response.body)
+        return response
 
     def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:
         try:

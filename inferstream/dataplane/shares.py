@@ -54,12 +54,15 @@ class Shares:
 class Share:
     """The part of one call in what the principal `name` uses."""
 
-    __slots__ = ("_charged", "_flow", "name")
+    __slots__ = ("_charged", "_flow", "_settled", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._flow: Flow | None = None
         self._charged = 0
+        """Tokens of the request in progress, before it ends."""
+        self._settled = 0
+        """Tokens of the requests of the call that have ended."""
 
     def enter(self, shares: Shares, priority: int) -> Flow:
         """The flow of the call, which is about to wait or begin."""
@@ -71,17 +74,25 @@ class Share:
         return flow
 
     def begin(self) -> None:
-        """Charge the call, which has entered, with the usual tokens; once."""
+        """Charge a request of the call, which has entered, with the usual tokens; once."""
         flow = self._flow
         if flow is not None and not self._charged:
             flow.lane.virtual_time = max(flow.lane.virtual_time, flow.used)
             self._charged = flow.usual
             flow.used += flow.usual
 
-    def end(self, tokens: int) -> None:
-        """Charge it with its tokens instead, or with one, because a call that fails has had a turn too."""
+    def settle(self, tokens: int) -> None:
+        """Charge a request that has ended with its tokens instead, or with one, because a failure has had a turn too.
+
+        A later request of the call is charged as it begins.
+        """
         flow = self._flow
         if flow is not None and self._charged:
             flow.usual = max(tokens, 1)
             flow.used += flow.usual - self._charged
             self._charged = 0
+            self._settled += flow.usual
+
+    def end(self, tokens: int) -> None:
+        """Charge the call with its tokens, of all requests."""
+        self.settle(tokens - self._settled)

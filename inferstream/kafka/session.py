@@ -150,6 +150,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             async with await admission.open(Operation.INFER, request) as reply:
                 assert reply.first is not None
                 message = response_message(admission.model, reply.first, self._dataplane.events)
+                admission.sent(len(message.value))
         except InferstreamError as error:
             if isinstance(error, Draining) and self.leaving.is_set():
                 logger.info("message %s remains for the next server", where)

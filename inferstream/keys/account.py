@@ -115,6 +115,11 @@ class Account:
         """Count bytes. Raises LimitExceeded if they are not there."""
         self.row.words[_BYTES] = self._bytes_until(limits, size, now)
 
+    def overdraw_bytes(self, limits: KeyLimits, size: int, now: int) -> None:
+        """Count bytes that were sent already. If there were fewer, later calls wait for them."""
+        if most := limits.bytes_per_second:
+            self.row.words[_BYTES] = max(self.row.words[_BYTES], now) + -(-size * _SECOND // most)
+
     def give_back(self, tokens: int, slot: int, day: int) -> None:
         """Return tokens that were counted in a part of the window and not used."""
         words = self.row.words

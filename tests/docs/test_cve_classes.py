@@ -28,6 +28,14 @@ def tree(path: str) -> ast.Module:
     return ast.parse((ROOT / path).read_text())
 
 
+def is_there(path: str, name: str) -> bool:
+    """Whether a test that a page names is there, or a file of tests."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return (ROOT / path).is_file() and (
+        not name or name in {each.name for each in tree(path).body if isinstance(each, functions)}
+    )
+
+
 def cves_of(path: str) -> set[str]:
     """What a file of the suite says that it is about."""
     for node in tree(path).body:
@@ -44,11 +52,8 @@ def test_a_row_says_what_is_done_and_its_tests_are_there(row: str) -> None:
     assert "`".join(tests.split("`")[1::2]) == "`".join(
         f"{path}::{name}" if name else path for path, name in named
     )
-    for path, name in named:
-        assert (ROOT / path).is_file(), path
-        if name:
-            functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-            assert name in {each.name for each in tree(path).body if isinstance(each, functions)}, name
+    for each in named:
+        assert is_there(*each), each
     suites = [path for path, _ in named if path in SUITE]
     assert len(suites) == 1, "each class has a file of the suite"
     assert set(CVE.findall(found)) <= cves_of(suites[0])

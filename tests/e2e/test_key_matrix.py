@@ -39,7 +39,7 @@ from fastapi import FastAPI
 from inferstream import Application
 from served import app as served
 
-application = Application(served)
+application = Application(served, parallel_workers={workers})
 app = FastAPI(lifespan=application.lifespan)
 app.mount("/models", application.asgi)
 """
@@ -136,12 +136,18 @@ async def rpcs() -> list[tuple[str, bool, bool]]:
 
 SETTINGS: dict[str, tuple[dict[str, int], tuple[str, ...]]] = {
     "plain": ({}, ()),
+    "workers": ({"parallel_workers": 2}, ()),
+    "front-ends": ({"frontends": 2}, ()),
     "workers-and-front-ends": ({"parallel_workers": 2, "frontends": 2}, ()),
     "one-port": ({}, ("--one-port",)),
 }
 
 
-@pytest.fixture(scope="module", params=[*SETTINGS, "mounted"])
+MOUNTED = {"mounted": 0, "mounted-workers": 2}
+"""Workers of an application in a program of somebody else's, which has no front ends."""
+
+
+@pytest.fixture(scope="module", params=[*SETTINGS, *MOUNTED])
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("matrix")
     every = [scope for scope in ROUTES if scope not in (EVERYBODY, ANY_KEY)]
@@ -152,7 +158,8 @@ def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INFERSTREAM_KEYS", json.dumps({"version": 1, "keys": entries}))
-        running = mounted(folder) if request.param == "mounted" else direct(folder, request.param)
+        kind = request.param
+        running = mounted(folder, MOUNTED[kind]) if kind in MOUNTED else direct(folder, kind)
     yield running
     assert running.stop() in (0, -15), running.text()
     assert "Traceback" not in running.text()
@@ -164,12 +171,12 @@ def direct(folder: Path, kind: str) -> Running:
     (folder / "served").mkdir()
     (folder / "served" / "app.py").write_text(APP)
     (folder / "served" / "settings.json").write_text(json.dumps(settings))
-    return Running(folder / "served", *flags)
+    return Running(folder / "served", *flags, within=120)
 
 
-def mounted(folder: Path) -> Running:
+def mounted(folder: Path, workers: int) -> Running:
     (folder / "served.py").write_text(APP)
-    (folder / "host.py").write_text(HOST)
+    (folder / "host.py").write_text(HOST.format(workers=workers))
     return Host(folder / "models", 0, "-m", "uvicorn", "host:app", "--port", "0")
 
 

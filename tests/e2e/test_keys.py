@@ -7,11 +7,13 @@ import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import grpc
 import httpx
 import httpx_sse
+import numpy as np
 import openai
 import pytest
 import tritonclient.grpc
@@ -52,11 +54,34 @@ def mirror(headers: Headers) -> str:
     return " ".join(headers)
 
 @app.model
+def large(n: int) -> str:
+    return "x" * n
+
+@app.model
+async def larges(n: int) -> AsyncIterator[str]:
+    yield "x" * n
+
+@app.model
 async def forever(n: int) -> AsyncIterator[int]:
     while True:
         yield n
         await asyncio.sleep(0.01)
 """
+
+DOORS = (
+    "whole",
+    "gathered",
+    "events",
+    "resumable",
+    "socket",
+    "socket-stream",
+    "grpc",
+    "grpc-stream",
+    "triton-stream",
+    "typed",
+    "typed-stream",
+)
+"""Ways in which a large answer leaves. Each has a key of its own."""
 
 SECRETS = {
     id: f"ifs_{id}_{secrets.token_urlsafe(32)}"
@@ -68,10 +93,15 @@ SECRETS = {
         "doubles",
         "rated",
         "brief",
+        "brief-socket",
+        "brief-grpc",
+        "brief-triton",
+        "brief-openai",
         "five",
         "bytes",
         "routes",
         "revoked",
+        *DOORS,
     )
 }
 EVERY = ["infer", "stream", "repository", "metrics", "docs", "access"]
@@ -96,10 +126,14 @@ KEYS = [
     entry("infers", ["infer"]),
     entry("doubles", models=["double"]),
     entry("rated", limits={"requests_per_second": 1, "burst": 1}),
-    entry("brief", limits={"tokens_per_day": 3}),
+    *(
+        entry(id, limits={"tokens_per_day": 3})
+        for id in ("brief", "brief-socket", "brief-grpc", "brief-triton", "brief-openai")
+    ),
     entry("five", limits={"requests_per_second": 0.001, "burst": 5}),
     entry("bytes", limits={"bytes_per_second": 400}),
     entry("routes", limits={"requests_per_second": 0.001, "burst": 2}),
+    *(entry(door, limits={"bytes_per_second": 10_000}) for door in DOORS),
     entry("revoked"),
 ]
 
@@ -272,6 +306,53 @@ def test_bytes_count_however_they_come(server: Running) -> None:
         )  # the bucket has a second's bytes at most, so that the second of two large ones waits
 
 
+def answer_of(server: Running, door: str) -> str:
+    """What the key of a door gets over it: a large answer, or a refusal."""
+    headers, pairs = bearer(door), tuple(bearer(door).items())
+    model = "larges" if door in ("gathered", "events", "resumable") or door.endswith("stream") else "large"
+    if door.startswith("socket"):
+        url = f"{server.url.replace('http', 'ws')}/v2/models/{model}/stream"
+        with connect(url, additional_headers=headers, max_size=None) as socket:
+            socket.send(json.dumps(v2(LARGE, "a")))
+            return str(socket.recv())
+    if door in ("whole", "gathered", "events", "resumable"):
+        action = {"whole": "infer", "gathered": "generate"}.get(door, "infer_stream")
+        body = {"n": LARGE} if door == "gathered" else v2(LARGE)
+        prefer = {"prefer": "resumable"} if door == "resumable" else {}
+        url = f"{server.url}/v2/models/{model}/{action}"
+        return httpx.post(url, json=body, headers=headers | prefer, timeout=30).text
+    message = ModelInferRequest(model_name=model)
+    message.inputs.add(name="n", datatype="INT64", shape=[1]).contents.int64_contents.append(LARGE)
+    dialect = ("x-stream-dialect", "triton" if door == "triton-stream" else "mlserver")
+    options = [("grpc.max_receive_message_length", -1)]
+    with grpc.insecure_channel(server.grpc, options=options) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        typed: Any = channel.unary_stream if door == "typed-stream" else channel.unary_unary
+        try:
+            if door.startswith("typed"):
+                answer = typed(f"/inferstream.App/Predict{model.title()}")(TYPED, metadata=pairs)
+            elif door == "grpc":
+                answer = stub.ModelInfer(message, metadata=pairs)
+            else:
+                answer = stub.ModelStreamInfer(iter([message]), metadata=(*pairs, dialect))
+            return str(next(answer) if door.endswith("stream") else answer)
+        except grpc.RpcError as error:
+            return str(error)
+
+
+LARGE = 1_000_000
+
+TYPED = b"\x08\xc0\x84\x3d"
+"""A message whose first field is `LARGE`."""
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_bytes_of_answers_count_however_they_leave(server: Running, door: str) -> None:
+    assert "x" * LARGE in answer_of(server, door)
+    # Another front end knows of them after half a second.
+    eventually(lambda: "bytes_per_second" in answer_of(server, door))
+
+
 def test_model_code_does_not_get_the_key(server: Running) -> None:
     body = {"inputs": []}
     for headers in (bearer("all"), {"x-api-key": SECRETS["all"]}):
@@ -394,8 +475,6 @@ def test_grpc_has_statuses(server: Running) -> None:
 
 
 def test_triton_clients(server: Running) -> None:
-    import numpy as np
-
     for kind, url in (
         (tritonclient.http, server.url.removeprefix("http://")),
         (tritonclient.grpc, server.grpc),
@@ -443,6 +522,49 @@ def test_a_stream_that_runs_out_ends_with_an_event(server: Running) -> None:
     answer = httpx.post(f"{server.url}/v2/models/double/infer", json=v2(1), headers=bearer("brief"))
     assert answer.status_code == 429
     assert answer.json()["limit"] == "tokens_per_day"
+
+
+def test_it_does_so_over_a_websocket(server: Running) -> None:
+    url = f"{server.url.replace('http', 'ws')}/v2/models/count/stream"
+    with connect(url, additional_headers=bearer("brief-socket")) as socket:
+        socket.send(json.dumps(v2(100, "a")))
+        messages = [json.loads(socket.recv()) for _ in range(4)]
+        assert [message.get("code") for message in messages] == [None, None, None, "limit_exceeded"]
+        assert messages[-1]["id"] == "a"
+
+
+def test_it_does_so_in_both_dialects_of_grpc(server: Running) -> None:
+    message = ModelInferRequest(model_name="count", id="a")
+    message.inputs.add(name="n", datatype="INT64", shape=[1]).contents.int64_contents.append(100)
+    answers = []
+    with grpc.insecure_channel(server.grpc) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        metadata = (*bearer("brief-grpc").items(), ("x-stream-dialect", "mlserver"))
+        with pytest.raises(grpc.RpcError) as ended:
+            answers.extend(stub.ModelStreamInfer(iter([message]), metadata=metadata, timeout=30))
+    assert len(answers) == 3
+    assert ended.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "tokens_per_day" in ended.value.details()
+    replies: Queue[tuple[Any, Any]] = Queue()
+    with tritonclient.grpc.InferenceServerClient(server.grpc) as client:
+        client.start_stream(
+            lambda result, error: replies.put((result, error)), headers=bearer("brief-triton")
+        )
+        tensor = tritonclient.grpc.InferInput("n", [1], "INT64")
+        tensor.set_data_from_numpy(np.array([100]))
+        client.async_stream_infer("count", [tensor])
+        errors = [replies.get(timeout=30)[1] for _ in range(4)]
+    assert errors[:3] == [None] * 3
+    assert "tokens_per_day" in str(errors[3])
+
+
+def test_openai_raises_an_error_in_mid_stream(server: Running) -> None:
+    pieces = []
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key=SECRETS["brief-openai"], max_retries=0) as client:
+        with pytest.raises(openai.APIError, match="tokens_per_day"):
+            for piece in client.completions.create(model="say", prompt="a b c d e f", stream=True):
+                pieces.append(piece.choices[0].text)
+    assert "".join(pieces).split() == ["a", "b", "c"] or "".join(pieces) == "abc"
 
 
 def test_a_limit_is_exact_over_front_ends(server: Running) -> None:

@@ -137,7 +137,8 @@ def test_twelve_models_serve_under_a_limit_for_four(serve) -> None:
 
 
 def test_every_door_waits_for_the_first_load(serve) -> None:
-    server = serve({name: {"load": "demand"} for name in ("rest", "sse", "rpc", "metadata", "socket")})
+    names = ("rest", "sse", "rpc", "bidi", "first", "second", "metadata", "socket")
+    server = serve({name: {"load": "demand"} for name in names})
     with httpx.Client(base_url=server.url, timeout=20) as client:
         assert client.get("/v2/health/ready").status_code == 200
         assert client.get("/v2/models/rest/ready").status_code == 200
@@ -151,6 +152,13 @@ def test_every_door_waits_for_the_first_load(serve) -> None:
         tensor.contents.fp32_contents.append(1.0)
         request = ModelInferRequest(model_name="rpc", inputs=[tensor])
         assert stub.ModelInfer(request, timeout=20).model_name == "rpc"
+        for dialect, asked in (("mlserver", ["bidi"]), ("triton", ["first", "second"])):
+            requests = [ModelInferRequest(model_name=name, inputs=[tensor]) for name in asked]
+            sent = (each.SerializeToString() for each in requests)
+            stream = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")
+            answer = b"".join(stream(sent, metadata=(("x-stream-dialect", dialect),), timeout=60))
+            assert all(name.encode() in answer for name in asked), answer
+            assert b"Model" not in answer, "an error names it so"
     from websockets.sync.client import connect
 
     with connect(f"ws://127.0.0.1:{server.http_port}/v2/models/socket/stream", max_size=None) as socket:

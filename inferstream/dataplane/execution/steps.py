@@ -14,10 +14,11 @@ from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFail
 from ...model import Finished, StepModel
 from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.stages import QueueMeters, StepMeters
+from ...text.usage import tokens_of
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
 from ..shares import Shares
-from ..slots import FairQueue, Queue
+from ..slots import FairQueue, Queue, share_of
 from .method_caller import MethodCaller, ModelMethod
 from .payloads import Payloads
 from .threads import AHEAD
@@ -155,11 +156,14 @@ class Steps:
     async def _each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
         async for request in payloads:
             stream = self._join(request, payloads.call)
+            items, last = 0, None
             try:
                 async for response in stream:
+                    items, last = items + 1, response.parameters
                     yield response
             finally:
                 await stream.aclose()
+            share_of(payloads.call).settle(tokens_of(last, items))
 
     async def close(self) -> None:
         """Return when every state is released; does not wait for a step that does not end."""

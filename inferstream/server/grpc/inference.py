@@ -64,5 +64,7 @@ class InferenceService:
         response = reply.first
         assert response is not None
         message = response.accept(WRITERS[wants_typed(request)])
+        if admission.metering is not None:
+            admission.sent(len(message))
         self._headers.send(context, model, response.id, response.parameters)
         return message

@@ -4,7 +4,6 @@ import logging
 
 from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.first_calls import NotLoaded
 from ...protos.dialects import HEADER, asked_dialect
 from ...protos.grpc_requests import InferMessage
 from ...settings import Settings
@@ -53,10 +52,7 @@ class StreamService:
         message = await exchange.read()
         if message is None:
             return
-        try:
-            first = StreamRequest(message, self._dataplane, caller)
-        except NotLoaded:
-            first = await StreamRequest.when_loaded(message, self._dataplane, caller)
+        first = await StreamRequest.admitted_of(message, self._dataplane, caller)
         if first.admission is not None:
             default = first.admission.pipeline.settings.grpc_stream_dialect
         else:

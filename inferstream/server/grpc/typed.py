@@ -55,6 +55,7 @@ class TypedRpc:
         response = reply.first
         assert response is not None
         message = response.accept(self._writer)
+        admission.sent(len(message))
         self._headers.send(context, model, response.id, response.parameters)
         return message
 
@@ -70,11 +71,15 @@ class TypedRpc:
         admission.size = len(data)
         request = self._reader.read(data)
         more = None if self.method.stream is None else self._later(admission, exchange, request)
+        usage = admission.usage
         last: tuple[str | None, Parameters | None] | None = None
         async with await admission.open(Operation.STREAM, request, more) as reply:
             async for response in reply:
                 last = response.id, response.parameters
-                await exchange.write(response.accept(self._writer))
+                message = response.accept(self._writer)
+                if usage is not None:
+                    usage.sent += len(message)
+                await exchange.write(message)
                 del response  # freed now, while the core has it in its caches
         if last is not None:
             self._headers.send(exchange.context, admission.model, *last)

@@ -30,7 +30,7 @@ from ...protos.websocket import (
     dump_error,
 )
 from ...telemetry.metrics import Meters
-from ...types import InferenceRequest
+from ...types import InferenceRequest, InferenceResponse
 from ...types.parameters import Origin
 from ..request_ids import enter
 from .dialects.triton import is_flat, read_flat
@@ -269,21 +269,33 @@ class Conversation:
             if failure is not None:
                 raise failure
             async with await admission.open(operation, request, requests) as reply:
-                last = await self._send_all(reply, messages)
+                last = await self._send_all(reply, messages, admission)
             if last is None:
                 last = messages.end(self._model, self._version, request_id)
+            elif admission.metering is not None:
+                admission.sent(len(last[0]))
         except Exception as error:
             last = dump_error(request_id, wrap(error))
         self._forget(request_id)
         if (waiting := self._send(last)) is not None:
             await waiting
 
-    async def _send_all(self, reply: Reply, messages: Messages) -> EncodedMessage | None:
+    async def _send_all(
+        self, reply: Reply, messages: Messages, admission: Admission
+    ) -> EncodedMessage | None:
         """Send every response; a single one is returned instead, because it is also the last message."""
         if reply.single:
             assert reply.first is not None
             return messages.dump(reply.first, final=True)
-        await give(reply, lambda response: self._send(messages.dump(response, final=False)))
+        usage = admission.usage
+
+        def send(response: InferenceResponse) -> Awaitable[None] | None:
+            message = messages.dump(response, final=False)
+            if usage is not None:
+                usage.sent += len(message[0])
+            return self._send(message)
+
+        await give(reply, send)
         return None
 
     def _send(self, message: EncodedMessage) -> Awaitable[None] | None:

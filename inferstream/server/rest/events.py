@@ -25,8 +25,6 @@ class Writing(Protocol):
     def heartbeat(self) -> bytes:
         """What is sent while the model is silent; empty for nothing."""
 
-    def events(self) -> Writer: ...
-
     def failure(self, error: InferstreamError) -> bytes: ...
 
 
@@ -40,12 +38,12 @@ class EventStream(StreamWriter):
         self._exchange = exchange
         self._headers = headers
 
-    async def run(self, reply: Source, asked: Writing) -> None:
+    async def run(self, reply: Source, asked: Writing, events: Writer) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
         self._sign = asked.heartbeat
         self._exchange.open([(b"content-type", asked.media_type), *HEADERS, *self._headers])
         try:
-            await self._write_all(reply, asked.events())
+            await self._write_all(reply, events)
         except Exception as error:
             self._events.append(asked.failure(wrap(error)))
         if (full := self._flush(last=True)) is not None:

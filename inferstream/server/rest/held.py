@@ -92,7 +92,7 @@ class HeldStream:
 
     async def _record(self, reply: Reply, asked: ParsedRequest) -> None:
         reply.watch(AtEnd(lambda _: self.recording.close()))  # a failure is recorded, however full it is
-        write = asked.events()
+        write = asked.counted_events()
 
         def record(response: InferenceResponse) -> Awaitable[None] | None:
             event = write(response)

@@ -173,6 +173,7 @@ class InferenceDoor:
                         assert reply.first is not None
                         headers, text = asked.response(reply.first)
                         if caller.key is not None:
+                            asked.admission.sent(len(text))
                             headers = headers + self._rate_limits(caller)
                         waiting = self._respond(exchange, reply.first, asked, headers, text)
                         if waiting is not None:
@@ -280,6 +281,7 @@ class InferenceDoor:
             first = reply.first
             await give(reply, lambda response: None if gathering.add(response) else reply.aclose(None))
         headers, text = gathering.end()
+        asked.admission.sent(len(text))
         if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:
             await waiting
 
@@ -290,7 +292,8 @@ class InferenceDoor:
             headers = headers + self._reports.headers(exchange.headers)
         if reply.first is not None:
             headers = headers + self._of_model(asked, reply.first)
-        await EventStream(exchange, headers, self._heartbeat, self._stall).run(reply, asked)
+        stream = EventStream(exchange, headers, self._heartbeat, self._stall)
+        await stream.run(reply, asked, asked.counted_events())
 
     def _of_model(self, asked: ParsedRequest, response: InferenceResponse) -> RawHeaders:
         return self._headers.of(asked.admission.model, response.id, response.parameters)

@@ -89,9 +89,6 @@ class EventReader(ABC):
     async def aclose(self, error: BaseException | None) -> None:  # noqa: B027  # all readers do as little
         """The stream goes on."""
 
-    def events(self) -> Self:
-        return self
-
     def __call__(self, events: bytes) -> bytes:
         return events
 
@@ -247,7 +244,7 @@ class Resuming:
         """Send what a reader reads, until the stream ends or the client leaves."""
         try:
             reader.exchange = exchange
-            await EventStream(exchange, headers, self._heartbeat, self._stall).run(reader, reader)
+            await EventStream(exchange, headers, self._heartbeat, self._stall).run(reader, reader, reader)
         finally:
             reader.leave()
 

@@ -188,9 +188,18 @@ def request_of(name: str, tokens: int) -> InferenceRequest:
 
 
 @asynccontextmanager
-async def counting(steps: int, **settings: Any) -> AsyncIterator[tuple[Application, Counting]]:
+async def counting(
+    steps: int, max_concurrency: int | None = None, **settings: Any
+) -> AsyncIterator[tuple[Application, Counting]]:
     model = Counting(
-        ModelSettings(name="m", implementation=Counting, max_active=8, loop="server", max_queue=4096)
+        ModelSettings(
+            name="m",
+            implementation=Counting,
+            max_active=8,
+            max_concurrency=max_concurrency,
+            loop="server",
+            max_queue=4096,
+        )
     )
     model.used, model.over, model.last = Counter(), asyncio.Event(), steps
     async with Application(model, **settings) as application:
@@ -198,25 +207,34 @@ async def counting(steps: int, **settings: Any) -> AsyncIterator[tuple[Applicati
 
 
 async def ask_on(
-    application: Application, headers: list[tuple[bytes, bytes]], name: str, tokens: int
+    application: Application, headers: list[tuple[bytes, bytes]], name: str, tokens: int, calls: int
 ) -> None:
-    """Stream again and again."""
+    """Stream again and again, each time so many requests in one call."""
     while True:
         caller = Caller(Headers(headers, None, Gateway()), "http")
         admission = application.dataplane.admit("m", None, caller)
-        async with await admission.open(Operation.STREAM, request_of(name, tokens)) as reply:
+        more = None if calls == 1 else repeated(name, tokens, calls - 1)
+        async with await admission.open(Operation.STREAM, request_of(name, tokens), more) as reply:
             async for _ in reply:
                 pass
 
 
+async def repeated(name: str, tokens: int, times: int) -> AsyncIterator[InferenceRequest]:
+    for _ in range(times):
+        yield request_of(name, tokens)
+
+
 async def used_by_all(
-    steps: int, asking: dict[str, tuple[list[tuple[bytes, bytes]], int, int]], **settings: Any
+    steps: int,
+    asking: dict[str, tuple[list[tuple[bytes, bytes]], int, int]],
+    calls: int = 1,
+    **settings: Any,
 ):
     """Tokens of each name in so many steps. Each asks with its headers, for so many tokens, so often at once."""
     async with counting(steps, **settings) as (application, model):
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(ask_on(application, headers, name, tokens))
+                group.create_task(ask_on(application, headers, name, tokens, calls))
                 for name, (headers, tokens, times) in asking.items()
                 for _ in range(times)
             ]
@@ -253,6 +271,27 @@ async def test_32_keys_with_answers_of_unequal_length_use_the_same(monkeypatch: 
 async def test_so_it_is_for_those_whom_a_gateway_names_and_who_ask_more_at_once() -> None:
     asking = {name: (of_team(name), 5, 2 + 5 * (number == 0)) for number, name in enumerate(NAMES)}
     assert jain(await used_by_all(2000, asking, trusted_proxies=["10.0.0.0/8"])) >= 0.98
+
+
+async def test_so_it_is_for_the_requests_of_bidirectional_streams() -> None:
+    asking = {name: (of_team(name), 1 + 10 * number, 4) for number, name in enumerate(NAMES[:4])}
+    used = await used_by_all(3000, asking, 1_000_000, max_concurrency=64, trusted_proxies=["10.0.0.0/8"])
+    assert jain(used) >= 0.98, used
+
+
+def test_each_request_of_a_call_is_charged_as_it_begins_and_the_call_once() -> None:
+    known, share = Shares(), Share("a")
+    flow = share.enter(known, 5)
+    charged = []
+    for tokens in (10, 4):
+        share.begin()
+        share.begin()
+        charged.append(flow.used)
+        share.settle(tokens)
+        charged.append(flow.used)
+    share.begin()
+    share.end(10 + 4 + 3)
+    assert [*charged, flow.used] == [1, 10, 20, 14, 17]
 
 
 async def test_without_principals_calls_have_equal_turns() -> None:

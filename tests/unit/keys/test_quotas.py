@@ -242,6 +242,35 @@ def test_a_body_that_is_larger_than_a_second_needs_a_full_bucket(quotas, clock):
     quotas.begin(who, size=5000).end()
 
 
+def test_bytes_of_responses_delay_what_follows(quotas, clock):
+    who = principal(bytes_per_second=1000)
+    use = quotas.begin(who, size=100)
+    quotas.responses_to(who).sent += 5000
+    use.end()
+    assert refused(lambda: quotas.receive(who, 1)) == ("bytes_per_second", 5)
+    assert refused(lambda: quotas.begin(who)) == ("bytes_per_second", 5)
+    assert quotas.used(who.key) == (1, 1, 0, 5100)
+    clock.sleep(5.2)
+    quotas.begin(who).end()
+
+
+def test_other_processes_see_the_bytes_of_responses_after_a_tick(clock):
+    counters = create_counters(2)
+    one, other = (Quotas(SharedCounters(counters, each, 2), clock, clock.wall) for each in range(2))
+    who = principal(bytes_per_second=1000)
+    one.responses_to(who).sent += 5000
+    other.begin(who).end()
+    one.tick()
+    assert refused(lambda: other.begin(who)) == ("bytes_per_second", 5)
+
+
+def test_bytes_of_responses_without_a_limit_are_only_counted(quotas):
+    who = principal(requests_per_second=1000, burst=1000)
+    quotas.responses_to(who).sent += 10**12
+    assert admitted(quotas, who) == 1000
+    assert quotas.used(who.key) == (1000, 0, 0, 10**12)
+
+
 def test_keys_of_one_principal_count_together(quotas):
     first, second = principal(in_flight=2), principal(in_flight=3)
     second.key = "other"

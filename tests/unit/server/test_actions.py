@@ -294,3 +294,14 @@ def test_every_operation_has_a_scope_or_needs_none() -> None:
 
 def test_without_keys_nobody_is_authenticated() -> None:
     assert Access(Settings()).keys is None
+
+
+async def test_the_answer_of_a_models_route_counts_for_its_key(guarded: Any) -> None:
+    application, _ = guarded
+    transport = httpx.ASGITransport(application.asgi)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        response = await client.get("/own/route", headers={"x-api-key": KEYS["right"]})
+    quotas = application.access.keys.quotas
+    quotas.tick()
+    assert response.status_code == 200
+    assert quotas.used("right").bytes == len(response.content) > 0

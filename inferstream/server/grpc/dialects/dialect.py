@@ -8,6 +8,7 @@ from ....dataplane.access import Action
 from ....dataplane.admission import Admission
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
+from ....dataplane.first_calls import NotLoaded
 from ....errors import InferstreamError
 from ....protos.dialects import HEADER
 from ....protos.grpc_requests import InferMessage, size_of
@@ -48,10 +49,14 @@ class StreamRequest:
             dataplane.refused(caller, "stream", message.model_name, error)
 
     @classmethod
-    async def when_loaded(cls, message: InferMessage, dataplane: DataPlane, caller: Caller) -> Self:
-        """The request, after the load of its model."""
+    async def admitted_of(cls, message: InferMessage, dataplane: DataPlane, caller: Caller) -> Self:
+        """The request in a message, after the load of its model if this is its first call."""
         try:
-            return await dataplane.when_loaded(partial(cls, message, dataplane, caller), caller.deadline)
+            return cls(message, dataplane, caller)
+        except NotLoaded:
+            again = partial(cls, message, dataplane, caller)
+        try:
+            return await dataplane.when_loaded(again, caller.deadline)
         except InferstreamError as refusal:
             return cls(message, dataplane, caller, refusal)
 

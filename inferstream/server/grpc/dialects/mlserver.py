@@ -34,13 +34,17 @@ class MLServerDialect(StreamDialect):
         request = request_from(first.message)
         more = _requests_after(admission, exchange, request)
         writer = MessageWriter(wants_typed(first.message))
+        usage = admission.usage
         last: tuple[str | None, Parameters | None] | None = None
         async with await admission.open(Operation.STREAM, request, more) as reply:
             # Not before the first response: a client may retry a call that fails without metadata.
             await self.announce(exchange)
             async for response in reply:
                 last = response.id, response.parameters
-                await exchange.write(response.accept(writer))
+                message = response.accept(writer)
+                if usage is not None:
+                    usage.sent += len(message)
+                await exchange.write(message)
                 # Freed now: with hundreds of streams it would leave the core's caches before the next one.
                 del response
         if last is not None:

@@ -7,7 +7,6 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
-from ....dataplane.first_calls import NotLoaded
 from ....errors import InvalidRequest
 from ....protos.dataplane_pb2 import InferParameter, ModelInferResponse, ModelStreamInferResponse
 from ....protos.dialects import HEADER
@@ -134,10 +133,7 @@ class TritonStream:
                 before = self._start(asyncio.create_task(self._predict(request, before)))
             if (message := await self._exchange.read()) is None:
                 break
-            try:
-                request = StreamRequest(message, self._dataplane, self._caller)
-            except NotLoaded:
-                request = await StreamRequest.when_loaded(message, self._dataplane, self._caller)
+            request = await StreamRequest.admitted_of(message, self._dataplane, self._caller)
         if self._running:
             await asyncio.wait(self._running)
 
@@ -168,15 +164,20 @@ class TritonStream:
         admission = request.admitted()
         async with await admission.open(Operation.INFER, request_from(request.message)) as reply:
             assert reply.first is not None
-            return _part(reply.first.accept(WRITERS[False]), final=True)
+            message = reply.first.accept(WRITERS[False])
+            admission.sent(len(message))
+            return _part(message, final=True)
 
     async def _stream(self, message: InferMessage, admission: Admission) -> None:
         try:
             empty_final = _take_empty_final(message)
-            writer = MessageWriter(typed=False)
+            writer, usage = MessageWriter(typed=False), admission.usage
             async with await admission.open(Operation.STREAM, request_from(message)) as reply:
                 async for response in reply:
-                    await self._send(_part(response.accept(writer), final=False))
+                    part = response.accept(writer)
+                    if usage is not None:
+                        usage.sent += len(part)
+                    await self._send(_part(part, final=False))
                     del response  # freed now, while the core has it in its caches
             if empty_final:
                 await self._send(_part(_empty(message).SerializeToString(), final=True))
