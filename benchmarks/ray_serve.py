@@ -113,23 +113,23 @@ def main() -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    ray.init(
-        num_cpus=2,
-        object_store_memory=100 * 2**20,
-        include_dashboard=False,
-        log_to_driver=False,
-        _temp_dir=str(folder),
-    )
-    serve.start(http_options=HTTPOptions(host="127.0.0.1", port=PORT))
-    serve.run(
-        application("words:app", ray_actor_options={"num_cpus": 0.1}), name="ours", route_prefix="/ours"
-    )
-    serve.run(Bare.bind(), name="bare", route_prefix="/bare")
     base, server = f"http://127.0.0.1:{PORT}", f"http://127.0.0.1:{DIRECT_PORT}"
     paths = {"ours": (base + OURS[0], base + OURS[1]), "bare": (base + "/bare", base + "/bare")}
     paths["direct"] = (server + OURS[0].removeprefix("/ours"), server + OURS[1].removeprefix("/ours"))
     costs: dict[tuple[str, str], list[float]] = {}
     try:
+        ray.init(
+            num_cpus=2,
+            object_store_memory=100 * 2**20,
+            include_dashboard=False,
+            log_to_driver=False,
+            _temp_dir=str(folder),
+        )
+        serve.start(http_options=HTTPOptions(host="127.0.0.1", port=PORT))
+        serve.run(
+            application("words:app", ray_actor_options={"num_cpus": 0.1}), name="ours", route_prefix="/ours"
+        )
+        serve.run(Bare.bind(), name="bare", route_prefix="/bare")
         for _ in range(ROUNDS):
             for arm, (single, stream) in paths.items():
                 for kind, load, path in (("request", singles, single), ("token", streams, stream)):
