@@ -184,7 +184,8 @@ grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, Java, KServ
 	test -x $(GRPC_CLIENTS)/kserve/bin/python || { $(PYTHON) -m venv $(GRPC_CLIENTS)/kserve && \
 		$(GRPC_CLIENTS)/kserve/bin/python -m pip install --quiet --disable-pip-version-check kserve; } \
 		|| rm -rf $(GRPC_CLIENTS)/kserve
-	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/e2e/test_clients.py
+	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/e2e/test_clients.py \
+		tests/e2e/page/test_one_port.py
 
 manifests: $(STAMP)  ## check deploy/kubernetes against the schema of Kubernetes' API, of which it installs 110 MB
 	test -d $(VENV)/kubernetes || $(BIN)/python -m pip install --quiet --disable-pip-version-check \

@@ -1,5 +1,6 @@
 """What the server costs in a replica of Ray Serve, beside a deployment without it that streams the same.
 
+Each arm has the same load in the same time, because Ray's other processes cost as much when nobody calls.
 `RAY_SERVE_ENABLE_HA_PROXY=1 .venv/ray/bin/python -m benchmarks.ray_serve`: CPU of all processes of an arm, in turns.
 """
 
@@ -30,7 +31,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from inferstream.ray import application
 
 PORT, DIRECT_PORT = 18000, 18080
-ROUNDS, CALLERS, SECONDS, STREAMS, TOKENS = 5, 8, 2.0, 20, 300
+ROUNDS, CALLERS, CALLS, EVERY, STREAMS, TOKENS = 9, 8, 60, 0.04, 20, 300
 HERTZ = os.sysconf("SC_CLK_TCK")
 APP = """
 from collections.abc import AsyncIterator
@@ -84,16 +85,15 @@ def cpu(pids: list[int]) -> float:
 
 
 async def singles(asking: httpx.AsyncClient, path: str) -> int:
-    until, done = time.perf_counter() + SECONDS, 0
-
     async def caller() -> None:
-        nonlocal done
-        while time.perf_counter() < until:
+        due = time.perf_counter()
+        for _ in range(CALLS):
             (await asking.post(path, json={"text": "hello"})).raise_for_status()
-            done += 1
+            due += EVERY
+            await asyncio.sleep(due - time.perf_counter())
 
     await asyncio.gather(*(caller() for _ in range(CALLERS)))
-    return done
+    return CALLERS * CALLS
 
 
 async def streams(asking: httpx.AsyncClient, path: str) -> int:
@@ -113,23 +113,23 @@ def main() -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    ray.init(
-        num_cpus=2,
-        object_store_memory=100 * 2**20,
-        include_dashboard=False,
-        log_to_driver=False,
-        _temp_dir=str(folder),
-    )
-    serve.start(http_options=HTTPOptions(host="127.0.0.1", port=PORT))
-    serve.run(
-        application("words:app", ray_actor_options={"num_cpus": 0.1}), name="ours", route_prefix="/ours"
-    )
-    serve.run(Bare.bind(), name="bare", route_prefix="/bare")
     base, server = f"http://127.0.0.1:{PORT}", f"http://127.0.0.1:{DIRECT_PORT}"
     paths = {"ours": (base + OURS[0], base + OURS[1]), "bare": (base + "/bare", base + "/bare")}
     paths["direct"] = (server + OURS[0].removeprefix("/ours"), server + OURS[1].removeprefix("/ours"))
     costs: dict[tuple[str, str], list[float]] = {}
     try:
+        ray.init(
+            num_cpus=2,
+            object_store_memory=100 * 2**20,
+            include_dashboard=False,
+            log_to_driver=False,
+            _temp_dir=str(folder),
+        )
+        serve.start(http_options=HTTPOptions(host="127.0.0.1", port=PORT))
+        serve.run(
+            application("words:app", ray_actor_options={"num_cpus": 0.1}), name="ours", route_prefix="/ours"
+        )
+        serve.run(Bare.bind(), name="bare", route_prefix="/bare")
         for _ in range(ROUNDS):
             for arm, (single, stream) in paths.items():
                 for kind, load, path in (("request", singles, single), ("token", streams, stream)):

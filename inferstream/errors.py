@@ -3,6 +3,7 @@
 InferstreamError
     AlreadyExists, DeadlineExceeded, Draining, NotStarted, Overloaded, PayloadTooLarge, PermissionDenied, Unsupported
     FetchFailed (repository/remote.py)
+        FetchEnded (repository/blobs.py)
     UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
     OutOfMemory (processes/errors.py)
     ModelError

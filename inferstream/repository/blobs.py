@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from time import monotonic
@@ -28,8 +28,15 @@ TRIES = 3
 PARALLEL = 4
 """Files of one version that are transferred at once."""
 
+LOOK = 0.1
+"""Seconds from one look to the next whether another fetch has ended its transfer of a file."""
+
 TOLD = ("status_code", "code")
 """Attributes of the errors of libraries that say more than their class. Their messages may hold credentials."""
+
+
+class FetchEnded(FetchFailed):
+    """The fetch was cancelled, or another file of it has failed."""
 
 
 class Transfer:
@@ -40,11 +47,12 @@ class Transfer:
     def __init__(self) -> None:
         self.done = 0
         self.total = 0
-        self.cancelled = threading.Event()
+        self.ended = threading.Event()
 
     def add(self, count: int) -> None:
-        if self.cancelled.is_set():
-            raise FetchFailed("the fetch was cancelled")
+        """Count bytes. Raises FetchEnded once the fetch has ended."""
+        if self.ended.is_set():
+            raise FetchEnded("the fetch was cancelled")
         self.done += count
 
 
@@ -66,7 +74,7 @@ class BlobCache:
         try:
             return await asyncio.to_thread(self._fetched, uri, trusted, stale, transfer)
         except asyncio.CancelledError:
-            transfer.cancelled.set()
+            transfer.ended.set()
             raise
         finally:
             Transfer.running.pop(shown(uri), None)
@@ -82,7 +90,7 @@ class BlobCache:
                 folder = self._version(source, trusted, transfer)
         except Exception as error:  # of a library, whose classes only it knows
             failure = _failure(uri, error)
-            if not stale or transfer.cancelled.is_set() or (folder := self._last(last)) is None:
+            if not stale or isinstance(error, FetchEnded) or (folder := self._last(last)) is None:
                 raise failure from None
             logger.warning("%s; the last version in the cache is used", failure.message)
             return folder
@@ -108,7 +116,12 @@ class BlobCache:
         transfer.total = sum(file.size or 0 for file in files)
         logger.info("fetching %s, %s", shown(source.uri), size(transfer.total), extra={"brief": True})
         with ThreadPoolExecutor(PARALLEL, "fetch") as pool:
-            blobs = [*pool.map(lambda file: self._blob(source, file, transfer), files)]
+            fetching = [pool.submit(self._blob, source, file, transfer) for file in files]
+            failed = next((each.exception() for each in as_completed(fetching) if each.exception()), None)
+            if failed is not None:
+                transfer.ended.set()
+                raise failed
+        blobs = [each.result() for each in fetching]
         staging = Path(tempfile.mkdtemp(prefix="unpacking-", dir=_made(self._folder / "versions")))
         try:
             _assemble(staging / folder.name, files, blobs)
@@ -135,7 +148,7 @@ class BlobCache:
             return blob
         partial = blob.with_suffix(".partial")
         with partial.open("a+b") as output:
-            _lock(output)
+            _lock(output, transfer)
             if blob.exists():  # another fetch has just ended it
                 transfer.add(file.size or 0)
                 return blob
@@ -151,8 +164,14 @@ class BlobCache:
 
 def _transfer(source: RemoteSource, file: RemoteFile, output: BinaryIO, transfer: Transfer) -> None:
     tries = 0
-    while file.size is None or output.tell() < file.size:
+    while True:
+        if not file.resumes:
+            transfer.add(-output.tell())
+            output.seek(0)
+            output.truncate()
         begun = output.tell()
+        if file.size is not None and begun >= file.size:
+            return
         try:
             for piece in source.read(file, begun):
                 output.write(piece)
@@ -161,7 +180,7 @@ def _transfer(source: RemoteSource, file: RemoteFile, output: BinaryIO, transfer
         except InferstreamError:
             raise
         except Exception:
-            tries = tries + 1 if output.tell() == begun else 1
+            tries = tries + 1 if output.tell() == begun or not file.resumes else 1
             if tries == TRIES:
                 raise
 
@@ -231,13 +250,19 @@ def _failure(uri: str, error: Exception) -> InferstreamError:
     return FetchFailed(f"{shown(uri)} cannot be fetched: {type(error).__name__}{status}")
 
 
-def _lock(file: BinaryIO) -> None:
-    """Wait until no other fetch, of this process or another, writes the file."""
+def _lock(file: BinaryIO, transfer: Transfer) -> None:
+    """Wait until no other fetch, of this process or another, writes the file. Raises FetchEnded."""
     try:
         import fcntl
     except ImportError:  # not on Windows
         return
-    fcntl.flock(file, fcntl.LOCK_EX)
+    while True:
+        transfer.add(0)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            transfer.ended.wait(LOOK)
     file.seek(0, os.SEEK_END)
 
 

@@ -36,6 +36,8 @@ class RemoteFile(NamedTuple):
     """`sha256:…`, or `git:…` for the SHA-1 of a blob of git; checked after the transfer."""
     unpack: bool = False
     """Whether it is a tar archive, whose members are the files."""
+    resumes: bool = True
+    """Whether a read from an offset has the content that an earlier one had. Else each transfer starts at 0."""
 
 
 class RemoteSource(ABC):

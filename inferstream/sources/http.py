@@ -14,9 +14,18 @@ ARCHIVE = re.compile(r"\.(tar(\.(gz|xz|bz2))?|tgz)$")
 SHA256 = re.compile(r"sha256=([0-9a-f]{64})")
 
 
-def client() -> httpx.Client:
-    """A client whose reads end after a minute of silence."""
-    return httpx.Client(follow_redirects=True, timeout=60.0)
+def client(uri: str, url: str) -> httpx.Client:
+    """A client for what `uri` names, whose reads end after a minute of silence.
+
+    It raises InvalidSettings where a URL with TLS leads to one without.
+    """
+
+    def checked(request: httpx.Request) -> None:
+        if request.url.scheme != "https":
+            raise InvalidSettings(f"{shown(uri)} leads to a URL without TLS")
+
+    hooks = {"request": [checked]} if url.startswith("https:") else {}
+    return httpx.Client(follow_redirects=True, timeout=60.0, event_hooks=hooks)
 
 
 def pieces(
@@ -24,7 +33,7 @@ def pieces(
 ) -> Iterator[bytes]:
     """The content behind a URL from `offset` on, whether or not the server serves ranges."""
     ranged = {"Range": f"bytes={offset}-"} if offset else {}
-    # Compressed, a response would have neither the size nor the ranges of the file.
+    # A coding has neither the size nor the ranges of the file. Some servers call that of an archive one.
     with client.stream(
         "GET", url, headers={"Accept-Encoding": "identity", **(headers or {}), **ranged}
     ) as got:
@@ -32,7 +41,7 @@ def pieces(
             return  # there is no more
         got.raise_for_status()
         skipped = 0 if got.status_code == httpx.codes.PARTIAL_CONTENT else offset
-        for piece in got.iter_bytes():
+        for piece in got.iter_raw():
             if skipped < len(piece):
                 yield piece[skipped:]
             skipped = max(0, skipped - len(piece))
@@ -44,7 +53,7 @@ class HttpsFile(RemoteSource):
     def __init__(self, uri: str) -> None:
         super().__init__(uri)
         self._url, _, pinned = uri.partition("#")
-        self._client = client()
+        self._client = client(uri, uri)
         self._etag: str | None = None
         match = SHA256.fullmatch(pinned)
         if pinned and match is None:
@@ -57,19 +66,21 @@ class HttpsFile(RemoteSource):
         # Not HEAD: links that are signed are so for one method.
         with self._client.stream("GET", self._url, headers={"Accept-Encoding": "identity"}) as got:
             got.raise_for_status()
-            if got.url.scheme != "https":
-                raise InvalidSettings(f"{shown(self.uri)} leads to a URL without TLS")
             headers = got.headers
         size = headers.get("content-length")
         self._etag = headers.get("etag")
         name = unquote(urlsplit(self._url).path).rpartition("/")[2] or "model"
         identity = self._etag or headers.get("last-modified") or ""
         whole = int(size) if size is not None else None
-        return [RemoteFile(name, whole, identity, self._sha256, ARCHIVE.search(name) is not None)]
+        pinned = self._sha256 is not None or bool(self._condition())
+        return [RemoteFile(name, whole, identity, self._sha256, ARCHIVE.search(name) is not None, pinned)]
 
     def read(self, file: RemoteFile, offset: int) -> Iterator[bytes]:
-        strong = self._etag is not None and not self._etag.startswith("W/")
-        return pieces(self._client, self._url, offset, {"If-Match": self._etag or ""} if strong else None)
+        return pieces(self._client, self._url, offset, self._condition())
+
+    def _condition(self) -> Mapping[str, str]:
+        """The header that asks for this version alone; empty without an ETag that is strong."""
+        return {"If-Match": self._etag} if self._etag and not self._etag.startswith("W/") else {}
 
     def close(self) -> None:
         self._client.close()

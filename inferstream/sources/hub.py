@@ -26,7 +26,7 @@ class HubModel(RemoteSource):
         self._model = f"{organisation}/{model}"
         self._revision = revision or None
         self._folder = ""
-        self._client = client()
+        self._client = client(uri, huggingface_hub.HfApi().endpoint)
 
     def files(self) -> Sequence[RemoteFile]:
         info = self._hub.HfApi().model_info(self._model, revision=self._revision, files_metadata=True)

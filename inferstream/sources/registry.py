@@ -56,7 +56,7 @@ class RegistryImage(RemoteSource):
         self._reference = match["digest"] or match["tag"] or "latest"
         scheme = "http" if LOOPBACK.fullmatch(self._host) else "https"
         self._url = f"{scheme}://{self._host}/v2/{self._name}"
-        self._client = client()
+        self._client = client(uri, self._url)
         self._headers: dict[str, str] = {}
 
     def files(self) -> Sequence[RemoteFile]:
@@ -74,7 +74,14 @@ class RegistryImage(RemoteSource):
         return RemoteFile(notes.get(TITLE, digest), layer["size"], digest, digest, packed)
 
     def read(self, file: RemoteFile, offset: int) -> Iterator[bytes]:
-        return pieces(self._client, f"{self._url}/blobs/{file.identity}", offset, self._headers)
+        url = f"{self._url}/blobs/{file.identity}"
+        try:
+            yield from pieces(self._client, url, offset, self._headers)
+        except httpx.HTTPStatusError as refused:  # before any piece: tokens expire during a fetch
+            if refused.response.status_code != httpx.codes.UNAUTHORIZED:
+                raise
+            self._authorize(refused.response)
+            yield from pieces(self._client, url, offset, self._headers)
 
     def close(self) -> None:
         self._client.close()
@@ -82,8 +89,8 @@ class RegistryImage(RemoteSource):
     def _manifest(self, reference: str) -> dict[str, Any]:
         url, accept = f"{self._url}/manifests/{reference}", {"Accept": MANIFESTS}
         response = self._client.get(url, headers={**accept, **self._headers})
-        if response.status_code == httpx.codes.UNAUTHORIZED and not self._headers:
-            self._headers = self._authorization(response.headers.get("www-authenticate", ""))
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            self._authorize(response)
             response = self._client.get(url, headers={**accept, **self._headers})
         response.raise_for_status()
         digest = f"sha256:{hashlib.sha256(response.content).hexdigest()}"
@@ -92,19 +99,21 @@ class RegistryImage(RemoteSource):
         manifest: dict[str, Any] = response.json()
         return manifest
 
-    def _authorization(self, challenge: str) -> dict[str, str]:
-        """The header that the registry asks for: a token for the right to pull, or name and password."""
+    def _authorize(self, refused: httpx.Response) -> None:
+        """Get the header that the registry asks for: a token for the right to pull, or name and password."""
+        challenge = refused.headers.get("www-authenticate", "")
         own = self._login()
         basic = {} if own is None else {"Authorization": f"Basic {own}"}
         if not challenge.lower().startswith("bearer "):
-            return basic
+            self._headers = basic
+            return
         asked = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
         realm = asked.pop("realm", "")
         scope = asked.get("scope", f"repository:{self._name}:pull")
         response = self._client.get(realm, params={**asked, "scope": scope}, headers=basic)
         response.raise_for_status()
         got = response.json()
-        return {"Authorization": f"Bearer {got.get('token') or got.get('access_token')}"}
+        self._headers = {"Authorization": f"Bearer {got.get('token') or got.get('access_token')}"}
 
     def _login(self) -> str | None:
         """Name and password in base64, as `docker login` writes them to its configuration."""

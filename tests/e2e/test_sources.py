@@ -262,7 +262,7 @@ def test_an_archive_over_tls(start: Start, tmp_path: Path) -> None:
     web = stores.Web(authority.issue("archives"))
     try:
         web.files["/tree.tar.gz"] = packed({"model.json": trained(4.0)})
-        web.files["/evil.tar.gz"] = packed({"../evil": b"x"})
+        web.files["/evil.tar.gz"] = packed({"../../../evil": b"x"})
         place = f"https://user:s3cr3t@127.0.0.1:{web.port}"
         evil = tmp_path / "local" / "evil"
         evil.mkdir(parents=True)

@@ -10,12 +10,6 @@ import signal
 import sys
 import tempfile
 
-os.environ |= {
-    "RAY_AUTH_MODE": "disabled",
-    "RAY_memory_monitor_refresh_ms": "0",  # it would kill for the memory of other programs
-    "RAY_USAGE_STATS_ENABLED": "0",
-}
-
 import ray
 from ray import serve
 from ray.serve.config import HTTPOptions, gRPCOptions
@@ -44,12 +38,15 @@ def main(served: str, http_port: str, grpc_port: str) -> None:
         num_cpus=2,
         object_store_memory=100 * 2**20,
         include_dashboard=False,
+        _node_ip_address="127.0.0.1",
         log_to_driver=False,
         _temp_dir=tempfile.mkdtemp(prefix="ray"),  # short: sockets have paths of 107 bytes at most
     )
+    print("cluster", ray.get_runtime_context().gcs_address, flush=True)
     signal.signal(signal.SIGTERM, stop)  # after Ray's own handler, which ends the process at once
     try:
         serve.start(
+            proxy_location="HeadOnly",
             http_options=HTTPOptions(host="127.0.0.1", port=int(http_port)),
             grpc_options=gRPCOptions(port=int(grpc_port), grpc_servicer_functions=[SERVICES]),
         )

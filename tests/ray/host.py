@@ -14,6 +14,13 @@ PYTHON = os.environ.get("RAY_PYTHON")
 PATIENCE = 120.0
 """Seconds that a deployment may take: a cluster starts in 20 where nothing else runs."""
 
+ALONE = {
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_memory_monitor_refresh_ms": "0",  # it would kill for the memory of other programs
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_SERVE_PROXY_PREFER_LOCAL_NODE_ROUTING": "0",
+}
+
 
 class RayHost(Running):
     closes_sockets = False
@@ -27,9 +34,9 @@ class RayHost(Running):
         self.http_port, self.grpc_port = _free_ports()
         self.url, self.grpc = f"http://127.0.0.1:{self.http_port}", f"127.0.0.1:{self.grpc_port}"
         self._deployments = 0
-        environment = {"TEST_LOG": str(self.log), "RAY_HOST_OPTIONS": json.dumps(options)}
+        self.environment = {"TEST_LOG": str(self.log), "RAY_HOST_OPTIONS": json.dumps(options), **ALONE}
         if haproxy:
-            environment |= {
+            self.environment |= {
                 "RAY_SERVE_ENABLE_HA_PROXY": "1",
                 "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "2",
             }
@@ -46,7 +53,7 @@ class RayHost(Running):
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=root,
-                env={**os.environ, **environment},
+                env={**os.environ, **self.environment},
             )
         try:
             self._deployed()
@@ -67,6 +74,11 @@ class RayHost(Running):
         self.process.stdin.write(json.dumps(options).encode() + b"\n")
         self.process.stdin.flush()
         self._deployed()
+
+    def cluster(self) -> str:
+        """The address by which nodes join."""
+        [line] = [line for line in self.text().splitlines() if line.startswith("cluster ")]
+        return line.removeprefix("cluster ")
 
     def begin_stop(self) -> None:
         self.process.terminate()

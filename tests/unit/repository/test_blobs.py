@@ -1,14 +1,17 @@
 """The cache of fetched files, with a source in memory."""
 
+import asyncio
 import hashlib
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from inferstream.repository import blobs
-from inferstream.repository.blobs import BlobCache
+from inferstream.repository.blobs import BlobCache, Transfer
 from inferstream.repository.remote import (
     FetchFailed,
     RemoteFile,
@@ -86,6 +89,78 @@ async def test_a_transfer_that_brings_nothing_fails_without_the_text_of_the_erro
     source.most, source.breaks = 0, 100
     with pytest.raises(FetchFailed, match=r"^memory://m/tree cannot be fetched: ConnectionError$"):
         await cache.fetch("memory://user:s3cr3t@m/tree", trusted=False)
+
+
+async def test_a_transfer_of_an_unknown_version_starts_again(
+    source: type[Memory], cache: BlobCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "files", lambda _: [RemoteFile("model.json", 10, "", resumes=False)])
+    source.content = {"model.json": b"0123456789"}
+    source.most, source.breaks = 4, 1
+
+    def read(self: Memory, file: RemoteFile, offset: int) -> Iterator[bytes]:
+        yield from Memory.read(self, file, offset)
+        yield self.content[file.path][self.most :]
+
+    monkeypatch.setattr(source, "read", read)
+    folder = await cache.fetch("memory://m/tree", trusted=False)
+    assert (folder / "model.json").read_bytes() == b"0123456789"
+    assert [offset for _, offset in source.reads] == [0, 0]
+
+
+async def test_a_file_that_fails_ends_the_transfers_of_the_others(
+    source: type[Memory], cache: BlobCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.content = {"endless": b"", "failing": b"1"}
+    begun = threading.Event()
+
+    def read(self: Memory, file: RemoteFile, offset: int) -> Iterator[bytes]:
+        if file.path == "failing":
+            assert begun.wait(60)
+            raise FetchFailed("this file failed first")
+        while True:
+            yield b"0"
+            begun.set()
+
+    monkeypatch.setattr(source, "read", read)
+    sizes = [RemoteFile("endless", None, "1"), RemoteFile("failing", 1, "2")]
+    monkeypatch.setattr(source, "files", lambda _: sizes)
+    with pytest.raises(FetchFailed, match=r"^this file failed first$"):
+        await asyncio.wait_for(cache.fetch("memory://m/tree", trusted=False), 60)
+
+
+async def test_a_cancelled_fetch_does_not_wait_for_the_transfer_of_another(
+    source: type[Memory], cache: BlobCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.content = {"model.json": b"1"}
+    begun, end, waits = threading.Event(), threading.Event(), threading.Event()
+    ended: list[str] = []
+    lock = blobs._lock
+
+    def read(self: Memory, file: RemoteFile, offset: int) -> Iterator[bytes]:
+        begun.set()
+        assert end.wait(60)
+        yield b"1"
+
+    def locked(file: BinaryIO, transfer: Transfer) -> None:
+        if begun.is_set():
+            waits.set()
+        try:
+            lock(file, transfer)
+        except FetchFailed:
+            ended.append("waiting")
+            end.set()
+            raise
+
+    monkeypatch.setattr(source, "read", read)
+    monkeypatch.setattr(blobs, "_lock", locked)
+    first = asyncio.create_task(cache.fetch("memory://m/tree", trusted=False))
+    assert await asyncio.to_thread(begun.wait, 60)
+    second = asyncio.create_task(cache.fetch("memory://m/tree", trusted=False))
+    assert await asyncio.to_thread(waits.wait, 60)
+    second.cancel()
+    await first  # whose read ends when the second fetch has left its lock
+    assert ended == ["waiting"]
 
 
 async def test_a_wrong_digest_is_refused_and_fetched_again(source: type[Memory], cache: BlobCache) -> None:
