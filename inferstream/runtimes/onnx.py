@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..codecs.numpy import Array
 from ..repository.remote import refuse_code
+from ..types.datatypes import INTEGERS
 from .tensors import TensorModel, TensorSpec
 
 logger = logging.getLogger("inferstream.runtimes")
@@ -19,11 +20,7 @@ DATATYPES = {
     "tensor(float)": "FP32",
     "tensor(float16)": "FP16",
     "tensor(string)": "BYTES",
-    **{
-        f"tensor({kind}{bits})": f"{kind.upper()}{bits}"
-        for kind in ("int", "uint")
-        for bits in (8, 16, 32, 64)
-    },
+    **{f"tensor({name.lower()})": name for name in INTEGERS},
 }
 """The protocol's datatypes of ONNX Runtime's types."""
 
@@ -120,9 +117,9 @@ class OnnxModel(TensorModel):
         shape = [-1 if size is None else size for size in node.shape]
         return TensorSpec(node.name, datatype, shape)
 
-    def run(self, arrays: Mapping[str, Array], outputs: Sequence[str]) -> Sequence[Array]:
-        results: Sequence[Array] = self._artefact.run(outputs, arrays)
-        return results
+    def run(self, arrays: Mapping[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
+        names = outputs or [*self._returns]
+        return dict(zip(names, self._artefact.run(names, arrays), strict=True))
 
 
 def _name_of(provider: str | tuple[str, dict[str, Any]]) -> str:

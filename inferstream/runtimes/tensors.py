@@ -1,6 +1,6 @@
 """The base of runtimes of named tensors, whose artefact says which tensors it takes and returns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,11 +20,11 @@ class TensorSpec(NamedTuple):
     """What an artefact says of one of its tensors.
 
     A dimension is its size, -1 if any size will do, or a name: dimensions of one name have one size. An empty shape is
-    that of a single value, or not known.
+    that of a single value, or not known. Of some artefacts the datatype is not known either.
     """
 
     name: str
-    datatype: str
+    datatype: str | None
     shape: Sequence[int | str]
 
     @property
@@ -36,11 +36,13 @@ class TensorSpec(NamedTuple):
     @property
     def has_rows(self) -> bool:
         """Whether its first dimension may be the rows of several requests."""
+        if self.datatype is None:
+            return True
         return bool(self.shape) and (isinstance(self.shape[0], str) or self.shape[0] == -1)
 
     def array(self, tensor: RequestInput) -> Array:
         """The array of a request's tensor, whose shape may differ by trailing ones. Raises InvalidRequest."""
-        if tensor.datatype != self.datatype:
+        if self.datatype not in (None, tensor.datatype):
             raise InvalidRequest(
                 f'input "{tensor.name}": the model takes {self.datatype}, got {tensor.datatype}'
             )
@@ -54,7 +56,7 @@ class TensorSpec(NamedTuple):
             raise InvalidRequest(
                 f'input "{tensor.name}": the model takes shape {self.metadata.shape}, got {tensor.shape}'
             )
-        array = decoded(tensor) if self.datatype != "BYTES" else _objects(texts_of(tensor))
+        array = decoded(tensor) if tensor.datatype != "BYTES" else _objects(texts_of(tensor))
         return array.reshape(shape[:rank] if rank else shape)
 
 
@@ -84,8 +86,8 @@ class TensorModel(ArtefactModel):
         """The outputs of an artefact."""
         raise NotImplementedError
 
-    def run(self, arrays: Mapping[str, Array], outputs: Sequence[str]) -> Sequence[Array]:
-        """The arrays of these outputs, for an array for each input."""
+    def run(self, arrays: Mapping[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
+        """The arrays of these outputs, or of all, for an array for each input."""
         raise NotImplementedError
 
     async def load(self) -> bool:
@@ -93,7 +95,7 @@ class TensorModel(ArtefactModel):
         self._takes = {spec.name: spec for spec in self.takes(self._artefact)}
         self._returns = {spec.name: spec for spec in self.returns(self._artefact)}
         self._check_batching()
-        if not self.inputs:
+        if not self.inputs and all(spec.datatype for spec in self._takes.values()):
             self.inputs = [spec.metadata for spec in self._takes.values()]
         if not self.outputs:
             self.outputs = [spec.metadata for spec in self._returns.values()]
@@ -116,11 +118,9 @@ class TensorModel(ArtefactModel):
                     )
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        names = [output.name for output in payload.outputs or ()] or [*self._returns]
-        for name in names:
-            if name not in self._returns:
-                known = ", ".join(self._returns)
-                raise InvalidRequest(f'output "{name}" is not one of the model\'s outputs: {known}')
+        names = [output.name for output in payload.outputs or ()]
+        if self._returns:
+            _check_names("output", names, self._returns)
         arrays = self._arrays(payload)
         try:
             results = self.run(arrays, names)
@@ -129,7 +129,8 @@ class TensorModel(ArtefactModel):
             if refused is None:
                 raise
             raise refused from error
-        outputs = [_output(name, result) for name, result in zip(names, results, strict=True)]
+        _check_names("output", names, results)
+        outputs = [_output(name, results[name]) for name in names or results]
         return InferenceResponse.of(self.name, outputs, self.version)
 
     def _arrays(self, request: InferenceRequest) -> dict[str, Array]:
@@ -137,10 +138,7 @@ class TensorModel(ArtefactModel):
         if len(self._takes) == 1 and len(request.inputs) == 1:
             return {name: spec.array(request.inputs[0]) for name, spec in self._takes.items()}
         given = {tensor.name: tensor for tensor in request.inputs}
-        for name in given:
-            if name not in self._takes:
-                known = ", ".join(self._takes)
-                raise InvalidRequest(f'input "{name}" is not one of the model\'s inputs: {known}')
+        _check_names("input", given, self._takes)
         for name in self._takes:
             if name not in given:
                 raise InvalidRequest(f'input "{name}" is missing')
@@ -160,6 +158,12 @@ class TensorModel(ArtefactModel):
                             f'input "{name}": its dimension "{own}" is {size}, '
                             f'and that of input "{first}" is {expected}'
                         )
+
+
+def _check_names(what: str, names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise InvalidRequest(f'{what} "{name}" is not one of the model\'s {what}s: {", ".join(known)}')
 
 
 def texts_of(tensor: RequestInput) -> list[str]:
