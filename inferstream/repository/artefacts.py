@@ -13,6 +13,7 @@ SKLEARN = "inferstream.runtimes.sklearn.SKLearnModel"
 XGBOOST = "inferstream.runtimes.xgboost.XGBoostModel"
 LIGHTGBM = "inferstream.runtimes.lightgbm.LightGBMModel"
 ONNX = "inferstream.runtimes.onnx.OnnxModel"
+TORCH = "inferstream.runtimes.torch.TorchModel"
 LLAMACPP = "inferstream.runtimes.llamacpp.LlamaCppModel"
 CAUSAL_LM = "inferstream.runtimes.transformers.CausalLM"
 EMBEDDINGS = "inferstream.runtimes.embeddings.EmbeddingsModel"
@@ -27,9 +28,11 @@ BY_SUFFIX = {
     ".ubj": XGBOOST,
     ".gguf": LLAMACPP,
     ".onnx": ONNX,
+    ".pt": TORCH,
+    ".pt2": TORCH,
 }
 
-OF_TRANSFORMERS = frozenset([ONNX])
+OF_TRANSFORMERS = frozenset([ONNX, TORCH])
 """Runtimes whose files also lie beside the weights that transformers reads, as another form of them."""
 
 LIGHTGBM_BEGINS = b"tree"

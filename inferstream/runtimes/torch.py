@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,9 +15,13 @@ from ..repository.remote import refuse_code
 from ..settings import ModelSettings
 from ..types import MetadataTensor
 from ..types.datatypes import INTEGERS
+from .framework import TORCH_LOADING
 from .tensors import TensorModel, TensorSpec
 
-UNREADABLE = (AttributeError, ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError)
+UNREADABLE = (
+    *(AttributeError, BadZipFile, ImportError, KeyError, OSError),
+    *(RuntimeError, TypeError, ValueError),
+)
 """What torch raises for files that it cannot read, and for weights of another class."""
 
 REFUSED = (AssertionError, RuntimeError)
@@ -70,12 +75,16 @@ class TorchModel(TensorModel):
         refuse_code(path, path.name if settings.class_ is None else '"class" in the settings')
         torch = self._torch = self._import("torch", "torch")
         self._device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        with TORCH_LOADING:
+            return self._program(path, settings)
+
+    def _program(self, path: Path, settings: TorchSettings) -> Program:
         try:
             if path.suffix == ".pt2":
                 return self._exported(path)
             return self._of_class(path, settings) if path.suffix == ".safetensors" else self._scripted(path)
         except UNREADABLE as error:
-            raise self._unreadable(path, f"PyTorch {torch.__version__}", error) from error
+            raise self._unreadable(path, f"PyTorch {self._torch.__version__}", error) from error
 
     def takes(self, artefact: Program) -> Sequence[TensorSpec]:
         return _declared(self.settings.inputs) or artefact.takes
@@ -91,7 +100,7 @@ class TorchModel(TensorModel):
 
         def call(tensors: Sequence[Any]) -> Any:
             arguments, named = tree.tree_unflatten(tensors, form)
-            return module(*arguments, **named)
+            return tree.tree_leaves(module(*arguments, **named))
 
         signature, results = program.graph_signature, program.call_spec.out_spec
         values = {node.name: node.meta.get("val") for node in program.graph.nodes}

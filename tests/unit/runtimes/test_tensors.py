@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from inferstream.errors import InvalidRequest, ModelLoadFailed
-from tests.unit.runtimes import graphs
-from tests.unit.runtimes.test_onnx import FLOWERS, asked, loaded, tensor
+from inferstream.runtimes.onnx import OnnxModel
+from tests.unit.runtimes import graphs, models
+from tests.unit.runtimes.tensor_models import asked, loaded, tensor
 
 
 @pytest.mark.parametrize(
@@ -22,15 +23,15 @@ from tests.unit.runtimes.test_onnx import FLOWERS, asked, loaded, tensor
     ],
 )
 async def test_a_wrong_datatype_or_shape_is_named(tmp_path, given: Any, message: str) -> None:
-    model = await loaded(graphs.classifier(tmp_path))
+    model = await loaded(OnnxModel, graphs.classifier(tmp_path))
     with pytest.raises(InvalidRequest, match=message):
         asked(model, given)
 
 
 async def test_inputs_are_given_by_name_and_an_only_one_by_any(tmp_path) -> None:
-    model = await loaded(graphs.classifier(tmp_path))
-    assert len(asked(model, tensor("input-0", "FP32", FLOWERS))["species"][1]) == 150
-    model = await loaded(graphs.total(tmp_path))
+    model = await loaded(OnnxModel, graphs.classifier(tmp_path))
+    assert len(asked(model, tensor("input-0", "FP32", models.FLOWERS))["species"][1]) == 150
+    model = await loaded(OnnxModel, graphs.total(tmp_path))
     a, b = tensor("a", "FP32", [[1, 2]]), tensor("b", "FP32", [[3, 4]])
     for inputs in ((a, b), (b, a)):
         assert asked(model, *inputs)["sum"][1].tolist() == [[4, 6]]
@@ -41,7 +42,7 @@ async def test_inputs_are_given_by_name_and_an_only_one_by_any(tmp_path) -> None
 
 
 async def test_dimensions_of_one_name_have_one_size(tmp_path) -> None:
-    model = await loaded(graphs.total(tmp_path))
+    model = await loaded(OnnxModel, graphs.total(tmp_path))
     a, b = tensor("a", "FP32", [[1, 2]] * 2), tensor("b", "FP32", [[3, 4]] * 3)
     with pytest.raises(
         InvalidRequest, match='input "b": its dimension "rows" is 3, and that of input "a" is 2'
@@ -59,7 +60,7 @@ async def test_dimensions_of_one_name_have_one_size(tmp_path) -> None:
 )
 async def test_shapes_may_differ_by_trailing_ones(tmp_path, shape: Any, given: Any, answered: Any) -> None:
     """MLServer's codecs send [N, 1] for [N]. Outputs have the shape that the artefact gives them."""
-    model = await loaded(graphs.doubled(tmp_path, shape))
+    model = await loaded(OnnxModel, graphs.doubled(tmp_path, shape))
     assert asked(model, tensor("x", "FP32", given))["y"][1].tolist() == answered
 
 
@@ -68,6 +69,6 @@ async def test_requests_that_cannot_be_one_are_not_batched(tmp_path, shape: list
     batching = {"max_batch_size": 8, "max_batch_time": 0.1}
     path = graphs.doubled(tmp_path, shape)
     with pytest.raises(ModelLoadFailed, match="max_batch_time has to be 0, because the shape of input"):
-        await loaded(path, batching)
-    await loaded(path, {"max_batch_size": 8})
-    await loaded(graphs.total(tmp_path), batching)
+        await loaded(OnnxModel, path, batching)
+    await loaded(OnnxModel, path, {"max_batch_size": 8})
+    await loaded(OnnxModel, graphs.total(tmp_path), batching)
