@@ -15,6 +15,7 @@ LIGHTGBM = "inferstream.runtimes.lightgbm.LightGBMModel"
 ONNX = "inferstream.runtimes.onnx.OnnxModel"
 TORCH = "inferstream.runtimes.torch.TorchModel"
 LLAMACPP = "inferstream.runtimes.llamacpp.LlamaCppModel"
+CATBOOST = "inferstream.runtimes.catboost.CatBoostModel"
 CAUSAL_LM = "inferstream.runtimes.transformers.CausalLM"
 EMBEDDINGS = "inferstream.runtimes.embeddings.EmbeddingsModel"
 PIPELINE = "inferstream.runtimes.huggingface.HuggingFaceRuntime"
@@ -26,6 +27,7 @@ BY_SUFFIX = {
     ".pkl": SKLEARN,
     ".bst": XGBOOST,
     ".ubj": XGBOOST,
+    ".cbm": CATBOOST,
     ".gguf": LLAMACPP,
     ".onnx": ONNX,
     ".pt": TORCH,

@@ -18,6 +18,9 @@ class ArtefactModel(FrameworkModel):
     artefacts: ClassVar[Sequence[str]]
     """File names of the artefact in a folder, in the order of the search."""
 
+    refused: tuple[type[Exception], ...] = (ValueError,)
+    """What the framework raises for values that it does not take. `open` may replace it."""
+
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
         if settings.threads is None:

@@ -119,8 +119,17 @@ class Runtime(ArtefactModel):
         functions = [self._function(output.name) for output in wanted]
         features = self._table(payload)
         self._check(features, payload)
-        results = [_called(function, features, payload) for function in functions]
+        results = [self._called(function, features, payload) for function in functions]
         return self._response(results, wanted)
+
+    def _called(self, function: Function, features: Any, request: InferenceRequest) -> Any:
+        try:
+            return function(features)
+        except self.refused as error:
+            refused = refusal(error, request, self.refused)
+            if refused is None:
+                raise
+            raise refused from error
 
     def _table(self, request: InferenceRequest) -> Any:
         """The array or data frame of a request."""
@@ -199,16 +208,6 @@ class Runtime(ArtefactModel):
             for output, result in zip(wanted, results, strict=True)
         ]
         return InferenceResponse.of(self.name, outputs, self.version)
-
-
-def _called(function: Function, features: Any, request: InferenceRequest) -> Any:
-    try:
-        return function(features)
-    except ValueError as error:
-        refused = refusal(error, request)
-        if refused is None:
-            raise
-        raise refused from error
 
 
 def _is_frame(result: Any) -> bool:

@@ -9,7 +9,18 @@ from ..types import InferenceRequest
 
 LIBRARIES = frozenset(
     (
-        *("joblib", "lightgbm", "numpy", "pandas", "scipy", "sklearn", "xgboost", "onnxruntime"),
+        *(
+            "joblib",
+            "lightgbm",
+            "numpy",
+            "pandas",
+            "scipy",
+            "sklearn",
+            "xgboost",
+            "onnxruntime",
+            "catboost",
+            "_catboost",
+        ),
         *("huggingface_hub", "optimum", "tokenizers", "torch", "transformers"),
     )
 )

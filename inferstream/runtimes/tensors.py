@@ -65,9 +65,6 @@ class TensorModel(ArtefactModel):
 
     selects_outputs: ClassVar[bool | None] = True
 
-    refused: tuple[type[Exception], ...] = (ValueError,)
-    """What the framework raises for values that it does not take. `open` may replace it."""
-
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
         self._artefact: Any = None

@@ -1,5 +1,7 @@
 """An artefact alone, or in a folder without settings, is served by its form."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 
 from inferstream import Client
-from tests.serving import Running, eventually
+from tests.serving import Running, eventually, tensor
 from tests.unit.runtimes import graphs, models
 
 FLOWERS = models.FLOWERS[5::10].astype(np.float32)
@@ -28,7 +30,7 @@ def test_an_onnx_file(tmp_path: Path, target: str, flags: tuple[str, ...], name:
     graphs.classifier(folder, "iris.onnx")
     if target != "models":
         models.dumped(models.regressor(), folder, "another.joblib")
-    running = Running(folder, *flags, target=target)
+    running = Running(folder, *flags, target=target, within=120)
     try:
         eventually(
             lambda: (
@@ -50,5 +52,21 @@ def test_an_onnx_file(tmp_path: Path, target: str, flags: tuple[str, ...], name:
         wrong = httpx.post(f"{running.url}/v2/models/{name}/generate", json={"flowers": [[1, 2, 3]]})
         assert wrong.status_code == 400
         assert 'input "flowers": the model takes shape [-1, 4], got [1, 3]' in wrong.json()["error"]
+    finally:
+        assert running.stop() == 0, running.text()
+
+
+def test_a_function_from_joblib(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "doubling.py").write_text("def doubled(values):\n    return values * 2\n")
+    code = f"import sys; sys.path.insert(0, {str(folder)!r}); import doubling, joblib; joblib.dump"
+    subprocess.run(
+        [sys.executable, "-c", f"{code}(doubling.doubled, {str(folder / 'twice.joblib')!r})"], check=True
+    )
+    running = Running(folder, target="models/twice.joblib", within=120)
+    try:
+        answer = running.infer("twice", {"inputs": [tensor("x", "FP32", [1, 2.5], [1, 2])]})
+        assert answer.json()["outputs"][0]["data"] == [2, 5], answer.text
     finally:
         assert running.stop() == 0, running.text()

@@ -26,6 +26,7 @@ LIGHTGBM = f"{RUNTIMES}.lightgbm.LightGBMModel"
         ("model.ubj", b"", XGBOOST),
         ("model.txt", b"tree\n", LIGHTGBM),
         ("iris.onnx", b"", f"{RUNTIMES}.onnx.OnnxModel"),
+        ("model.cbm", b"", f"{RUNTIMES}.catboost.CatBoostModel"),
         ("net.pt2", b"", f"{RUNTIMES}.torch.TorchModel"),
         ("net.pt", b"", f"{RUNTIMES}.torch.TorchModel"),
         ("tiny.gguf", b"GGUF", f"{RUNTIMES}.llamacpp.LlamaCppModel"),
