@@ -34,12 +34,13 @@ class SKLearnModel(Runtime):
     def method(self, artefact: Any, name: str) -> Function | None:
         function = super().method(artefact, name)
         if (
-            name != "predict"
-            or not callable(artefact)
-            or any(hasattr(artefact, each) for each in self.functions)
+            function is None
+            and name == "predict"
+            and callable(artefact)
+            and not hasattr(artefact, "get_params")
         ):
-            return function
-        return artefact
+            function = artefact
+        return function
 
     def features(self, artefact: Any) -> int | None:
         # A property that raises AttributeError if the first step of a pipeline, such as a vectorizer, has none.
