@@ -33,7 +33,7 @@ DATATYPES = {"bool": "BOOL", "float16": "FP16", "bfloat16": "BF16", "float32": "
 """The protocol's datatypes of torch's dtypes."""
 
 
-class Program(NamedTuple):
+class TorchProgram(NamedTuple):
     """What can be run: a function of tensors in the order of `takes`.
 
     `returns` is empty where the outputs are not known before a run. `refused` is what it raises for wrong values.
@@ -70,7 +70,7 @@ class TorchModel(TensorModel):
         self._torch: Any = None
         self._device = "cpu"
 
-    def open(self, path: Path) -> Program:
+    def open(self, path: Path) -> TorchProgram:
         settings = self._checked(TorchSettings)
         refuse_code(path, path.name if settings.class_ is None else '"class" in the settings')
         torch = self._torch = self._import("torch", "torch")
@@ -78,7 +78,7 @@ class TorchModel(TensorModel):
         with TORCH_LOADING:
             return self._program(path, settings)
 
-    def _program(self, path: Path, settings: TorchSettings) -> Program:
+    def _program(self, path: Path, settings: TorchSettings) -> TorchProgram:
         try:
             if path.suffix == ".pt2":
                 return self._exported(path)
@@ -86,13 +86,13 @@ class TorchModel(TensorModel):
         except UNREADABLE as error:
             raise self._unreadable(path, f"PyTorch {self._torch.__version__}", error) from error
 
-    def takes(self, artefact: Program) -> Sequence[TensorSpec]:
+    def takes(self, artefact: TorchProgram) -> Sequence[TensorSpec]:
         return _declared(self.settings.inputs) or artefact.takes
 
-    def returns(self, artefact: Program) -> Sequence[TensorSpec]:
+    def returns(self, artefact: TorchProgram) -> Sequence[TensorSpec]:
         return _declared(self.settings.outputs) or artefact.returns
 
-    def _exported(self, path: Path) -> Program:
+    def _exported(self, path: Path) -> TorchProgram:
         passes = self._import("torch.export.passes", "torch")
         tree = self._import("torch.utils._pytree", "torch")
         program = passes.move_to_device_pass(self._torch.export.load(path), self._device)
@@ -106,7 +106,7 @@ class TorchModel(TensorModel):
         values = {node.name: node.meta.get("val") for node in program.graph.nodes}
         names = signature.user_outputs
         keys = results.context if results.type is dict and len(results.context) == len(names) else names
-        return Program(
+        return TorchProgram(
             call,
             [self._spec("input", name, values.get(name)) for name in signature.user_inputs],
             [
@@ -116,16 +116,16 @@ class TorchModel(TensorModel):
             REFUSED,
         )
 
-    def _scripted(self, path: Path) -> Program:
+    def _scripted(self, path: Path) -> TorchProgram:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # it is known, and the files are there
             module = self._torch.jit.load(path, map_location=self._device).eval()
         names = [argument.name for argument in module.forward.schema.arguments[1:]]
-        return Program(
+        return TorchProgram(
             lambda tensors: module(*tensors), [TensorSpec(name, None, ()) for name in names], (), REFUSED
         )
 
-    def _of_class(self, path: Path, settings: TorchSettings) -> Program:
+    def _of_class(self, path: Path, settings: TorchSettings) -> TorchProgram:
         if settings.class_ is None:
             raise self._failed('weights in safetensors need the "class" of their module in parameters.extra')
         weights = self._import("safetensors.torch", "torch").load_file(path)
@@ -134,7 +134,7 @@ class TorchModel(TensorModel):
         module = module.to(self._device).eval()
         parameters = inspect.signature(module.forward).parameters.values()
         names = [each.name for each in parameters if each.default is each.empty]
-        return Program(lambda tensors: module(*tensors), [TensorSpec(name, None, ()) for name in names])
+        return TorchProgram(lambda tensors: module(*tensors), [TensorSpec(name, None, ()) for name in names])
 
     def _spec(self, what: str, name: str, value: Any) -> TensorSpec:
         datatype = DATATYPES.get(str(getattr(value, "dtype", "")).removeprefix("torch."))

@@ -31,6 +31,17 @@ def write(folder: Path, name: str, code: str) -> str:
     return f"{name}:app"
 
 
+def test_an_artefact_is_a_model_of_the_name_of_its_file(tmp_path: Path) -> None:
+    for name in ("iris.onnx", "other.joblib"):
+        (tmp_path / name).touch()
+    for name, called in ((None, "iris"), ("flowers", "flowers")):
+        [settings] = repository_of_file("iris.onnx", tmp_path, name).models()
+        assert (settings.name, settings.recognised) == (called, "iris.onnx")
+        assert settings.implementation_ == "inferstream.runtimes.onnx.OnnxModel"
+        assert settings.parameters is not None
+        assert settings.parameters.uri == str(tmp_path / "iris.onnx")
+
+
 def test_the_classes_of_a_file_are_models_but_not_those_that_they_extend(tmp_path: Path) -> None:
     repository = repository_of_file(write(tmp_path, "some_classes", CLASSES), tmp_path)
     assert isinstance(repository, FileRepository)
