@@ -40,6 +40,7 @@ def _rows(server: "Server") -> Iterator[str]:
     rows = [tuple(map(str, row)) for row in server.application.registry.summary()]
     if rows:
         yield from _models(rows)
+        yield from _recognised(server)
     if all(NO_ARTEFACT in row[-1] for row in rows):
         yield from _no_model(Path(server.settings.model_repository_root))
     yield f"page     {address(server, 'REST', reachable=True)}/"
@@ -79,6 +80,14 @@ def _models(rows: list[tuple[str, ...]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _recognised(server: "Server") -> Iterator[str]:
+    """By which files models without settings are known."""
+    for (name, _), served in server.application.registry.items():
+        settings = served.execution.settings
+        if settings.recognised is not None:
+            yield f"{name} has no settings: {settings.recognised} says that {settings.implementation_} reads it"
 
 
 def address(server: "Server", name: str, *, reachable: bool = False) -> str:

@@ -49,10 +49,9 @@ def run(target: str, output_dir: Path, check: bool) -> int:
 
 def _export(target: str, output_dir: Path) -> Exported:
     folder, path = targeted(target)
-    if path is None:
-        raise InvalidSettings(
-            f"{target} is a folder of models, and only an app (app.py or module:app) has typed RPCs"
-        )
+    if path is None or ":" not in path:
+        what = "a folder of models" if path is None else "a model"
+        raise InvalidSettings(f"{target} is {what}, and only an app (app.py or module:app) has typed RPCs")
     folder = folder.resolve()
     share_folders([folder])
     app = AppRepository(path, folder).app

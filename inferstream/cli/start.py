@@ -29,7 +29,7 @@ from .progress import Progress
 if TYPE_CHECKING:
     from ..repository import ModelRepository
     from ..repository.apps import AppRepository
-    from ..repository.files import FileRepository
+    from ..repository.files import ArtefactRepository, FileRepository
     from ..server.server import Server
 
 MOST_FILES = 65_536
@@ -51,9 +51,9 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
                 "--reload is for folders; `repository_poll` looks for new versions elsewhere"
             )
         folder, app = (Path(), None) if elsewhere else targeted(str(target))
-        if app is not None and flags.model_name is not None:
+        if app is not None and ":" in app and flags.model_name is not None:
             raise InvalidSettings("--model-name is for a folder with one model; an app names its own")
-        repository = _repository(app, folder.resolve())
+        repository = _repository(app, folder.resolve(), flags.model_name)
         classic = repository is not None and repository.classic
         settings = flags.load_settings(str(target) if elsewhere else folder.resolve(), classic)
         settings._reloads = watch
@@ -64,13 +64,15 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
     return _end(1 if killed else 0)
 
 
-def _repository(path: str | None, folder: Path) -> "AppRepository | FileRepository | None":
+def _repository(
+    path: str | None, folder: Path, model_name: str | None
+) -> "AppRepository | ArtefactRepository | FileRepository | None":
     if path is None:
         return None
-    from ..repository.files import repository_of_code  # late: folders of models need no apps
+    from ..repository.files import repository_of_file  # late: folders of models need no apps
 
     share_folders([folder])
-    return repository_of_code(path, folder)
+    return repository_of_file(path, folder, model_name)
 
 
 def _configure_logging(settings: Settings) -> None:

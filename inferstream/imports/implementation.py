@@ -16,7 +16,6 @@ MOST_NAMES = 8
 """Names of a module that an error lists."""
 
 RESERVED = {
-    "mlserver_catboost": "CatBoost",
     "mlserver_mlflow": "MLflow",
 }
 """MLServer's packages that will get a runtime of ours."""

@@ -12,7 +12,10 @@ from ..settings.sources import read_json
 SKLEARN = "inferstream.runtimes.sklearn.SKLearnModel"
 XGBOOST = "inferstream.runtimes.xgboost.XGBoostModel"
 LIGHTGBM = "inferstream.runtimes.lightgbm.LightGBMModel"
+ONNX = "inferstream.runtimes.onnx.OnnxModel"
+TORCH = "inferstream.runtimes.torch.TorchModel"
 LLAMACPP = "inferstream.runtimes.llamacpp.LlamaCppModel"
+CATBOOST = "inferstream.runtimes.catboost.CatBoostModel"
 CAUSAL_LM = "inferstream.runtimes.transformers.CausalLM"
 EMBEDDINGS = "inferstream.runtimes.embeddings.EmbeddingsModel"
 PIPELINE = "inferstream.runtimes.huggingface.HuggingFaceRuntime"
@@ -24,8 +27,15 @@ BY_SUFFIX = {
     ".pkl": SKLEARN,
     ".bst": XGBOOST,
     ".ubj": XGBOOST,
+    ".cbm": CATBOOST,
     ".gguf": LLAMACPP,
+    ".onnx": ONNX,
+    ".pt": TORCH,
+    ".pt2": TORCH,
 }
+
+OF_TRANSFORMERS = frozenset([ONNX, TORCH])
+"""Runtimes whose files also lie beside the weights that transformers reads, as another form of them."""
 
 LIGHTGBM_BEGINS = b"tree"
 """First bytes of LightGBM's text format, which is called `.bst` as XGBoost's files are."""
@@ -38,14 +48,19 @@ TASKS = {
 }
 """Pipelines of transformers by the end of the architecture's name."""
 
+CONFIG = "config.json"
+"""The file that says of a folder which transformer it is."""
+
 NO_MODEL = "the folder holds files and no model: no model-settings.json, and no artefact such as model.joblib"
 
 
 def described_by_files(folder: Path) -> dict[str, Any]:
     """The settings that the files of a folder stand for; empty for a folder without files.
 
-    Raises InvalidSettings for files without a model, and for several artefacts.
+    `folder` may be an artefact itself. Raises InvalidSettings for files without a model, and for several artefacts.
     """
+    if (runtime := runtime_of(folder)) is not None:
+        return {"implementation": runtime, "parameters": {"uri": str(folder)}}
     described = _of_artefact(folder) or _of_transformers(folder)
     if not described and next(_files(folder), None) is not None:
         raise InvalidSettings(NO_MODEL + _below(folder))
@@ -56,16 +71,16 @@ def _below(folder: Path) -> str:
     """The next step where a folder in this one has an artefact."""
     for path in sorted(path for path in folder.glob("[!.]*") if path.is_dir()):
         for file in sorted(path.glob("[!.]*")):
-            if _runtime_of(file):
+            if runtime_of(file):
                 name = path.name
                 return f"; {name} has {file.name}: start {name} itself, or give it a {MODEL_SETTINGS_FILE}"
     return ""
 
 
 def _of_artefact(folder: Path) -> dict[str, Any]:
-    runtimes = {path: runtime for path in sorted(folder.glob("[!.]*")) if (runtime := _runtime_of(path))}
+    runtimes = {path: runtime for path in sorted(folder.glob("[!.]*")) if (runtime := runtime_of(path))}
     chosen = [path for path in runtimes if path.stem == "model"] or [*runtimes]
-    if not chosen:
+    if not chosen or (runtimes[chosen[0]] in OF_TRANSFORMERS and _holds_weights(folder)):
         return {}
     uri = chosen[0]
     if len(chosen) > 1:
@@ -76,7 +91,12 @@ def _of_artefact(folder: Path) -> dict[str, Any]:
     return {"implementation": runtimes[chosen[0]], "parameters": {"uri": str(uri)}}
 
 
-def _runtime_of(path: Path) -> str | None:
+def _holds_weights(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() and next(folder.glob("*.safetensors"), None) is not None
+
+
+def runtime_of(path: Path) -> str | None:
+    """The runtime that reads a file; None for what is no artefact."""
     runtime = BY_NAME.get(path.name) or BY_SUFFIX.get(path.suffix)
     if runtime is None or not path.is_file():
         return None
@@ -88,7 +108,7 @@ def _runtime_of(path: Path) -> str | None:
 
 def _of_transformers(folder: Path) -> dict[str, Any]:
     """The settings of a folder that transformers or sentence-transformers has saved."""
-    config = folder / "config.json"
+    config = folder / CONFIG
     if not config.is_file():
         return {}
     if (folder / "modules.json").is_file():

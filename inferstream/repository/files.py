@@ -1,4 +1,4 @@
-"""The repository of a file of Python: the app in it, or its classes of models."""
+"""The repository of one file: the app in it, its classes of models, or the model that a runtime reads from it."""
 
 import inspect
 from pathlib import Path
@@ -12,8 +12,8 @@ from ..model import MLModel, StepModel
 from ..settings import ModelSettings
 from ..settings.sources import validated
 from .apps import AppRepository, CodeRepository, importing_code
-from .base import Versions
-from .folder import check_name, complete
+from .base import BrokenModels, Versions
+from .folder import FolderRepository, check_name, complete
 from .target import APP
 
 NOTHING = (
@@ -43,14 +43,35 @@ class FileRepository(CodeRepository):
         return settings
 
 
-def repository_of_code(path: str, folder: Path) -> AppRepository | FileRepository:
-    """The repository of `module:name`, imported from `folder`.
+class ArtefactRepository(FolderRepository):
+    """The one model in a file that a runtime reads, under the name of the file, whatever else is in its folder."""
+
+    classic = False
+
+    def __init__(self, file: Path, name: str | None) -> None:
+        super().__init__(file.parent, name or file.stem)
+        self._artefact = file
+
+    def models(self) -> Versions:
+        """The settings of the model."""
+        return self._scan()[0]
+
+    def _scan(self) -> tuple[Versions, BrokenModels]:
+        return self._described()
+
+
+def repository_of_file(
+    path: str, folder: Path, model_name: str | None = None
+) -> AppRepository | FileRepository | ArtefactRepository:
+    """The repository of `module:name`, imported from `folder`, or of an artefact in it, under `model_name`.
 
     Where the module has no app of the usual name, it is that of its only app, or of its classes of models.
     Raises InvalidSettings, in one line for an app that cannot be served, and with the next step for a file without
     any model.
     """
-    module_name, _, name = path.partition(":")
+    module_name, colon, name = path.partition(":")
+    if not colon:
+        return ArtefactRepository(folder / path, model_name)
     source = folder / f"{module_name.rpartition('.')[2]}.py"
     if name != APP or not source.is_file():
         return AppRepository(path, folder)

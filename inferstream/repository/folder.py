@@ -17,7 +17,7 @@ from ..settings import (
     load_model_settings,
 )
 from ..settings.sources import validated
-from .artefacts import described_by_files
+from .artefacts import CONFIG, described_by_files
 from .base import BrokenModel, BrokenModels, ModelRepository, Versions
 
 logger = logging.getLogger("inferstream.repository")
@@ -45,6 +45,8 @@ class FolderRepository(ModelRepository):
     def __init__(self, root: str | Path, name: str | None = None) -> None:
         self._root = Path(root).resolve()
         self._name = name
+        self._artefact = self._root
+        """The folder or file that a model without settings is in."""
         if name is not None:
             check_name(name, "settings")
         self._broken: BrokenModels = []
@@ -125,13 +127,15 @@ class FolderRepository(ModelRepository):
         """
         described: dict[str, Any] = {}
         if not ModelSettings.from_environment().get("implementation"):
-            described = described_by_files(self._root)
+            described = described_by_files(self._artefact)
             if not described:
                 return None
         settings = validated(ModelSettings, described, "environment")
         settings.name = self._name or settings.name or self._root.name
         check_name(settings.name, "environment")
         settings._source = str(self._root / SETTINGS_FILE)
+        if described:
+            settings._recognised = Path(described["parameters"].get("uri", CONFIG)).name
         complete(settings, str(self._root))
         assert settings.parameters is not None
         for field in ("uri", "environment_path", "environment_tarball"):

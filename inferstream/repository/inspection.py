@@ -13,7 +13,7 @@ from ..functions.model import implementation_of
 from ..settings import SETTINGS_FILE, ModelSettings, Settings, load_settings
 from ..settings.sources import read_json, unknown_fields
 from .environments import python_in
-from .files import repository_of_code
+from .files import repository_of_file
 from .folder import FolderRepository, read_settings, settings_files
 from .presence import missing_class
 
@@ -72,7 +72,7 @@ def inspect_app(path: str, folder: Path) -> Inspection:
     try:
         # The output of model code must not mix with the command's own.
         with contextlib.redirect_stdout(sys.stderr):
-            models = repository_of_code(path, folder).models()
+            models = repository_of_file(path, folder).models()
     except InferstreamError as error:
         inspection.problems.append(error.message)
         return inspection

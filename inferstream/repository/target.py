@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ..errors import InvalidSettings
 from ..settings import MODEL_SETTINGS_FILE, load_model_settings
+from .artefacts import runtime_of
 from .folder import settings_files
 
 APP = "app"
@@ -11,11 +12,13 @@ APP = "app"
 
 
 def targeted(target: str) -> tuple[Path, str | None]:
-    """The folder to work in, and the import path of the code; None for a folder of models.
+    """The folder to work in, and what is served of it: the import path of code, or the file of an artefact.
+
+    What is served is None for a folder of models.
 
     Code is `module:app` in the present folder, the path of a file, `app.py` or `src/app.py:name`, or a folder with an
-    `app.py` and no model. A file without a name may also hold classes of models (`repository_of_code`). A file that
-    the `model-settings.json` beside it names stands for its folder.
+    `app.py` and no model. A file without a name may also hold classes of models (`repository_of_file`). A file that
+    the `model-settings.json` beside it names stands for its folder, and so does an artefact beside such a file.
     Raises InvalidSettings.
     """
     folder = Path(target)
@@ -35,6 +38,8 @@ def targeted(target: str) -> tuple[Path, str | None]:
         if not colon and _is_described(file):
             return file.parent, None
         return file.resolve().parent, f"{file.stem}:{name}"
+    if runtime_of(folder) is not None:
+        return folder.parent, None if (folder.parent / MODEL_SETTINGS_FILE).is_file() else folder.name
     if not colon:
         raise InvalidSettings(f"{target} is not a folder, nor an app (app.py or module:app)")
     if "/" in module:

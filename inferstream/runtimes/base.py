@@ -1,19 +1,14 @@
 """The base of runtimes: a framework reads an artefact, and the methods of the artefact are the outputs."""
 
-import asyncio
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from .. import processors
 from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..errors import InvalidRequest
-from ..imports.folders import importing_alone
-from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
 from ..types import (
@@ -24,8 +19,8 @@ from ..types import (
     RequestOutput,
     ResponseOutput,
 )
+from .artefact import ArtefactModel, listed
 from .columns import Columns
-from .framework import FrameworkModel
 from .refusals import inputs_of, refusal
 
 logger = logging.getLogger("inferstream.runtimes")
@@ -39,14 +34,11 @@ MLSERVER = "mlserver_"
 """Prefix of MLServer's names of runtimes. Models under such a name are served as there."""
 
 
-class Runtime(FrameworkModel):
+class Runtime(ArtefactModel):
     """Serves the artefact that `open` reads. Each output is the result of one method on the decoded request.
 
     The `outputs` of a request choose among `functions`. The default is `parameters.extra.predict_fn`, or `predict`.
     """
-
-    artefacts: ClassVar[Sequence[str]]
-    """File names of the artefact in a folder, in the order of the search."""
 
     functions: ClassVar[Sequence[str]] = ("predict",)
     """Methods that clients may request, if the artefact has them."""
@@ -55,19 +47,12 @@ class Runtime(FrameworkModel):
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
-        if settings.threads is None:
-            # Predictions compute. More threads than processors take more memory and save no time.
-            settings.threads = settings.max_concurrency or processors.share()
         self._artefact: Any = None
         self._predict_fn = str(self._extra("predict_fn", "predict"))
         self._default = RequestOutput(name=self._predict_fn)
         self._functions: dict[str, Function] = {}
         self._features: int | None = None
         self._columns: Columns | None = None
-
-    def open(self, path: Path) -> Any:
-        """Read the artefact and import the framework, which is imported nowhere else. Runs in a thread."""
-        raise NotImplementedError
 
     def method(self, artefact: Any, name: str) -> Function | None:
         """The method for the output `name`, or None."""
@@ -105,7 +90,7 @@ class Runtime(FrameworkModel):
         return outputs
 
     async def load(self) -> bool:
-        self._model = await asyncio.to_thread(self._opened, await self._find())
+        self._model = await self._read()
         self._check_functions(type(self._model).__name__)
         return True
 
@@ -134,8 +119,17 @@ class Runtime(FrameworkModel):
         functions = [self._function(output.name) for output in wanted]
         features = self._table(payload)
         self._check(features, payload)
-        results = [_called(function, features, payload) for function in functions]
+        results = [self._called(function, features, payload) for function in functions]
         return self._response(results, wanted)
+
+    def _called(self, function: Function, features: Any, request: InferenceRequest) -> Any:
+        try:
+            return function(features)
+        except self.refused as error:
+            refused = refusal(error, request, self.refused)
+            if refused is None:
+                raise
+            raise refused from error
 
     def _table(self, request: InferenceRequest) -> Any:
         """The array or data frame of a request."""
@@ -169,34 +163,13 @@ class Runtime(FrameworkModel):
             default = name if function == self._predict_fn else default
         return default
 
-    def _opened(self, path: Path) -> Any:
-        with importing_alone():
-            return self.open(path)
-
-    @property
-    def _threads(self) -> int:
-        """Threads for one prediction. The default is one, because requests run in parallel already."""
-        setting = self._extra("n_jobs", 1)
-        if not isinstance(setting, int):
-            raise self._failed(f'"n_jobs" in parameters.extra is a number of threads, not {setting!r}')
-        return setting
-
     def _check_functions(self, kind: str) -> None:
         """Raise ModelLoadFailed if the artefact has no method, or not the method of `predict_fn`."""
         if not self._functions:
-            raise self._failed(f"a {kind} has no {_listed(self.functions)}")
+            raise self._failed(f"a {kind} has no {listed(self.functions)}")
         if self._extra("predict_fn") is not None and self._predict_fn not in self._functions:
             known = ", ".join(self._functions)
             raise self._failed(f'predict_fn "{self._predict_fn}" is no method of a {kind}, which has {known}')
-
-    async def _find(self) -> Path:
-        uri = await get_model_uri(self.settings, self.artefacts)
-        path = Path(uri)
-        if path.is_file():
-            return path
-        if path.is_dir():
-            raise self._failed(f"its folder holds no {_listed(self.artefacts)}")
-        raise self._failed(f"{uri} is not a file")
 
     def _function(self, name: str) -> Function:
         function = self._functions.get(self._default.name if name == KSERVE_OUTPUT else name)
@@ -237,16 +210,6 @@ class Runtime(FrameworkModel):
         return InferenceResponse.of(self.name, outputs, self.version)
 
 
-def _called(function: Function, features: Any, request: InferenceRequest) -> Any:
-    try:
-        return function(features)
-    except ValueError as error:
-        refused = refusal(error, request)
-        if refused is None:
-            raise
-        raise refused from error
-
-
 def _is_frame(result: Any) -> bool:
     # Without pandas there is no frame. Its import would take longer than the prediction.
     pandas = sys.modules.get("pandas")
@@ -262,8 +225,3 @@ def _columns(frame: Any) -> list[ResponseOutput]:
 def _dense(result: Any) -> Any:
     """A dense array: the protocol has no sparse matrices, which encoders and vectorizers return."""
     return result.toarray() if hasattr(result, "toarray") else result
-
-
-def _listed(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last

@@ -1,13 +1,13 @@
 """Embeddings: texts in, one vector for each text out."""
 
 from ..codecs import NumpyCodec
-from ..codecs.string import StringCodec
 from ..context import request_context
 from ..errors import InvalidRequest
 from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters
 from .encoder_model import EncoderModel
 from .encoders import Encoder, EncoderSettings
+from .tensors import texts_of
 
 
 class EmbeddingsModel(EncoderModel):
@@ -44,11 +44,7 @@ class EmbeddingsModel(EncoderModel):
         name = self.inputs[0].name
         if len(request.inputs) != 1:
             raise InvalidRequest(f'the model takes one input "{name}", got {len(request.inputs)}')
-        tensor = request.inputs[0]
-        texts = StringCodec.decode_input(tensor)
-        if None in texts:
-            raise InvalidRequest(f'input "{tensor.name}": element {texts.index(None)} is null, not a text')
-        return texts  # type: ignore[return-value]  # as just checked
+        return texts_of(request.inputs[0])
 
     def _prompt(self, request: InferenceRequest) -> str:
         """What goes before each text: the prompt that the parameter `prompt_name` names, else the default."""

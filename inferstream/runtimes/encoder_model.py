@@ -10,7 +10,7 @@ from ..imports.folders import importing_alone
 from ..repository.uri import get_model_uri, to_absolute_path
 from ..settings import ModelSettings
 from .encoders import Encoder, EncoderSettings, SentenceEncoder, TransformerEncoder
-from .framework import TRANSFORMERS_LOADING, FrameworkModel
+from .framework import TORCH_LOADING, FrameworkModel
 from .sentences import MODULES, Sentences, read_sentences
 
 UNREADABLE = (ImportError, KeyError, OSError, RuntimeError, ValueError)
@@ -55,7 +55,7 @@ class EncoderModel(FrameworkModel):
         )
 
     def _opened_encoder(self, source: Path | str, settings: EncoderSettings) -> Encoder:
-        with TRANSFORMERS_LOADING, importing_alone():
+        with TORCH_LOADING, importing_alone():
             torch, transformers = self._import("torch", self.extra), self._transformers()
             try:
                 encoder = self._encoder_of(torch, transformers, self._folder(source), settings)

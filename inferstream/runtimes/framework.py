@@ -13,9 +13,9 @@ from ..model import MLModel
 
 logger = logging.getLogger("inferstream.runtimes")
 
-TRANSFORMERS_LOADING = Lock()
-"""Held while transformers loads a model. Meanwhile it changes torch for the whole process, and of two models that
-load at the same time one gets weights that were never read."""
+TORCH_LOADING = Lock()
+"""Held while torch or transformers loads a model. torch.export reads one file at a time. transformers changes torch for
+the whole process, and of two models that load at the same time one gets weights that were never read."""
 
 CONTEXT_LENGTH = "context_length"
 """Parameter in the metadata of a language model: the most tokens of a prompt and its text together."""

@@ -14,7 +14,7 @@ from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse
 from .encoder_model import UNREADABLE, EncoderModel
 from .encoders import EncoderSettings
-from .framework import TRANSFORMERS_LOADING
+from .framework import TORCH_LOADING
 from .pipelines.settings import PipelineSettings, seldon_parameters
 from .pipelines.similarity import Similarity
 from .pipelines.tasks import BY_ROW, ROWS, SIMILARITY, inputs_of_task, outputs_of_task
@@ -126,7 +126,7 @@ class HuggingFaceRuntime(EncoderModel):
         )
 
     def _opened(self, source: Path | str, settings: PipelineSettings) -> Any:
-        with TRANSFORMERS_LOADING, importing_alone():
+        with TORCH_LOADING, importing_alone():
             if settings.framework != "tf":
                 self._set_threads(self._import("torch", self.extra), settings)
             transformers = self._transformers()

@@ -9,11 +9,24 @@ from ..types import InferenceRequest
 
 LIBRARIES = frozenset(
     (
-        *("joblib", "lightgbm", "numpy", "pandas", "scipy", "sklearn", "xgboost"),
+        *(
+            "joblib",
+            "lightgbm",
+            "numpy",
+            "pandas",
+            "scipy",
+            "sklearn",
+            "xgboost",
+            "onnxruntime",
+            "catboost",
+            "_catboost",
+        ),
         *("huggingface_hub", "optimum", "tokenizers", "torch", "transformers"),
     )
 )
 """Libraries that raise ValueError for wrong input."""
+
+RUNTIMES = __name__.removesuffix("refusals")
 
 LONGEST = 300
 """Characters of a library's message that a client gets. Some messages quote the whole input."""
@@ -44,10 +57,11 @@ def inputs_of(request: InferenceRequest) -> str:
 
 
 def _packages(traceback: TracebackType | None) -> Iterator[str]:
-    """Packages of the code that ran below the runtime's call, without the standard library."""
+    """Packages of the code that ran below the runtime's call, without the standard library and the runtimes."""
     traceback = traceback.tb_next if traceback is not None else None
     while traceback is not None:
-        package = str(traceback.tb_frame.f_globals.get("__name__")).partition(".")[0]
-        if package not in sys.stdlib_module_names:
+        module = str(traceback.tb_frame.f_globals.get("__name__"))
+        package = module.partition(".")[0]
+        if package not in sys.stdlib_module_names and not module.startswith(RUNTIMES):
             yield package
         traceback = traceback.tb_next

@@ -1,17 +1,17 @@
-"""scikit-learn: objects from joblib or pickle that predict or transform."""
+"""scikit-learn: objects from joblib or pickle that predict, transform, or can be called."""
 
 from pathlib import Path
 from typing import Any
 
 from ..repository.remote import refuse_code
 from ..types import MetadataTensor
-from .base import Runtime
+from .base import Function, Runtime
 from .columns import Columns
 from .estimators import array_of, columns_of, output_of
 
 
 class SKLearnModel(Runtime):
-    """An estimator, a transformer or a pipeline."""
+    """An estimator, a transformer or a pipeline; of a function, a call is its `predict`."""
 
     artefacts = ("model.joblib", "model.pickle", "model.pkl")
     functions = ("predict", "predict_proba", "transform")
@@ -30,6 +30,17 @@ class SKLearnModel(Runtime):
         jobs = {name: value for name, value in artefact.get_params().items() if name.endswith("n_jobs")}
         changed = [name for name, value in jobs.items() if value != threads and (value or threads != 1)]
         artefact.set_params(**dict.fromkeys(changed, threads))
+
+    def method(self, artefact: Any, name: str) -> Function | None:
+        function = super().method(artefact, name)
+        if (
+            function is None
+            and name == "predict"
+            and callable(artefact)
+            and not hasattr(artefact, "get_params")
+        ):
+            function = artefact
+        return function
 
     def features(self, artefact: Any) -> int | None:
         # A property that raises AttributeError if the first step of a pipeline, such as a vectorizer, has none.

@@ -16,7 +16,7 @@ from ..model import MLModel
 from ..repository import FolderRepository, InMemoryRepository, ModelRepository
 from ..repository.apps import served_by
 from ..repository.fetched import FetchedRepository
-from ..repository.files import repository_of_code
+from ..repository.files import repository_of_file
 from ..repository.folder import check_name
 from ..repository.remote import is_remote
 from ..repository.target import targeted
@@ -57,7 +57,7 @@ def resolve(
         settings = load_settings(folder, provided)
         if code is not None and repository is None:
             share_folders([folder])
-            repository = repository_of_code(code, folder)
+            repository = repository_of_file(code, folder)
         return settings, _shared(settings, repository)
     settings = validated(Settings, dict(provided), "settings")
     return settings, repository or InMemoryRepository(_models(served))

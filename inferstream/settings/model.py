@@ -63,6 +63,7 @@ class ModelSettings(EnvironmentModel):
     model_config = ConfigDict(extra="ignore", protected_namespaces=(), populate_by_name=True)
 
     _source: str | None = PrivateAttr(default=None)
+    _recognised: str | None = PrivateAttr(default=None)
     _provided: "ProvidedModel | None" = PrivateAttr(default=None)
     implementation_: str = Field(
         alias="implementation",
@@ -263,6 +264,11 @@ class ModelSettings(EnvironmentModel):
     def may_leave(self, server: "Settings") -> bool:
         """Whether it gets a worker of its own, which it can leave: where memory is limited, or it loads on demand."""
         return self.parallel_workers != 0 and (self.load == "demand" or server.limits_memory)
+
+    @property
+    def recognised(self) -> str | None:
+        """The file that says which model a folder without settings is; None where settings say it."""
+        return self._recognised
 
     @property
     def source(self) -> str | None:

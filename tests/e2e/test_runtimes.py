@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tritonclient.utils import InferenceServerException
 from inferstream.codecs import PandasCodec
 from inferstream.types import InferenceResponse
 from tests.serving import Running, tensor
-from tests.unit.runtimes import models
+from tests.unit.runtimes import graphs, models
 
 FLOWERS = models.FLOWERS[5::10]
 SPECIES = models.SPECIES[5::10]
@@ -25,10 +26,12 @@ Ask = Callable[..., dict[str, Any]]
 """Asks a model for outputs by name, and returns its arrays by name."""
 
 
-def folder_of(root: Path, name: str, implementation: str, **parameters: Any) -> Path:
+def folder_of(
+    root: Path, name: str, implementation: str, more: dict | None = None, **parameters: Any
+) -> Path:
     folder = root / name
     folder.mkdir(parents=True)
-    settings = {"name": name, "implementation": implementation, "parameters": parameters}
+    settings = {"name": name, "implementation": implementation, "parameters": parameters, **(more or {})}
     (folder / "model-settings.json").write_text(json.dumps(settings))
     return folder
 
@@ -50,9 +53,12 @@ def write_models(root: Path) -> Path:
         at = folder_of(root, f"boosted-regressor-{ending}", f"{xgboost}.XGBoostModel")
         models.boosted("XGBRegressor", at, f"model.{ending}")
     models.light(folder_of(root, "light", f"{lightgbm}.LightGBMModel"))
+    graphs.classifier(folder_of(root, "onnx", "inferstream.runtimes.onnx.OnnxModel"))
+    batching = {"max_batch_size": 8, "max_batch_time": 0.5}
+    graphs.classifier(folder_of(root, "onnx-batched", "mlserver_onnx.OnnxModel", batching))
     folder_of(root, "empty", f"{sklearn}.SKLearnModel")
     folder_of(root, "absent", f"{lightgbm}.LightGBMModel", uri="./absent.bst")
-    folder_of(root, "reserved", "mlserver_catboost.CatboostModel")
+    folder_of(root, "reserved", "mlserver_mlflow.MLflowRuntime")
     return root
 
 
@@ -112,9 +118,32 @@ def test_lightgbm_answers_probabilities(ask: Ask) -> None:
     assert (found.argmax(1) == SPECIES).all()
 
 
+@pytest.mark.parametrize("model", ["onnx", "onnx-batched"])
+def test_onnx_answers_its_outputs_in_their_own_shapes(ask: Ask, model: str) -> None:
+    found = ask(model, FLOWERS.astype(np.float32))
+    assert list(found) == ["species", "probabilities"]
+    assert found["species"].tolist() == SPECIES.tolist()
+    assert np.allclose(found["probabilities"], models.classifier().predict_proba(FLOWERS), atol=1e-4)
+    assert list(ask(model, FLOWERS.astype(np.float32), "probabilities")) == ["probabilities"]
+    with pytest.raises(InferenceServerException, match='input "features": the model takes FP32, got FP64'):
+        ask(model, FLOWERS)
+
+
+def test_onnx_runs_requests_together(served: Running) -> None:
+    def asked(row: int) -> int:
+        request = {"inputs": [tensor("flowers", "FP32", FLOWERS[row].tolist(), [1, 4])]}
+        answer = served.infer("onnx-batched", request)
+        return answer.json()["outputs"][0]["data"][0]
+
+    rows = [row % len(FLOWERS) for row in range(64)]
+    with ThreadPoolExecutor(16) as callers:
+        assert list(callers.map(asked, rows)) == [SPECIES[row] for row in rows]
+
+
 @pytest.mark.parametrize(
     ("model", "output"),
     [
+        ("onnx", "guess"),
         ("classifier", "transform"),
         ("regressor", "predict_proba"),
         ("boosted-regressor-json", "predict_proba"),
@@ -123,7 +152,7 @@ def test_lightgbm_answers_probabilities(ask: Ask) -> None:
 )
 def test_an_output_that_is_not_there_is_named(ask: Ask, model: str, output: str) -> None:
     with pytest.raises(
-        InferenceServerException, match="is not one of the model's outputs: predict"
+        InferenceServerException, match=r"is not one of the model's outputs: (predict|species, probabilities)"
     ) as refused:
         ask(model, FLOWERS, output)
     assert refused.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
@@ -134,11 +163,12 @@ def test_lightgbm_ignores_outputs_that_are_not_there(ask: Ask) -> None:
     assert list(ask("light", FLOWERS, "predict_proba")) == ["predict"]
 
 
-@pytest.mark.parametrize("model", ["classifier", "boosted-json", "light"])
+@pytest.mark.parametrize("model", ["classifier", "boosted-json", "light", "onnx", "onnx-batched"])
 def test_a_wrong_number_of_features_is_the_clients_error(ask: Ask, model: str) -> None:
+    features = FLOWERS.astype(np.float32 if model.startswith("onnx") else FLOWERS.dtype)
     message = r'input "features": the model takes shape \[-1, 4\], got \[15, 3\]'
     with pytest.raises(InferenceServerException, match=message) as refused:
-        ask(model, np.ascontiguousarray(FLOWERS[:, :3]))
+        ask(model, np.ascontiguousarray(features[:, :3]))
     assert refused.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
 
 
@@ -186,8 +216,8 @@ def test_what_cannot_be_loaded_says_why(served: Running) -> None:
         "empty": "Model empty did not load: its folder holds no model.joblib, model.pickle or model.pkl.",
         "absent": "Model absent did not load: Invalid URI specified for model absent (./absent.bst): there is no "
         "such file or folder, relative to model-settings.json",
-        "reserved": 'Model reserved did not load: implementation "mlserver_catboost.CatboostModel": '
-        "mlserver_catboost is not installed, and inferstream's own CatBoost runtime is not built yet",
+        "reserved": 'Model reserved did not load: implementation "mlserver_mlflow.MLflowRuntime": '
+        "mlserver_mlflow is not installed, and inferstream's own MLflow runtime is not built yet",
     }
 
 

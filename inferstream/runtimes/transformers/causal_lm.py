@@ -16,7 +16,7 @@ from ...signature import Description
 from ...text.detokenizer import Detokenizer
 from ...text.token import Token, Usage
 from ...types import InferenceRequest, MetadataTensor
-from ..framework import CONTEXT_LENGTH, TRANSFORMERS_LOADING, FrameworkModel
+from ..framework import CONTEXT_LENGTH, TORCH_LOADING, FrameworkModel
 from ..sampling import Sampling, read_sampling, refused
 from .prompts import Prompts
 from .settings import LanguageSettings
@@ -61,7 +61,7 @@ class CausalLM(FrameworkModel, StepModel):
             from . import engine, loading
         try:
             self._torch.set_num_threads(processors.share())
-            with TRANSFORMERS_LOADING:
+            with TORCH_LOADING:
                 opened = loading.open_model(source, settings)
         except Exception as error:  # frameworks raise what they like, and quote paths
             logger.error("model %s: transformers cannot read %s", self.name, source, exc_info=error)

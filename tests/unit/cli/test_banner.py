@@ -1,13 +1,15 @@
 """What is said when the server is up."""
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from inferstream.cli.banner import show
-from inferstream.settings import Settings
+from inferstream.repository.folder import FolderRepository
+from inferstream.settings import ModelSettings, Settings
 
 
 def banner(
@@ -15,12 +17,19 @@ def banner(
     ports: dict[str, int],
     *models: tuple[str, str, str, str, str],
     keys: object = None,
+    served: Sequence[ModelSettings] = (),
 ) -> list[str]:
     server = SimpleNamespace(
         settings=settings,
         ports=ports,
         application=SimpleNamespace(
-            registry=SimpleNamespace(summary=lambda: list(models)),
+            registry=SimpleNamespace(
+                summary=lambda: list(models),
+                items=lambda: [
+                    ((each.name, None), SimpleNamespace(execution=SimpleNamespace(settings=each)))
+                    for each in served
+                ],
+            ),
             access=SimpleNamespace(repository_open=True, keys=keys),
         ),
         scheme=lambda name: "" if name == "gRPC" else "http://",
@@ -42,6 +51,18 @@ def test_models_are_a_table_and_every_port_has_a_line() -> None:
         "REST     http://127.0.0.1:8080/docs",
         "metrics  http://127.0.0.1:8082/metrics",
         "gRPC     127.0.0.1:8081",
+    ]
+
+
+def test_a_model_without_settings_is_said_to_be_known_by_its_file(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").touch()
+    known = FolderRepository(tmp_path, "iris").without_settings()
+    assert known is not None
+    other = ModelSettings(name="other", implementation="a.B")
+    rows = [("iris", "", "predict", "1.0 s", "ready"), ("other", "", "predict", "1.0 s", "ready")]
+    lines = banner(Settings(), {"REST": 1, "gRPC": 2, "metrics": 3}, *rows, served=[known, other])
+    assert [line for line in lines if "has no settings" in line] == [
+        "iris has no settings: model.onnx says that inferstream.runtimes.onnx.OnnxModel reads it"
     ]
 
 

@@ -14,6 +14,9 @@ OURS = {
     "mlserver_sklearn.sklearn.SKLearnModel": "inferstream.runtimes.sklearn.SKLearnModel",
     "mlserver_xgboost.XGBoostModel": "inferstream.runtimes.xgboost.XGBoostModel",
     "mlserver_xgboost.xgboost.XGBoostModel": "inferstream.runtimes.xgboost.XGBoostModel",
+    "mlserver_catboost.CatboostModel": "inferstream.runtimes.catboost.CatBoostModel",
+    "mlserver_catboost.catboost.CatboostModel": "inferstream.runtimes.catboost.CatBoostModel",
+    "mlserver_onnx.OnnxModel": "inferstream.runtimes.onnx.OnnxModel",
     "mlserver_lightgbm.LightGBMModel": "inferstream.runtimes.lightgbm.LightGBMModel",
     "mlserver_lightgbm.lightgbm.LightGBMModel": "inferstream.runtimes.lightgbm.LightGBMModel",
     "mlserver_huggingface.HuggingFaceRuntime": "inferstream.runtimes.huggingface.HuggingFaceRuntime",
@@ -66,7 +69,6 @@ def test_what_such_a_package_misses_is_its_own_failure(tmp_path: Path, settings_
 @pytest.mark.parametrize(
     ("name", "framework"),
     [
-        ("mlserver_catboost.CatboostModel", "CatBoost"),
         ("mlserver_mlflow.MLflowRuntime", "MLflow"),
     ],
 )

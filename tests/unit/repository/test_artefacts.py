@@ -25,6 +25,10 @@ LIGHTGBM = f"{RUNTIMES}.lightgbm.LightGBMModel"
         ("model.json", b"{}", XGBOOST),
         ("model.ubj", b"", XGBOOST),
         ("model.txt", b"tree\n", LIGHTGBM),
+        ("iris.onnx", b"", f"{RUNTIMES}.onnx.OnnxModel"),
+        ("model.cbm", b"", f"{RUNTIMES}.catboost.CatBoostModel"),
+        ("net.pt2", b"", f"{RUNTIMES}.torch.TorchModel"),
+        ("net.pt", b"", f"{RUNTIMES}.torch.TorchModel"),
         ("tiny.gguf", b"GGUF", f"{RUNTIMES}.llamacpp.LlamaCppModel"),
     ],
 )
@@ -34,6 +38,15 @@ def test_the_only_artefact_names_its_runtime(tmp_path: Path, name: str, content:
     (tmp_path / ".hidden.pkl").write_text("")
     found = described_by_files(tmp_path)
     assert found == {"implementation": runtime, "parameters": {"uri": str(tmp_path / name)}}
+    assert described_by_files(tmp_path / name) == found
+
+
+def test_a_graph_beside_the_weights_of_a_transformer_is_another_form_of_them(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["BertForMaskedLM"]}))
+    (tmp_path / "model.onnx").touch()
+    assert described_by_files(tmp_path)["implementation"] == f"{RUNTIMES}.onnx.OnnxModel"
+    (tmp_path / "model.safetensors").touch()
+    assert described_by_files(tmp_path)["parameters"] == {"extra": {"task": "fill-mask"}}
 
 
 @pytest.mark.parametrize(

@@ -241,3 +241,11 @@ def test_uris_in_messages_and_names() -> None:
         "s3://b": "b",
     }
     assert {uri: name_of(uri) for uri in names} == names
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("a/net.pt2", True), ("net.PT", True), ("m.joblib", True), ("m.onnx", False), ("m.safetensors", False)],
+)
+def test_files_that_are_unpickled_are_code(path: str, code: bool) -> None:
+    assert blobs._is_code(path) is code

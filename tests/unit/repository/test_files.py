@@ -6,7 +6,7 @@ import pytest
 
 from inferstream.errors import InvalidSettings
 from inferstream.repository.apps import AppRepository
-from inferstream.repository.files import FileRepository, repository_of_code
+from inferstream.repository.files import FileRepository, repository_of_file
 
 CLASSES = """
 from inferstream import MLModel
@@ -31,8 +31,19 @@ def write(folder: Path, name: str, code: str) -> str:
     return f"{name}:app"
 
 
+def test_an_artefact_is_a_model_of_the_name_of_its_file(tmp_path: Path) -> None:
+    for name in ("iris.onnx", "other.joblib"):
+        (tmp_path / name).touch()
+    for name, called in ((None, "iris"), ("flowers", "flowers")):
+        [settings] = repository_of_file("iris.onnx", tmp_path, name).models()
+        assert (settings.name, settings.recognised) == (called, "iris.onnx")
+        assert settings.implementation_ == "inferstream.runtimes.onnx.OnnxModel"
+        assert settings.parameters is not None
+        assert settings.parameters.uri == str(tmp_path / "iris.onnx")
+
+
 def test_the_classes_of_a_file_are_models_but_not_those_that_they_extend(tmp_path: Path) -> None:
-    repository = repository_of_code(write(tmp_path, "some_classes", CLASSES), tmp_path)
+    repository = repository_of_file(write(tmp_path, "some_classes", CLASSES), tmp_path)
     assert isinstance(repository, FileRepository)
     assert [(each.name, each.implementation_) for each in repository.models()] == [
         ("One", "some_classes.One"),
@@ -43,7 +54,7 @@ def test_the_classes_of_a_file_are_models_but_not_those_that_they_extend(tmp_pat
 
 @pytest.mark.parametrize("name", ["app", "service"])
 def test_an_app_is_found_whatever_its_name(tmp_path: Path, name: str) -> None:
-    repository = repository_of_code(write(tmp_path, f"with_{name}", APP.format(name=name)), tmp_path)
+    repository = repository_of_file(write(tmp_path, f"with_{name}", APP.format(name=name)), tmp_path)
     assert isinstance(repository, AppRepository)
     assert [each.name for each in repository.models()] == ["f"]
 
@@ -61,14 +72,14 @@ def test_a_file_that_cannot_be_served_is_one_line_with_the_next_step(
     tmp_path: Path, module: str, code: str, reason: str
 ) -> None:
     with pytest.raises(InvalidSettings) as refused:
-        repository_of_code(write(tmp_path, module, code), tmp_path)
+        repository_of_file(write(tmp_path, module, code), tmp_path)
     assert reason in refused.value.message
     assert "\n" not in refused.value.message
     assert str(tmp_path) not in refused.value.message
 
 
 async def test_changed_code_is_imported_again_and_broken_code_says_why(tmp_path: Path) -> None:
-    repository = repository_of_code(write(tmp_path, "changing", CLASSES), tmp_path)
+    repository = repository_of_file(write(tmp_path, "changing", CLASSES), tmp_path)
     write(tmp_path, "changing", "x = (  # longer than before" + " " * len(CLASSES))
     assert await repository.list() == []
     assert [each.name for each in await repository.broken()] == ["One", "Two"]

@@ -35,6 +35,16 @@ def test_a_file_with_settings_beside_it_stands_for_its_folder(tmp_path: Path) ->
     assert targeted(f"{tmp_path / 'model.py'}:app") == (tmp_path, "model:app")
 
 
+def test_an_artefact_is_served_alone_unless_settings_are_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "iris.onnx").touch()
+    assert targeted(str(tmp_path / "iris.onnx")) == (tmp_path, "iris.onnx")
+    (tmp_path / "model-settings.json").touch()
+    assert targeted(str(tmp_path / "iris.onnx")) == (tmp_path, None)
+    (tmp_path / "iris.bin").touch()
+    with pytest.raises(InvalidSettings, match="is not a folder, nor an app"):
+        targeted(str(tmp_path / "iris.bin"))
+
+
 @pytest.mark.parametrize(
     ("target", "folder", "code"),
     [("package.module:app", ".", "package.module:app"), ("src/served.py:mine", "src", "served:mine")],

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from inferstream.codecs import PandasCodec, StringRequestCodec
-from inferstream.dataplane.execution.local import Local
 from inferstream.errors import InvalidModelURI, InvalidRequest, ModelLoadFailed
 from inferstream.runtimes.base import Runtime
 from inferstream.runtimes.lightgbm import LightGBMModel
@@ -195,16 +194,3 @@ async def test_what_reading_an_artefact_imports_is_imported_alone(tmp_path, monk
         for name in ("m", "mm")
     ]
     await asyncio.gather(*(Patient(each).load() for each in settings))
-
-
-def test_one_prediction_runs_for_each_processor_unless_the_settings_say_otherwise(monkeypatch) -> None:
-    monkeypatch.setattr("inferstream.processors.share", lambda: 3)
-    cases: list[tuple[dict[str, Any], int, int]] = [
-        ({}, 3, 3),
-        ({"threads": 5}, 5, 5),
-        ({"max_concurrency": 4}, 4, 4),
-        ({"threads": 2, "max_concurrency": 8}, 2, 8),
-    ]
-    for given, threads, slots in cases:
-        model = SKLearnModel(ModelSettings(name="m", implementation=SKLearnModel, **given))
-        assert (model.settings.threads, Local(model).slots.count) == (threads, slots), given

@@ -16,7 +16,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import transformers
 
 from inferstream.errors import InvalidRequest, ModelLoadFailed
-from inferstream.runtimes.framework import TRANSFORMERS_LOADING
+from inferstream.runtimes.framework import TORCH_LOADING
 from inferstream.runtimes.huggingface import HuggingFaceRuntime
 from inferstream.settings import ModelSettings
 from inferstream.testing import run
@@ -242,11 +242,11 @@ async def test_transformers_loads_one_model_at_a_time(tmp_path, monkeypatch) -> 
     pipeline, held = library.pipeline, []
 
     def watched(*arguments: Any, **options: Any) -> Any:
-        held.append(TRANSFORMERS_LOADING.locked())
+        held.append(TORCH_LOADING.locked())
         return pipeline(*arguments, **options)
 
     monkeypatch.setattr(library, "pipeline", watched)
     folder = transformer_models.saved(tmp_path, CLASSIFIER)
     await HuggingFaceRuntime(settings_of("text-classification", folder)).load()
     assert held == [True]
-    assert not TRANSFORMERS_LOADING.locked()
+    assert not TORCH_LOADING.locked()

@@ -1,8 +1,16 @@
 """Estimators of scikit-learn."""
 
+from functools import partial
+
+import numpy as np
+import pytest
+
 from inferstream.codecs import PandasCodec, StringRequestCodec
+from inferstream.errors import InvalidRequest
 from tests.unit.runtimes import models
 from tests.unit.runtimes.fitted import arrays, asked, fitted
+
+FLOWERS = models.FLOWERS
 
 
 async def test_a_vectorizer_answers_dense_arrays_of_texts(tmp_path) -> None:
@@ -29,3 +37,16 @@ async def test_a_data_frame_is_answered_as_its_columns(tmp_path) -> None:
     response = model.predict(asked(frame, "transform", codec=PandasCodec))
     assert [output.name for output in response.outputs] == ["age", "height"]
     assert PandasCodec.decode_response(response).equals(models.frame_scaler().transform(frame))
+
+
+async def test_a_function_is_called(tmp_path) -> None:
+    model = await fitted(partial(np.clip, a_min=1, a_max=2), tmp_path)
+    found = arrays(model.predict(asked(FLOWERS)))
+    assert [*found] == ["predict"]
+    assert (found["predict"] == FLOWERS.clip(1, 2)).all()
+    with pytest.raises(
+        InvalidRequest, match='output "transform" is not one of the model\'s outputs: predict'
+    ):
+        model.predict(asked(FLOWERS, "transform"))
+    metadata = await model.metadata()
+    assert (metadata.inputs, metadata.outputs) == ([], [])

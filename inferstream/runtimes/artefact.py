@@ -1,0 +1,63 @@
+"""The base of runtimes that read one artefact: where its file is looked for, and how many predictions run at once."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from .. import processors
+from ..imports.folders import importing_alone
+from ..repository.uri import get_model_uri
+from ..settings import ModelSettings
+from .framework import FrameworkModel
+
+
+class ArtefactModel(FrameworkModel):
+    """A model in one file, or in a folder that one file stands for. `open` reads it."""
+
+    artefacts: ClassVar[Sequence[str]]
+    """File names of the artefact in a folder, in the order of the search."""
+
+    refused: tuple[type[Exception], ...] = (ValueError,)
+    """What the framework raises for values that it does not take. `open` may replace it."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        if settings.threads is None:
+            # Predictions compute. More threads than processors take more memory and save no time.
+            runs = processors.share() // max(1, self._threads)
+            settings.threads = settings.max_concurrency or max(1, runs)
+
+    def open(self, path: Path) -> Any:
+        """Read the artefact and import the framework, which is imported nowhere else. Runs in a thread."""
+        raise NotImplementedError
+
+    @property
+    def _threads(self) -> int:
+        """Threads for one prediction. The default is one, because requests run in parallel already."""
+        setting = self._extra("n_jobs", 1)
+        if not isinstance(setting, int):
+            raise self._failed(f'"n_jobs" in parameters.extra is a number of threads, not {setting!r}')
+        return setting
+
+    async def _read(self) -> Any:
+        return await asyncio.to_thread(self._opened, await self._find())
+
+    def _opened(self, path: Path) -> Any:
+        with importing_alone():
+            return self.open(path)
+
+    async def _find(self) -> Path:
+        uri = await get_model_uri(self.settings, self.artefacts)
+        path = Path(uri)
+        if path.is_file():
+            return path
+        if path.is_dir():
+            raise self._failed(f"its folder holds no {listed(self.artefacts)}")
+        raise self._failed(f"{uri} is not a file")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as alternatives, for an error message."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

@@ -1,0 +1,67 @@
+"""CatBoost: models in its binary format."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..types import InferenceRequest, MetadataTensor
+from .base import Function, Runtime
+from .columns import Column, Columns, described
+from .estimators import class_output
+
+SEVERAL = "Multi"
+"""How the names of losses begin whose models predict several numbers for a row."""
+
+
+class CatBoostModel(Runtime):
+    """A classifier, or a model of numbers. A classifier also has `predict_proba`."""
+
+    artefacts = ("model.cbm", "model.bin")
+    functions = ("predict", "predict_proba")
+
+    def open(self, path: Path) -> Any:
+        catboost = self._import("catboost", "catboost")
+        self.refused = (ValueError, catboost.CatBoostError)
+        try:
+            model = catboost.CatBoostClassifier().load_model(str(path))
+            # A file says of which kind it is by its classes alone.
+            return model if len(model.classes_) else catboost.CatBoostRegressor().load_model(str(path))
+        except catboost.CatBoostError as error:
+            raise self._unreadable(path, f"CatBoost {catboost.__version__}", error) from error
+
+    def method(self, artefact: Any, name: str) -> Function | None:
+        # A model takes the number of threads per call, and would otherwise take every core.
+        function = super().method(artefact, name)
+        return function if function is None else partial(function, thread_count=self._threads)
+
+    def _check(self, features: Any, request: InferenceRequest) -> None:
+        # CatBoost reads the columns of a data frame by position.
+        self._check_shape(features, request)
+
+    def features(self, artefact: Any) -> int | None:
+        return len(artefact.feature_names_)
+
+    def columns(self, artefact: Any) -> Columns | None:
+        names = artefact.feature_names_
+        if names == [str(position) for position in range(len(names))]:
+            return None  # CatBoost's names of columns that have none
+        texts = _texts(artefact)
+        columns = [
+            Column(name, "BYTES" if position in texts else "FP64") for position, name in enumerate(names)
+        ]
+        return Columns(columns, frames=bool(texts))
+
+    def array(self, artefact: Any) -> MetadataTensor | None:
+        count = len(artefact.feature_names_)
+        return None if _texts(artefact) else described("features", "FP64", [-1, count])
+
+    def output(self, artefact: Any, method: str) -> MetadataTensor | None:
+        if len(artefact.classes_):
+            return class_output(method, artefact.classes_, "FP64")
+        several = str(artefact.get_param("loss_function")).startswith(SEVERAL)
+        return described(method, "FP64", [-1, 1]) if method == "predict" and not several else None
+
+
+def _texts(model: Any) -> set[int]:
+    """The positions of columns of categories and of texts."""
+    return {*model.get_cat_feature_indices(), *model.get_text_feature_indices()}

@@ -1,0 +1,189 @@
+"""PyTorch: programs of torch.export, TorchScript, and weights in safetensors with a class."""
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..codecs.numpy import Array
+from ..imports.implementation import resolve_class
+from ..repository.remote import refuse_code
+from ..settings import ModelSettings
+from ..types import MetadataTensor
+from ..types.datatypes import INTEGERS
+from .framework import TORCH_LOADING
+from .tensors import TensorModel, TensorSpec
+
+UNREADABLE = (
+    *(AttributeError, BadZipFile, ImportError, KeyError, OSError),
+    *(RuntimeError, TypeError, ValueError),
+)
+"""What torch raises for files that it cannot read, and for weights of another class."""
+
+REFUSED = (AssertionError, RuntimeError)
+"""What a program raises for values that it does not take."""
+
+DATATYPES = {"bool": "BOOL", "float16": "FP16", "bfloat16": "BF16", "float32": "FP32", "float64": "FP64"} | {
+    name.lower(): name for name in INTEGERS
+}
+"""The protocol's datatypes of torch's dtypes."""
+
+
+class TorchProgram(NamedTuple):
+    """What can be run: a function of tensors in the order of `takes`.
+
+    `returns` is empty where the outputs are not known before a run. `refused` is what it raises for wrong values.
+    """
+
+    call: Callable[[Sequence[Any]], Any]
+    takes: Sequence[TensorSpec]
+    returns: Sequence[TensorSpec] = ()
+    refused: tuple[type[Exception], ...] = ()
+
+
+class TorchSettings(BaseModel):
+    """`parameters.extra` of a PyTorch model."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    device: str | None = None
+    """`cuda` where there is one, else `cpu`."""
+    class_: str | None = Field(None, alias="class")
+    """The `torch.nn.Module` of the weights in safetensors, as module.Class."""
+    arguments: dict[str, Any] = {}
+    """Arguments of its constructor."""
+
+
+class TorchModel(TensorModel):
+    """A module in the mode of inference. One run takes all cores, so requests run one after another."""
+
+    artefacts = ("model.pt2", "model.pt", "model.safetensors")
+
+    def __init__(self, settings: ModelSettings) -> None:
+        if settings.threads is None:
+            settings.threads = settings.max_concurrency or 1
+        super().__init__(settings)
+        self._torch: Any = None
+        self._device = "cpu"
+
+    def open(self, path: Path) -> TorchProgram:
+        settings = self._checked(TorchSettings)
+        refuse_code(path, path.name if settings.class_ is None else '"class" in the settings')
+        torch = self._torch = self._import("torch", "torch")
+        self._device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        with TORCH_LOADING:
+            return self._program(path, settings)
+
+    def _program(self, path: Path, settings: TorchSettings) -> TorchProgram:
+        try:
+            if path.suffix == ".pt2":
+                return self._exported(path)
+            return self._of_class(path, settings) if path.suffix == ".safetensors" else self._scripted(path)
+        except UNREADABLE as error:
+            raise self._unreadable(path, f"PyTorch {self._torch.__version__}", error) from error
+
+    def takes(self, artefact: TorchProgram) -> Sequence[TensorSpec]:
+        return _declared(self.settings.inputs) or artefact.takes
+
+    def returns(self, artefact: TorchProgram) -> Sequence[TensorSpec]:
+        return _declared(self.settings.outputs) or artefact.returns
+
+    def _exported(self, path: Path) -> TorchProgram:
+        passes = self._import("torch.export.passes", "torch")
+        tree = self._import("torch.utils._pytree", "torch")
+        program = passes.move_to_device_pass(self._torch.export.load(path), self._device)
+        module, form = program.module(), program.call_spec.in_spec
+
+        def call(tensors: Sequence[Any]) -> Any:
+            arguments, named = tree.tree_unflatten(tensors, form)
+            return tree.tree_leaves(module(*arguments, **named))
+
+        signature, results = program.graph_signature, program.call_spec.out_spec
+        values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+        names = signature.user_outputs
+        keys = results.context if results.type is dict and len(results.context) == len(names) else names
+        return TorchProgram(
+            call,
+            [self._spec("input", name, values.get(name)) for name in signature.user_inputs],
+            [
+                self._spec("output", key, values.get(name))._replace(name=str(key))
+                for key, name in zip(keys, names, strict=True)
+            ],
+            REFUSED,
+        )
+
+    def _scripted(self, path: Path) -> TorchProgram:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # it is known, and the files are there
+            module = self._torch.jit.load(path, map_location=self._device).eval()
+        names = [argument.name for argument in module.forward.schema.arguments[1:]]
+        return TorchProgram(
+            lambda tensors: module(*tensors), [TensorSpec(name, None, ()) for name in names], (), REFUSED
+        )
+
+    def _of_class(self, path: Path, settings: TorchSettings) -> TorchProgram:
+        if settings.class_ is None:
+            raise self._failed('weights in safetensors need the "class" of their module in parameters.extra')
+        weights = self._import("safetensors.torch", "torch").load_file(path)
+        module = resolve_class(settings.class_, self.settings.source)(**settings.arguments)
+        module.load_state_dict(weights)
+        module = module.to(self._device).eval()
+        parameters = inspect.signature(module.forward).parameters.values()
+        names = [each.name for each in parameters if each.default is each.empty]
+        return TorchProgram(lambda tensors: module(*tensors), [TensorSpec(name, None, ()) for name in names])
+
+    def _spec(self, what: str, name: str, value: Any) -> TensorSpec:
+        datatype = DATATYPES.get(str(getattr(value, "dtype", "")).removeprefix("torch."))
+        if datatype is None:
+            raise self._failed(f'{what} "{name}" is no tensor of a datatype that the protocol has')
+        if what == "output" and datatype == "BF16":
+            datatype = "FP32"  # NumPy has no other
+        return TensorSpec(
+            name, datatype, [size if isinstance(size, int) else str(size) for size in value.shape]
+        )
+
+    def run(self, arrays: Mapping[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
+        tensors = [self._tensor(array, self._takes[name].datatype) for name, array in arrays.items()]
+        try:
+            with self._torch.inference_mode():
+                result = self._artefact.call(tensors)
+        except self._artefact.refused as error:
+            if type(error) not in REFUSED:
+                raise  # out of memory, for example
+            # The last line; those before it quote the code of the model.
+            raise ValueError(str(error).strip().rpartition("\n")[2]) from error
+        named = self._named(result)
+        return {name: self._array(named[name]) for name in outputs or named if name in named}
+
+    def _tensor(self, array: Array, datatype: str | None) -> Any:
+        # The memory of a request may not be written, which torch does not know of.
+        tensor = self._torch.from_numpy(array if array.flags.writeable else array.copy())
+        dtype = self._torch.bfloat16 if datatype == "BF16" else None
+        return tensor.to(device=self._device, dtype=dtype)
+
+    def _named(self, result: Any) -> Mapping[str, Any]:
+        """The tensors of a result by name: of a mapping its keys, else the known names in their order."""
+        if isinstance(result, Mapping):
+            return result
+        values = [result] if isinstance(result, self._torch.Tensor) else [*result]
+        names = [*self._returns] or (
+            ["output"] if len(values) == 1 else [f"output-{i}" for i in range(len(values))]
+        )
+        if len(names) != len(values):
+            raise TypeError(
+                f"the model returns {len(values)} tensors, and its outputs are {', '.join(names)}"
+            )
+        return dict(zip(names, values, strict=True))
+
+    def _array(self, value: Any) -> Array:
+        tensor = value.cpu()
+        array: Array = (tensor.float() if tensor.dtype is self._torch.bfloat16 else tensor).numpy()
+        return array
+
+
+def _declared(tensors: Sequence[MetadataTensor]) -> Sequence[TensorSpec]:
+    return [TensorSpec(each.name, each.datatype, each.shape) for each in tensors]
