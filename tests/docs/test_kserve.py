@@ -52,7 +52,7 @@ def test_the_name_of_an_inference_service_is_that_of_its_model(tmp_path: Path) -
 
 def test_a_runtime_of_a_format_differs_by_its_name_and_its_image_alone() -> None:
     assert [each["spec"]["supportedModelFormats"][0]["name"] for each in FORMATS] == [
-        "sklearn", "xgboost", "lightgbm", "huggingface"
+        "sklearn", "xgboost", "lightgbm", "huggingface", "onnx", "pytorch", "catboost"
     ]  # fmt: skip
     extras = set(metadata("inferstream").get_all("Provides-Extra") or ())
     for document in FORMATS:
@@ -60,9 +60,10 @@ def test_a_runtime_of_a_format_differs_by_its_name_and_its_image_alone() -> None
         spec = document["spec"]
         [format] = spec["supportedModelFormats"]
         [container] = spec["containers"]
-        assert format["name"] in extras, "its image has the extra of its name"
-        assert document["metadata"]["name"] == f"inferstream-{format['name']}"
-        assert container == {**RUNTIME, "image": f"{RUNTIME['image']}-{format['name']}"}
+        extra = {"pytorch": "torch"}.get(format["name"], format["name"])
+        assert extra in extras, "its image has the extra of its name"
+        assert document["metadata"]["name"] == f"inferstream-{extra}"
+        assert container == {**RUNTIME, "image": f"{RUNTIME['image']}-{extra}"}
         assert not format["autoSelect"], "KServe's own stay the ones that it selects"
         ours = {
             **FOLDERS["spec"],
