@@ -44,6 +44,7 @@ async def quiet_look(server: Running, kept: list[int], before: list[Look]) -> Lo
 async def look(server: Running, kept: list[int]) -> Look:
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
         answer = await client.post("/v2/models/census/infer", json={"inputs": []})
+    assert answer.is_success, answer.text
     proc = Path("/proc", str(server.process.pid))
     return {
         **json.loads(answer.json()["outputs"][0]["data"][0]),

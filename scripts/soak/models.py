@@ -49,6 +49,7 @@ class Census(MLModel):
     """What the server's process holds: tasks of every event loop, tracebacks, and objects of each class of ours."""
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        gc.unfreeze()  # what lived when a model was last unloaded, which the server excludes from collections
         gc.collect()
         # Freed memory stays with the process, and how much depends on how busy the machine was.
         if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
@@ -58,7 +59,8 @@ class Census(MLModel):
             kind = type(each)
             counts["tasks"] += issubclass(kind, asyncio.Task) and not each.done()
             counts["tracebacks"] += kind is TracebackType
-            if kind.__module__.startswith("inferstream."):
+            if str(kind.__module__).startswith("inferstream."):
                 counts[f"{kind.__module__}.{kind.__qualname__}"] += 1
+        gc.freeze()
         outputs = [StringCodec.encode_output("counts", [json.dumps(counts)])]
         return InferenceResponse(model_name=self.name, outputs=outputs)
