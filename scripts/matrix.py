@@ -52,7 +52,7 @@ def _run(version: str, resolution: str, tests: list[str]) -> str:
     subprocess.run([python, "-m", "venv", "--clear", environment], check=True)
     inside = environment / "bin/python"
     install = [UV, "pip", "install", "--quiet", "--python", inside]
-    extras = f"{ROOT}[test,sklearn,pandas]"
+    extras = f"{ROOT}[test,sklearn,pandas,protos]"
     if resolution == "lowest":
         constraints = environment / "lowest.txt"
         constraints.write_text("\n".join(_floors()))

@@ -40,6 +40,7 @@ from inferstream.types import (
     ResponseOutput,
     TensorData,
 )
+from tests.unit.codecs.values.test_values import Aliased
 
 
 def numbers(
@@ -179,6 +180,7 @@ def test_dictionaries_hold_plain_python_values(payload, content_type: str, data:
     [
         (List[str], StringCodec),  # noqa: UP006
         (npt.NDArray[np.float32], NumpyCodec),
+        (Aliased[np.float32], NumpyCodec),
         (list[DatetimeCodec], None),
         (list[int], None),
     ],

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, StringConstraints
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
 from inferstream import TensorInput, TensorOutput
 from inferstream.codecs import StringCodec
@@ -63,6 +63,11 @@ class Pair(NamedTuple):
 
 
 UserId = typing.NewType("UserId", int)
+
+Scalar = typing.TypeVar("Scalar", bound=np.generic)
+Aliased = TypeAliasType(
+    "Aliased", np.ndarray[tuple[int, ...], np.dtype[Scalar]], type_params=(Scalar,)
+)  # NDArray of numpy 2.5
 
 DAY = date(2024, 2, 29)
 NOON = datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=UTC)
@@ -175,6 +180,7 @@ def test_metadata_alone_says_how_to_send_a_value(sample: tuple[Any, Any]) -> Non
         (Level, "INT64", [1], None),
         (Point, "BYTES", [1], "json"),
         (npt.NDArray[np.float32], "FP32", [-1], "np"),
+        (Aliased[np.float32], "FP32", [-1], "np"),
         (np.ndarray[tuple[int, int], np.dtype[np.int16]], "INT16", [-1, -1], "np"),
         (TensorInput[np.float32, "n", 224, None], "FP32", [-1, 224, -1], "np"),
         (TensorOutput[np.uint8], "UINT8", [-1], "np"),
