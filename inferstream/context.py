@@ -1,7 +1,7 @@
 """The current request, as model code can ask about it."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, Protocol
 
@@ -17,6 +17,45 @@ class Occupancy(Protocol):
 
     def add_done_callback(self, fn: Callable[[Any], object], /) -> None:
         """Call `fn` when it no longer does, in any thread."""
+
+
+class ModelCall(Awaitable[Any], Protocol):
+    """A call of another model: `await` gives its value, `async for` the items of its stream.
+
+    In code that is no coroutine, `result()` gives the value and `for` the items.
+    """
+
+    def __await__(self) -> Generator[Any, Any, Any]: ...
+
+    def __aiter__(self) -> AsyncIterator[Any]: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def result(self) -> Any: ...
+
+
+class OtherModels(Protocol):
+    """The models that the one whose code runs may call: those that its setting `calls` names.
+
+    `models.embed(text)` and `models["embed"](text)` are calls. Arguments are given by name, or in the model's order.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., ModelCall]: ...
+
+    def __getitem__(self, name: str) -> Callable[..., ModelCall]: ...
+
+
+models_var: ContextVar[OtherModels | None] = ContextVar("models", default=None)
+
+
+def models() -> OtherModels:
+    """The models that the running one may call. Raises RuntimeError outside of model code, or without `calls`."""
+    models = models_var.get()
+    if models is None:
+        raise RuntimeError(
+            "models are called by the code of a model whose setting `calls` names them, in a call"
+        )
+    return models
 
 
 class RequestContext:
@@ -43,6 +82,11 @@ class RequestContext:
     def request_id(self) -> str | None:
         """The X-Request-Id of the current request; None if it has none."""
         return request_id_var.get() or None
+
+    @property
+    def models(self) -> OtherModels:
+        """The models that the running one may call: those that its setting `calls` names. Raises RuntimeError."""
+        return models()
 
     @property
     def time_remaining(self) -> float | None:

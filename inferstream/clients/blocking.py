@@ -1,23 +1,47 @@
 """`Client`: the same client for code without asyncio. The calls run on one event loop in a thread."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from ..concurrency.background_loop import background
-from ..types import MetadataModelResponse
-from .asked import AskedCall, Exit, Scalar
+from .asked import AskedCall, Exit
 from .client import AsyncClient
-from .tables import Table, given
+from .tables import Table
 
 if TYPE_CHECKING:
     from ..functions.app import App
-    from .tables import Arguments
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 END: Final = object()
 """What stands for the end of an iterator between threads."""
+
+
+def _result_of(
+    method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["Client", P], T]:
+    """The method of `Client` that runs this one, and waits for its result."""
+
+    @wraps(method)
+    def run(self: "Client", /, *arguments: P.args, **named: P.kwargs) -> T:
+        return background.run(method(self._client, *arguments, **named))
+
+    return run
+
+
+def _items_of(
+    method: Callable[Concatenate[AsyncClient, P], AsyncGenerator[T, None]],
+) -> Callable[Concatenate["Client", P], Generator[T, None, None]]:
+    """The method of `Client` that waits for each item of this one."""
+
+    @wraps(method)
+    def iterate(self: "Client", /, *arguments: P.args, **named: P.kwargs) -> Generator[T, None, None]:
+        return _items(lambda: method(self._client, *arguments, **named))
+
+    return iterate
 
 
 class Client:
@@ -36,7 +60,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         verify: bool = True,
     ) -> None:
-        self._client = AsyncClient(
+        self._client = IteratedClient(
             url, app=app, timeout=timeout, retries=retries, headers=headers, verify=verify
         )
 
@@ -46,82 +70,35 @@ class Client:
     def __exit__(self, *exit: *Exit) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Close the connections."""
-        background.run(self._client.aclose())
-
-    def predict(
-        self,
-        model: str,
-        arguments: "Arguments | None" = None,
-        /,
-        *,
-        version: str | None = None,
-        timeout: float | None = None,
-        headers: Mapping[str, str] | None = None,
-        parameters: Mapping[str, Scalar] | None = None,
-        **named: Any,
-    ) -> Any:
-        """The result of a model, as of `AsyncClient.predict`."""
-        known = _from_threads(given(arguments, named))
-        return background.run(
-            self._client.predict(
-                model, known, version=version, timeout=timeout, headers=headers, parameters=parameters
-            )
-        )
-
-    def stream(
-        self,
-        model: str,
-        arguments: "Arguments | None" = None,
-        /,
-        *,
-        version: str | None = None,
-        timeout: float | None = None,
-        headers: Mapping[str, str] | None = None,
-        parameters: Mapping[str, Scalar] | None = None,
-        **named: Any,
-    ) -> Generator[Any, None, None]:
-        """Each item of a stream, when it arrives. Leaving the loop cancels the call on the server."""
-        known = _from_threads(given(arguments, named))
-        return _items(
-            lambda: self._client.stream(
-                model, known, version=version, timeout=timeout, headers=headers, parameters=parameters
-            )
-        )
-
-    def models(self, *, timeout: float | None = None) -> list[str]:
-        """The names of the models that are ready."""
-        return background.run(self._client.models(timeout=timeout))
-
-    def metadata(
-        self, model: str, *, version: str | None = None, timeout: float | None = None
-    ) -> MetadataModelResponse:
-        """What the server says of a model."""
-        return background.run(self._client.metadata(model, version=version, timeout=timeout))
-
-    def ready(
-        self, model: str | None = None, *, version: str | None = None, timeout: float | None = None
-    ) -> bool:
-        """Whether a model is ready, or the server without a model. Raises CallFailed without a connection."""
-        return background.run(self._client.ready(model, version=version, timeout=timeout))
+    predict = _result_of(AsyncClient.predict)
+    """The result of a model, as of `AsyncClient.predict`."""
+    stream = _items_of(AsyncClient.stream)
+    """Each item of a stream, when it arrives. Leaving the loop cancels the call on the server."""
+    models = _result_of(AsyncClient.models)
+    """The names of the models that are ready."""
+    metadata = _result_of(AsyncClient.metadata)
+    """What the server says of a model."""
+    ready = _result_of(AsyncClient.ready)
+    """Whether a model is ready, or the server without a model. Raises CallFailed without a connection."""
+    close = _result_of(AsyncClient.aclose)
+    """Close the connections."""
 
     def predict_asked(self, ask: Callable[[AsyncClient], AskedCall]) -> Any:
         """The result of a call, for a stub."""
 
         async def predict() -> Any:
-            return await self._client.predict_asked(_threaded(ask(self._client)))
+            return await self._client.predict_asked(ask(self._client))
 
         return background.run(predict())
 
     def stream_asked(self, ask: Callable[[AsyncClient], AskedCall]) -> Generator[Any, None, None]:
         """Each item of the stream of a call, for a stub."""
-        return _items(lambda: self._client.stream_asked(_threaded(ask(self._client))))
+        return _items(lambda: self._client.stream_asked(ask(self._client)))
 
 
-def _items(begin: Callable[[], AsyncGenerator[Any, None]]) -> Generator[Any, None, None]:
+def _items(begin: Callable[[], AsyncGenerator[T, None]]) -> Generator[T, None, None]:
     """The items of a stream, which begins with the first."""
-    stream: list[AsyncGenerator[Any, None]] = []
+    stream: list[AsyncGenerator[T, None]] = []
     reading = asyncio.Lock()
 
     async def following() -> Any:
@@ -142,18 +119,16 @@ def _items(begin: Callable[[], AsyncGenerator[Any, None]]) -> Generator[Any, Non
         background.end(close())
 
 
-def _threaded(asked: AskedCall) -> AskedCall:
-    asked.arguments = _from_threads(asked.arguments)
-    return asked
+class IteratedClient(AsyncClient):
+    """Reads iterators of its caller in threads, because they may block."""
 
-
-def _from_threads(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments, where iterators are read in threads because they may block."""
-    if isinstance(arguments, Table):
-        return arguments
-    return {
-        name: _Blocking(value) if isinstance(value, Iterator) else value for name, value in arguments.items()
-    }
+    def _asked(self, model: Any, arguments: Mapping[str, Any], *limits: Any) -> AskedCall:
+        if not isinstance(arguments, Table):
+            arguments = {
+                name: _Blocking(value) if isinstance(value, Iterator) else value
+                for name, value in arguments.items()
+            }
+        return super()._asked(model, arguments, *limits)
 
 
 class _Blocking:

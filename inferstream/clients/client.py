@@ -54,7 +54,7 @@ class AsyncClient:
             raise ValueError(f"{url} is no URL of a server: it begins with {', '.join(SCHEMES)}")
         self._over_grpc = SCHEMES[scheme]
         target = Target(url, min(timeout, CONNECT), verify=verify, connections=CONNECTIONS)
-        self._transport = _transport(target, scheme)
+        self._transport = transport_to(target, self._over_grpc)
         self._timeout = timeout
         self._retries = retries
         # Compression takes longer than it saves, except over slow networks.
@@ -258,9 +258,10 @@ class AsyncClient:
         return AskedCall(model, arguments, parameters or {}, known, seconds, until)
 
 
-def _transport(target: Target, scheme: str) -> Transport:
+def transport_to(target: Target, over_grpc: bool) -> Transport:
+    """A transport over gRPC, or over REST."""
     # Imported late: each client needs its own library only.
-    if SCHEMES[scheme]:
+    if over_grpc:
         from .grpc import GrpcTransport
 
         return GrpcTransport(target)

@@ -129,6 +129,18 @@ class ModelTypes:
                 raise TypeError(f'model "{self.model}": argument "{name}" is missing; {_known(inputs)}')
         return {name: self._streamed(name, value, inputs[name]) for name, value in arguments.items()}
 
+    def named(self, values: Sequence[Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by name: `values` are the first ones, in the model's order. Raises TypeError."""
+        names = [*(self._inputs or ())][: len(values)]
+        if len(names) < len(values):
+            takes = "arguments by name" if self._inputs is None else f"{len(self._inputs)} arguments"
+            raise TypeError(
+                f'model "{self.model}" takes {takes}, and {len(values)} were given without a name'
+            )
+        if twice := [name for name in names if name in arguments]:
+            raise TypeError(f'model "{self.model}": argument "{twice[0]}" is given twice')
+        return {**dict(zip(names, values, strict=True)), **arguments}
+
     async def prepare(self, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> PreparedCall:
         """The request of checked arguments."""
         if isinstance(arguments, OfColumns):

@@ -17,6 +17,7 @@ from .admission import Admission
 from .caller import Caller, Picked
 from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
+from .edges import CallGraph
 from .execution.base import Capabilities
 from .first_calls import NotLoaded
 from .load import Loads
@@ -50,6 +51,8 @@ class Described(NamedTuple):
     capabilities: Capabilities
     text: TextInterface | None
     """How it takes text; None for a model that does not, or whose settings hide it."""
+    calls: CallGraph = CallGraph()
+    """The models that it calls."""
 
 
 class DataPlane:
@@ -195,7 +198,9 @@ class DataPlane:
     def described(self, name: str, version: str | None = None) -> Described:
         """What people are told of a model. Raises ModelNotFound, ModelNotReady."""
         served = self._registry.get(name, version)
-        return Described(served.execution.signature, served.execution.capabilities, served.pipeline.text)
+        execution, settings = served.execution, served.execution.settings
+        calls = self._registry.edges.calls((settings.name, settings.version))
+        return Described(execution.signature, execution.capabilities, served.pipeline.text, calls)
 
     def typed_models(self) -> list[tuple[str, Signature]]:
         """Models with a typed RPC; the same list until a model is loaded or unloaded."""

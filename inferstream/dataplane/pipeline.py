@@ -13,6 +13,7 @@ from ..telemetry.console import access_sink
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters, KvMeters, ResidencyMeters, ShadowMeters, StepMeters, TokenMeters
 from .checks import checked
+from .edges import Edges
 from .execution.base import Execution
 from .shadows import Shadows
 from .stages.access_log import access_log
@@ -70,7 +71,17 @@ def live(model: Pipeline, shared: Shared) -> Pipeline:
     return replace(model, handler=handler, live=handler)
 
 
+def calling(model: Pipeline, shared: Shared) -> Pipeline:
+    """On for a model whose settings name others that it calls. Raises ModelLoadFailed for a way in a circle."""
+    if not model.settings.calls or shared.edges is None:
+        return model
+    from .stages.calling import calls_others  # late: few models call others
+
+    return calls_others(model, shared.edges)
+
+
 STAGES: tuple[StageFactory, ...] = (
+    calling,  # the call that runs, in a batch that of the batch
     compute,
     batching,
     limits,
@@ -90,7 +101,11 @@ STAGES: tuple[StageFactory, ...] = (
 
 
 def build_shared(
-    settings: Settings, meters: Meters, tracer: "Tracer | None" = None, shadows: Shadows | None = None
+    settings: Settings,
+    meters: Meters,
+    tracer: "Tracer | None" = None,
+    shadows: Shadows | None = None,
+    edges: Edges | None = None,
 ) -> Shared:
     """Make the parts that all models share. The order here is the order of their meters at a scrape.
 
@@ -117,7 +132,7 @@ def build_shared(
     stages = tuple(plugins.loaded(plugins.STAGES, settings.strict))
     fair = names_principals(settings)
     shared = Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines, fair, stages)
-    return replace(shared, shadows=shadows)
+    return replace(shared, shadows=shadows, edges=edges)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

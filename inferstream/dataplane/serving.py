@@ -18,6 +18,7 @@ from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
 from .caller import Caller
+from .edges import Callee, Edges
 from .elsewhere import Elsewhere
 from .execution.base import Execution
 from .first_calls import FirstCalls, ModelKey, NotLoaded
@@ -95,7 +96,8 @@ class Serving(ABC):
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
         self._shadows = Shadows(lambda name, version: self.serving(name, version).handler, settings)
-        self._shared = build_shared(settings, meters, tracer, self._shadows)
+        self.edges = Edges(self._callee)
+        self._shared = build_shared(settings, meters, tracer, self._shadows, self.edges)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
         self.lines.changed = self._record_calls
@@ -156,6 +158,19 @@ class Serving(ABC):
         """
         if self.draining:
             raise Draining
+        return self._reached(name, version, caller)
+
+    async def _callee(self, name: str) -> Callee:
+        """A model for a call by another one, also while the server drains. Raises ModelNotFound, ModelNotReady."""
+        while True:
+            try:
+                served = self._reached(name)
+                return Callee(served.execution, served.handler, served.pipeline.app)
+            except NotLoaded as unloaded:
+                waiting = self.first_calls.wait(unloaded.key)
+            await waiting
+
+    def _reached(self, name: str, version: str | None = None, caller: Caller | None = None) -> ServedModel:
         try:
             served = self.get(name, version)
         except ModelNotReady:

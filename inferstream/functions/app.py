@@ -8,6 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar, overload
 
+from ..context import OtherModels, models
 from ..errors import InvalidSettings
 from ..protos.typed import PREFIX, type_of
 from ..settings import ModelSettings
@@ -146,6 +147,14 @@ class App:
             raise InvalidSettings(f"{location_of(function)}: a middleware is an `async def`")
         self.middlewares.append(function)
         return function
+
+    @property
+    def models(self) -> OtherModels:
+        """The models that the running function may call, those of its setting `calls`: `await app.models.embed(text)`.
+
+        Raises RuntimeError elsewhere.
+        """
+        return models()
 
     def error(self, exception: type[Exception], *, status: int, message: str | None = None) -> None:
         """Answer an exception of a function with this HTTP status, and the gRPC status that belongs to it.

@@ -9,14 +9,11 @@ _MILLISECOND = 1_000_000
 def headers_of(requests: Window | None, tokens: Window | None) -> dict[str, str]:
     """`x-ratelimit-{limit,remaining,reset}-{requests,tokens}` for the limits that there are."""
     headers = {}
-    if requests is not None:
-        headers["x-ratelimit-limit-requests"] = str(requests.limit)
-        headers["x-ratelimit-remaining-requests"] = str(requests.left)
-        headers["x-ratelimit-reset-requests"] = duration(requests.reset)
-    if tokens is not None:
-        headers["x-ratelimit-limit-tokens"] = str(tokens.limit)
-        headers["x-ratelimit-remaining-tokens"] = str(tokens.left)
-        headers["x-ratelimit-reset-tokens"] = duration(tokens.reset)
+    for kind, window in (("requests", requests), ("tokens", tokens)):
+        if window is not None:
+            headers[f"x-ratelimit-limit-{kind}"] = str(window.limit)
+            headers[f"x-ratelimit-remaining-{kind}"] = str(window.left)
+            headers[f"x-ratelimit-reset-{kind}"] = duration(window.reset)
     return headers
 
 

@@ -80,6 +80,7 @@ export class ModelView extends HTMLElement {
       h("div", { class: "chips" }, versions, kinds.map((kind) => h("span", { class: "chip" }, kind)), platform),
       described ? signature(described) : null,
       described ? description(described.description) : null,
+      described ? graph(described.calls) : null,
       entry.state === "READY" && entry.reason ? h("p", { class: "warning" }, entry.reason) : null,
     );
   }
@@ -162,6 +163,12 @@ export class ModelView extends HTMLElement {
     this.leave();
     this.replaceChildren(h("header", { class: "model-head" }, h("h1", { tabindex: -1 }, name)), h("section", { class: "card" }, h("p", {}, "This server has no model of this name.")));
   }
+}
+
+/** The models that one calls, with those that they call in turn. */
+function graph(calls) {
+  const items = (below) => h("ul", {}, Object.entries(below).map(([name, further]) => h("li", {}, h("a", { href: `?${new URLSearchParams({ model: name })}` }, name), Object.keys(further).length ? items(further) : null)));
+  return Object.keys(calls).length ? h("nav", { class: "graph", "aria-label": "Models that this one calls" }, h("p", {}, "calls"), items(calls)) : null;
 }
 
 /** `words(prompt: text, pause: number = 0.05) → stream of text` */

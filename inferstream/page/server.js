@@ -69,6 +69,7 @@ export class Server extends EventTarget {
       predicts: facts.predict ?? true,
       streams: facts.streams ?? false,
       texts: facts.text ?? false,
+      calls: facts.calls ?? {},
       strict: facts.function ?? false,
       grpcPort: document.info["x-server"]?.grpc_port ?? 8081,
       // Arguments by name where each is one value; tensors of other models go as V2.

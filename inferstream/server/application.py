@@ -175,12 +175,13 @@ class Application:
     def asgi(self) -> "AsgiApp":
         """A complete ASGI application with lifespan, HTTP and WebSocket, for any server or for a mount."""
         from .grpc.web.door import build_web  # late: not every application serves HTTP
-        from .rest.asgi import AsgiApp, build_rest_app
+        from .rest.app import RestApp
+        from .rest.asgi import AsgiApp
         from .rest.origins import Origins
 
         settings = self.settings
         web = build_web(self.rpcs, settings, Origins(settings).check) if settings.grpc_web else None
-        return AsgiApp(build_rest_app(self.dataplane, settings, self.meters, self.tracing, web), self)
+        return AsgiApp(RestApp(self.dataplane, settings, self.meters, self.tracing, web), self)
 
     @asynccontextmanager
     async def lifespan(self, host: Any) -> AsyncIterator[None]:

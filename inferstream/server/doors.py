@@ -11,7 +11,7 @@ from ..telemetry.metrics import Meters
 from .grpc.native.port import NativePort
 from .grpc.services import build_services
 from .grpc.web.door import build_web
-from .rest.asgi import build_rest_app
+from .rest.app import RestApp
 from .rest.origins import Origins
 from .rest.server import HttpServer, rest_service
 
@@ -27,7 +27,7 @@ class Doors:
     ) -> None:
         rpcs = build_services(dataplane, settings, meters, tracing)
         web = build_web(rpcs, settings, Origins(settings).check)
-        service = rest_service(build_rest_app(dataplane, settings, meters, tracing, web), settings)
+        service = rest_service(RestApp(dataplane, settings, meters, tracing, web), settings)
         self.rest = HttpServer(service, settings, "rest")
         if settings.one_port:
             check_certificate(settings, self.rest.encrypted)

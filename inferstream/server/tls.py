@@ -144,11 +144,6 @@ class Certificates:
         if self._authority is not None:
             self.context.load_verify_locations(self._authority)
 
-    def read(self) -> tuple[bytes, bytes, bytes | None]:
-        """The files of the key, of the certificate and of the clients' authority. Raises OSError."""
-        authority = None if self._authority is None else self._authority.read_bytes()
-        return self._key.read_bytes(), self._certificate.read_bytes(), authority
-
 
 def certificates(options: Mapping[str, Any], folder: str, source: str) -> Certificates | None:
     """The certificates that a server's options name; None for a server without TLS. Raises InvalidSettings."""

@@ -154,6 +154,10 @@ class ModelSettings(EnvironmentModel):
         None, description="Response type of ModelStreamInfer when the client gives no hint."
     )
 
+    calls: list[str] = Field(
+        default_factory=list,
+        description="Names of the models that its code calls. It runs in the server's process; they may have workers.",
+    )
     split: Split | None = Field(
         None,
         description='Shares of the calls that name no version, as `{"1": 95, "2": 5}`. Read from the version that '
@@ -195,6 +199,23 @@ class ModelSettings(EnvironmentModel):
         if isinstance(values, dict) and isinstance(values.get("implementation"), type):
             values = {**values, "implementation": _import_path(values["implementation"])}
         return values
+
+    @model_validator(mode="after")
+    def _run_where_models_are(self) -> Self:
+        """Let a model that calls others run in the server's process, which has them."""
+        if self.calls:
+            parameters = self.parameters or ModelParameters()
+            if self.parallel_workers or parameters.environment_path or parameters.environment_tarball:
+                raise ValueError(
+                    "a model with `calls` runs in the server's process, without parallel_workers or an environment; "
+                    "the models that it calls may have them"
+                )
+            if self.load == "demand":
+                raise ValueError(
+                    "a model with `calls` loads at the start; the models that it calls may load on demand"
+                )
+            self.parallel_workers = 0
+        return self
 
     @field_validator("input_validation", mode="before")
     @classmethod

@@ -33,9 +33,6 @@ class Span:
         propagate.inject(headers, trace.set_span_in_context(self._span))
         return headers
 
-    def rename(self, name: str) -> None:
-        self._span.update_name(name)
-
     def note(self, values: SpanValues) -> None:
         self._span.set_attributes(values)
 

@@ -45,12 +45,8 @@ class Chat:
     def read(self, item: Any, path: str) -> None:
         """Add the message at `path` of the request. Raises InvalidRequest that names what is wrong in it."""
         message = Fields(item, path)
-        role = message.choice("role", ROLES)
-        if role is None:
-            raise message.wrong("role", "is missing")
-        content = message.get("content")
-        if content is None and role != "assistant":
-            raise message.wrong("content", "is missing")
+        role = message.needed_choice("role", ROLES)
+        content = message.get("content") if role == "assistant" else message.needed("content")
         read = dict(item)
         if content is not None:
             read["content"] = self.content(content, message.path("content"))
@@ -77,9 +73,7 @@ class Chat:
             self.images.append(_image(part))
             return {"type": "image"}
         if kind == "input_audio":
-            sound = part.object("input_audio")
-            if sound is None:
-                raise part.wrong("input_audio", "is missing")
+            sound = part.needed_object("input_audio")
             self.audio.append(base64_bytes(sound.needed_text("data"), sound.path("data")))
             return {"type": "audio"}
         raise part.wrong("type", f"{kind[:40]!r} is not known; known are texts, images and input_audio")
@@ -88,26 +82,14 @@ class Chat:
 def read_messages(fields: Fields) -> Chat:
     """The messages of a request. Raises InvalidRequest that names the wrong message or part."""
     chat = Chat()
-    for index, item in enumerate(needed_messages(fields, chat.field)):
+    for index, item in enumerate(fields.needed_items(chat.field, "messages", MOST_MESSAGES)):
         chat.read(item, f"{chat.field}[{index}]")
     return chat
 
 
-def needed_messages(fields: Fields, name: str) -> list[Any]:
-    """The list of messages in a field. Raises InvalidRequest if it is absent, empty or too long."""
-    messages = fields.items(name)
-    if not messages:
-        raise fields.wrong(name, "is missing" if messages is None else "must not be empty")
-    if len(messages) > MOST_MESSAGES:
-        raise fields.wrong(name, f"holds {len(messages)} messages, at most {MOST_MESSAGES} are allowed")
-    return messages
-
-
 def _image(part: Fields) -> bytes:
     """The bytes of an image in a data URL (RFC 2397). The server fetches nothing."""
-    value, path = part.get("image_url"), part.path("image_url")
-    if value is None:
-        raise wrong_field(path, "is missing")
+    value, path = part.needed("image_url"), part.path("image_url")
     url = value if isinstance(value, str) else Fields(value, path).needed_text("url")
     head, comma, data = url.partition(",")
     if not head.startswith("data:") or not comma:

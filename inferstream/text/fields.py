@@ -65,6 +65,13 @@ class Fields:
         """Any value; None if it is absent."""
         return self._document.get(name)
 
+    def needed(self, name: str) -> Any:
+        """Any value but none."""
+        value = self._document.get(name)
+        if value is None:
+            raise self.wrong(name, "is missing")
+        return value
+
     def names(self) -> Sequence[str]:
         """The fields that are there."""
         return [name for name, value in self._document.items() if value is not None]
@@ -77,15 +84,11 @@ class Fields:
 
     def needed_text(self, name: str) -> str:
         value = self.text(name)
-        if value is None:
-            raise self.wrong(name, "is missing")
-        return value
+        return str(self.needed(name)) if value is None else value
 
     def needed_texts(self, name: str, most: int = LARGEST) -> list[str]:
         """One string, or a list of at most `most`."""
-        value = self._document.get(name)
-        if value is None:
-            raise self.wrong(name, "is missing")
+        value = self.needed(name)
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list) or not texts:
             raise self.wrong(name, "must be a string or a list of strings")
@@ -132,6 +135,10 @@ class Fields:
             raise self.wrong(name, f"must be one of {', '.join(known)}, got {value[:40]!r}")
         return value
 
+    def needed_choice(self, name: str, known: Sequence[str]) -> str:
+        value = self.choice(name, known)
+        return self.needed_text(name) if value is None else value
+
     def items(self, name: str) -> list[Any] | None:
         value = self._document.get(name)
         if value is not None and not isinstance(value, list):
@@ -141,6 +148,18 @@ class Fields:
     def object(self, name: str) -> "Fields | None":
         value = self._document.get(name)
         return None if value is None else Fields(value, self.path(name))
+
+    def needed_object(self, name: str) -> "Fields":
+        return Fields(self.needed(name), self.path(name))
+
+    def needed_items(self, name: str, what: str, most: int) -> list[Any]:
+        """A list of one to `most`, which errors call `what`."""
+        items = self.items(name)
+        if not items:
+            raise self.wrong(name, "is missing" if items is None else "must not be empty")
+        if len(items) > most:
+            raise self.wrong(name, f"holds {len(items)} {what}, at most {most} are allowed")
+        return items
 
     def scalars(self, known: frozenset[str]) -> dict[str, Any]:
         """Every other field that is a string, a number or a boolean: parameters for the model."""

@@ -62,22 +62,14 @@ def offered(
 def _name(tool: Any, path: str) -> str:
     """The name of a tool. Only functions are tools."""
     described = Fields(tool, path)
-    described.needed_text("type")
-    described.choice("type", ("function",))
-    function = described.object("function")
-    if function is None:
-        raise described.wrong("function", "is missing")
-    return function.needed_text("name")
+    described.needed_choice("type", ("function",))
+    return described.needed_object("function").needed_text("name")
 
 
 def _chosen(choice: Fields, tools: list[Any], names: Sequence[str]) -> tuple[list[Any], Any]:
     """The tools that remain, and the choice among them, where the client names one tool or several."""
-    kind = choice.choice("type", ("function", "allowed_tools"))
-    if kind is None:
-        raise choice.wrong("type", "is missing")
-    inner = choice.object(kind)
-    if inner is None:
-        raise choice.wrong(kind, "is missing")
+    kind = choice.needed_choice("type", ("function", "allowed_tools"))
+    inner = choice.needed_object(kind)
     if kind == "function":
         name = inner.needed_text("name")
         if name not in names:
@@ -99,10 +91,7 @@ def formatted(format: Fields | None, interface: TextInterface, path: str) -> Inp
     if not interface.takes(RESPONSE_FORMAT):
         raise wrong_field(path, f"the model does not write {kind}")
     if kind == "json_schema":
-        schema = format.object("json_schema")
-        if schema is None:
-            raise format.wrong("json_schema", "is missing")
-        schema.needed_text("name")
+        format.needed_object("json_schema").needed_text("name")
     return {RESPONSE_FORMAT: [orjson.dumps({name: format.get(name) for name in format.names()}).decode()]}
 
 

@@ -8,8 +8,13 @@ from typing import Any
 Convert = Callable[[Any], Any]
 
 
-def converting(function: Callable[..., Any], inward: Convert, outward: Convert) -> Callable[..., Any]:
-    """`function`, whose arguments go through `inward`, and its results, or items of its stream, through `outward`."""
+def converting(function: Callable[..., Any] | None, inward: Convert, outward: Convert) -> Callable[..., Any]:
+    """`function`, whose arguments go through `inward`, and its results, or items of its stream, through `outward`.
+
+    Without a function, what makes one so.
+    """
+    if function is None:
+        return lambda function: converting(function, inward, outward)
 
     def begun(arguments: Any, named: dict[str, Any]) -> Any:
         return function(*map(inward, arguments), **{name: inward(value) for name, value in named.items()})

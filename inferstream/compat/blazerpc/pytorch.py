@@ -27,13 +27,10 @@ def numpy_to_torch(arr: Any, device: str = "cpu", dtype: Any = None) -> Any:
 def torch_model(func: Callable[..., Any] | None = None, *, device: str = "cpu") -> Any:
     """Let a function take and return tensors on `device`, where its callers have arrays."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        def inward(value: Any) -> Any:
-            return numpy_to_torch(value, device) if isinstance(value, np.ndarray) else value
+    def inward(value: Any) -> Any:
+        return numpy_to_torch(value, device) if isinstance(value, np.ndarray) else value
 
-        def outward(value: Any) -> Any:
-            return torch_to_numpy(value) if isinstance(value, torch.Tensor) else value
+    def outward(value: Any) -> Any:
+        return torch_to_numpy(value) if isinstance(value, torch.Tensor) else value
 
-        return converting(function, inward, outward)
-
-    return decorate if func is None else decorate(func)
+    return converting(func, inward, outward)

@@ -25,13 +25,10 @@ def numpy_to_tf(arr: Any, dtype: Any = None) -> Any:
 def tf_model(func: Callable[..., Any] | None = None, *, dtype: Any = None) -> Any:
     """Let a function take and return tensors, where its callers have arrays."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        def inward(value: Any) -> Any:
-            return numpy_to_tf(value, dtype) if isinstance(value, np.ndarray) else value
+    def inward(value: Any) -> Any:
+        return numpy_to_tf(value, dtype) if isinstance(value, np.ndarray) else value
 
-        def outward(value: Any) -> Any:
-            return tf_to_numpy(value) if isinstance(value, tf.Tensor) else value
+    def outward(value: Any) -> Any:
+        return tf_to_numpy(value) if isinstance(value, tf.Tensor) else value
 
-        return converting(function, inward, outward)
-
-    return decorate if func is None else decorate(func)
+    return converting(func, inward, outward)

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from inferstream.cli.main import app
+from inferstream.clients.client import transport_to
 from inferstream.clients.transport import Target
 from inferstream.compat.names import VERSION
 from inferstream.tools.image.image import IGNORED
@@ -15,7 +16,7 @@ from inferstream.tools.image.image import dockerfile as dockerfile_of
 from inferstream.tools.infer.batch import BatchRun, Rate
 from inferstream.tools.infer.request_file import RequestFile
 from inferstream.tools.infer.results import ResultFile
-from inferstream.tools.infer.run import TransportName, headers_of, transport_of
+from inferstream.tools.infer.run import TransportName, headers_of
 
 root = typer.main.get_command(app)
 assert isinstance(root, typer.core.TyperGroup)
@@ -95,7 +96,7 @@ async def process_batch(
     results = ResultFile(Path(output_data_path), False)
     lines = RequestFile(Path(input_data_path), batch_size, results.done)
     pace = Rate(workers, retries, batch_interval, batch_jitter, headers_of(request_headers))
-    sender = transport_of(transport, target)
+    sender = transport_to(target, transport == "grpc")
     try:
         await BatchRun(sender, target, model_name, lines, results, pace, lambda: None).run()
     finally:

@@ -1,6 +1,7 @@
 """The services, as the RPCs that any engine serves."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial, reduce
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 from google.protobuf.message import Message
@@ -19,7 +20,7 @@ from ...protos.requests_pb2 import CancelRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
-from ..edge import Edge, edge_of
+from ..edge import edge_of
 from ..orca import load_reports
 from ..request_ids import RequestIds
 from .context import RpcContext, caller_of
@@ -128,6 +129,12 @@ def build_services(
     return services
 
 
+def _traced(tracing: "Tracer") -> Callable[[str, str], Around]:
+    from .tracing import RpcTracing  # late: it imports OpenTelemetry
+
+    return RpcTracing(tracing).around
+
+
 class Services:
     """RPCs by path: those that every server has, and the typed ones of functions."""
 
@@ -146,49 +153,20 @@ class Services:
         self._profile = settings.status_profile
         self.reports = load_reports(settings, dataplane)
         """The load in trailers; None where the settings turn that off."""
-        self._around = self._layers(settings, tracing)
+        self._identified = IdentifiedRpcs(RequestIds.of(settings)).around
+        self._traced = None if tracing is None else _traced(tracing)
+        self._edge = edge_of(settings)
         self.typed = self._typed(dataplane)
 
-    def _layers(self, settings: Settings, tracing: "Tracer | None") -> Callable[[str, str], Around]:
-        """What is around each RPC, by service and method."""
-        layers = self._recorded(edge_of(settings), self._identified_and_traced(settings, tracing))
-        if self.reports is None:
-            return layers
-        trailers = LoadTrailers(self.reports).around
-
-        def reported(service: str, method: str) -> Around:
-            around = layers(service, method)
-            infers = ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM)
-            return (lambda serve: trailers(around(serve))) if infers else around
-
-        return reported
-
-    @staticmethod
-    def _recorded(edge: Edge | None, layers: Callable[[str, str], Around]) -> Callable[[str, str], Around]:
-        if edge is None:
-            return layers
-
-        def seen(service: str, method: str) -> Around:
-            around = layers(service, method)
-            infers = ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM)
-            return (lambda serve: edge.rpc(f"/{service}/{method}", around(serve))) if infers else around
-
-        return seen
-
-    @staticmethod
-    def _identified_and_traced(settings: Settings, tracing: "Tracer | None") -> Callable[[str, str], Around]:
-        identified = IdentifiedRpcs(RequestIds.of(settings)).around
-        if tracing is None:
-            return lambda *_: identified
-        from .tracing import RpcTracing  # late: it imports OpenTelemetry
-
-        traced = RpcTracing(tracing).around
-
-        def both(service: str, method: str) -> Around:
-            inner = traced(service, method)
-            return lambda serve: identified(inner(serve))
-
-        return both
+    def _around(self, service: str, method: str) -> Around:
+        """What is around an RPC, from the inside out: its span, its id, its record, and the load in its trailers."""
+        layers = [*([] if self._traced is None else [self._traced(service, method)]), self._identified]
+        if ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM):
+            if self._edge is not None:
+                layers.append(partial(self._edge.rpc, f"/{service}/{method}"))
+            if self.reports is not None:
+                layers.append(LoadTrailers(self.reports).around)
+        return lambda serve: reduce(lambda served, layer: layer(served), layers, serve)
 
     def find(self, path: str) -> ServedRpc | None:
         return self._rpcs.get(path) or self.typed.find(path)

@@ -20,19 +20,18 @@ class ErrorCode(IntEnum):
     HTTP_1_1_REQUIRED = 0xD
 
 
-class ConnectionFault(Exception):
+class Http2Fault(Exception):
+    """What the client did, with the code that it gets."""
+
+    def __init__(self, code: ErrorCode, reason: str) -> None:
+        super().__init__(f"{code.name}: {reason}")
+        self.code = code
+        self.reason = reason
+
+
+class ConnectionFault(Http2Fault):
     """What the client did ends the connection. The client gets the code and the reason in a GOAWAY."""
 
-    def __init__(self, code: ErrorCode, reason: str) -> None:
-        super().__init__(f"{code.name}: {reason}")
-        self.code = code
-        self.reason = reason
 
-
-class StreamFault(Exception):
+class StreamFault(Http2Fault):
     """What the client did ends one stream. The client gets the code in a RST_STREAM."""
-
-    def __init__(self, code: ErrorCode, reason: str) -> None:
-        super().__init__(f"{code.name}: {reason}")
-        self.code = code
-        self.reason = reason

@@ -1,12 +1,12 @@
-"""The REST application: what the dialects claim is served here, everything else by FastAPI."""
+"""The REST application: what the dialects claim, and the models' own routes."""
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any, Protocol
 
+from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
@@ -19,14 +19,15 @@ from ..edge import edge_of
 from ..json_limits import json_limits
 from ..orca import load_reports
 from ..request_ids import RequestIds
+from .custom import NOT_ALLOWED, CustomRoutes
 from .dialects.base import ReadRoute, Route, ScopeClaim
 from .dialects.metadata import ROOT
 from .exchange import AsgiExchange
 from .inference import InferenceDoor, queried
-from .layers import IdentifiedApp, LazyApp, logged_send, recorded_send
+from .layers import UNLOGGED, IdentifiedApp, logged_send, recorded_send
 from .messages import (
-    CALLER,
     JSON,
+    ClientLeft,
     Head,
     RawHeaders,
     Receive,
@@ -34,13 +35,16 @@ from .messages import (
     Send,
     error_response,
     read_body,
-    receive_all,
     respond,
     wrap,
 )
 from .origins import Origins
 from .routing import build_routes
+from .tracing import TracedApp, traced
 from .websocket import WebSocketDoor
+
+if TYPE_CHECKING:
+    from ...telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -66,22 +70,31 @@ class RestApp:
     """Every route of HTTP as an ASGI application; `inferences` alone serve one, whichever way it came."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: Meters, beside: AsgiEndpoint | None = None
+        self,
+        dataplane: DataPlane,
+        settings: Settings,
+        meters: Meters,
+        tracing: "Tracer | None" = None,
+        beside: AsgiEndpoint | None = None,
     ) -> None:
+        """`beside` has routes of its own, and `tracing` makes spans."""
         self.routes = build_routes(dataplane, settings, meters, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._json = json_limits(settings)
         reports = load_reports(settings, dataplane)
-        self.inferences = self._inferences(dataplane, settings, meters.rest, self._json, reports)
+        self.inferences = InferenceDoor(dataplane, settings, meters.rest, self._json, reports)
+        if tracing is not None:
+            self.inferences.serve = traced(tracing, self.inferences.serve)  # type: ignore[method-assign]
         if (edge := edge_of(settings)) is not None:
             self.inferences.serve = edge.http(self.inferences.serve)  # type: ignore[method-assign]
         self._origins = Origins(settings)
         self._profile = settings.status_profile
-        self._limit = min(settings.max_body_bytes, MOST_READ)
+        self._limit = settings.max_body_bytes
         self._dataplane = dataplane
-        self._resources = LazyApp(lambda: _build_resources(dataplane, settings))
+        self._custom = CustomRoutes(dataplane, settings, self.routes)
         self.beside = beside
-        self.entry: Any = IdentifiedApp(self, RequestIds.of(settings))
+        app = self if tracing is None else TracedApp(tracing, self)
+        self.entry: Any = IdentifiedApp(app, RequestIds.of(settings))
         """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
             from starlette.middleware.cors import CORSMiddleware  # late, as FastAPI is
@@ -91,9 +104,6 @@ class RestApp:
                 rules["allow_headers"] += beside.allowed_headers
                 rules["expose_headers"] += beside.exposed_headers
             self.entry = CORSMiddleware(self.entry, **rules)
-
-    def _inferences(self, *parts: Any) -> InferenceDoor:
-        return InferenceDoor(*parts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self.routes.of_path(scope["path"], scope["method"])
@@ -117,29 +127,50 @@ class RestApp:
                     return
             caller = Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http")
             if route is None:
-                scope[CALLER] = caller
-                await self._resources(scope, receive, send)
+                await self._custom.serve(scope, receive, send, caller)
                 return
-            scope["route"] = route
             status, headers, body = await self._read(route, scope, receive, caller)
-            await respond(send, status, body, headers)
+            if isinstance(body, bytes):
+                await respond(send, status, body, headers, typed_last=not route.dialect.of_models)
+            else:
+                await self._stream(self._exchange(scope, receive, send), headers, body)
         elif scope["method"] == "POST" or self.inferences.serves(route, scope["method"], scope["headers"]):
-            # Naming the loop spares Python 3.11 the system call with which it would look for it.
-            connection = scope.get(SCOPE_KEY)
-            task = asyncio.current_task(None if connection is None else connection.loop)
-            assert task is not None
-            async with AsgiExchange(scope, receive, send, task, self._json) as exchange:
+            async with self._exchange(scope, receive, send) as exchange:
                 query = scope.get("query_string", b"")
                 await self.inferences.serve(exchange, route, scope["method"], query)
         else:
             off = scope["method"] == "GET" and queried(route)
             await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
 
+    def _exchange(self, scope: Scope, receive: Receive, send: Send) -> AsgiExchange:
+        # Naming the loop spares Python 3.11 the system call with which it would look for it.
+        connection = scope.get(SCOPE_KEY)
+        task = asyncio.current_task(None if connection is None else connection.loop)
+        assert task is not None
+        return AsgiExchange(scope, receive, send, task, self._json)
+
+    async def _stream(
+        self, exchange: AsgiExchange, headers: RawHeaders, body: AsyncGenerator[bytes, None]
+    ) -> None:
+        """Send a body as it comes, until it ends or the client leaves."""
+        async with exchange, aclosing(body):
+            try:
+                await exchange.body(0)
+                exchange.open(headers)
+                async for piece in body:
+                    await exchange.send(piece)
+                await exchange.send(b"", last=True)
+            except BaseException as error:
+                if not (isinstance(error, ClientLeft) or (exchange.left and is_own_cancel(error))):
+                    raise
+
     async def _read(
         self, route: ReadRoute, scope: Scope, receive: Receive, caller: Caller
-    ) -> tuple[int, RawHeaders, bytes]:
+    ) -> tuple[int, RawHeaders, bytes | AsyncGenerator[bytes, None]]:
         """Status, headers and body of a request that is no inference."""
         claim, method = route.claim, scope["method"]
+        if claim.methods is not None and method not in claim.methods and not route.dialect.of_models:
+            return 405, [(b"allow", ", ".join(claim.methods).encode()), JSON], NOT_ALLOWED
         try:
             # The root is liveness for a probe, and the page for a browser.
             probe = is_probe(scope["path"], scope["headers"])
@@ -169,22 +200,11 @@ class RestApp:
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """The body of a request that is no inference. Raises what there is to refuse."""
-        body = await read_body(Head(scope["headers"]), partial(receive_all, receive), self._limit)
+        body = await read_body(Head(scope["headers"]), receive, self._limit)
         self._json.check(body)
         return body
 
 
-def _build_resources(dataplane: DataPlane, settings: Settings) -> Any:
-    # Late: importing FastAPI is a third of a start and a sixth of the memory, and most servers are never asked.
-    from .resources import build_resources
-
-    return build_resources(dataplane, settings)
-
-
-MOST_READ = 64 * 1024
-"""Bytes of a request that is no inference; it names a model."""
-
-NOT_ALLOWED = b'{"error":"Method Not Allowed"}'
 GET_IS_OFF = b'{"error":"Method Not Allowed: the setting get_streams lets a GET run a model"}'
 
 POSTED = "a model is sent POST at its infer, infer_stream, generate or generate_stream"
@@ -192,9 +212,6 @@ POSTED = "a model is sent POST at its infer, infer_stream, generate or generate_
 
 PROBES = frozenset(("/v2/health/live", "/v2/health/ready", "/health"))
 """Liveness and readiness: answered to every page, under every name, and while every place is taken."""
-
-UNLOGGED = ("/v2/health/", "/health", "/metrics")
-"""Paths that are asked for all the time, by nobody who reads logs."""
 
 
 def is_probe(path: str, headers: RawHeaders) -> bool:

@@ -1,17 +1,11 @@
 """The complete ASGI application, with lifespan, HTTP and WebSocket, alone or mounted under a prefix."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from ...dataplane.dataplane import DataPlane
 from ...errors import NotStarted
-from ...settings import Settings
-from ...telemetry.metrics import Meters
-from .app import AsgiEndpoint, RestApp
+from .app import RestApp
 from .asgi_socket import AsgiSocket
 from .messages import PREFIX, Receive, Scope, Send, error_response, respond, wrap
-
-if TYPE_CHECKING:
-    from ...telemetry.tracing import Tracer
 
 
 class Lifecycle(Protocol):
@@ -77,18 +71,3 @@ def _below_prefix(scope: Scope) -> Scope:
     if path == prefix or path.startswith(f"{prefix}/"):
         path = path[len(prefix) :] or "/"
     return {**scope, "path": path, "root_path": "", PREFIX: prefix}
-
-
-def build_rest_app(
-    dataplane: DataPlane,
-    settings: Settings,
-    meters: Meters,
-    tracing: "Tracer | None",
-    beside: AsgiEndpoint | None = None,
-) -> RestApp:
-    """The REST application with an endpoint beside its routes, and with spans if there is a tracer."""
-    if tracing is None:
-        return RestApp(dataplane, settings, meters, beside)
-    from .tracing import TracedRestApp  # late: it imports OpenTelemetry
-
-    return TracedRestApp(tracing, dataplane, settings, meters, beside)

@@ -1,19 +1,12 @@
 """Sends requests to custom routes of models, and compresses their responses."""
 
-from collections.abc import Iterable
-from functools import partial
-from typing import Any
-
-from starlette.exceptions import HTTPException
-from starlette.routing import compile_path
-from starlette.types import ASGIApp
-
 from ...concurrency.scope import ClientLeft
+from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import Settings
 from .messages import (
-    CALLER,
+    JSON,
     Head,
     Receive,
     Scope,
@@ -22,40 +15,40 @@ from .messages import (
     compress,
     error_response,
     read_body,
-    receive_all,
     respond,
     wrap,
 )
+from .routes import Routes
+
+NOT_ALLOWED = b'{"error":"Method Not Allowed"}'
 
 
 class CustomRoutes:
-    """Serves the paths for which FastAPI has no route, and passes all others to `otherwise`."""
+    """Serves the paths that no dialect claims."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, otherwise: ASGIApp) -> None:
+    def __init__(self, dataplane: DataPlane, settings: Settings, routes: Routes) -> None:
         self._dataplane = dataplane
         self._limit = settings.max_body_bytes
         self._profile = settings.status_profile
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
-        self._otherwise = otherwise
-        self._known: Iterable[Any] = ()
-        self._routes: list[tuple[str, Any, str]] = []
+        self._routes = routes
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        models = self._find(scope["path"]) if scope["type"] == "http" else {}
+    async def serve(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
+        models = self._routes.own(scope["path"])
         if not models:
-            await self._otherwise(scope, receive, send)
+            await respond(send, 404, b'{"error":"Not Found"}', [JSON], typed_last=True)
             return
         if (model := models.get(scope["method"])) is None:
-            raise HTTPException(405, headers={"allow": ", ".join(models)})
+            allow = (b"allow", ", ".join(models).encode())
+            await respond(send, 405, NOT_ALLOWED, [allow, JSON], typed_last=True)
+            return
         try:
             head = Head(scope["headers"])
-            body = await read_body(head, partial(receive_all, receive), self._limit)
+            body = await read_body(head, receive, self._limit)
             request = HttpRequest(
                 scope["method"], scope["path"], scope["query_string"], list(scope["headers"]), body
             )
-            response = await self._compressed(
-                await self._dataplane.call_route(model, request, scope[CALLER]), head
-            )
+            response = await self._compressed(await self._dataplane.call_route(model, request, caller), head)
         except ClientLeft:
             return
         except Exception as error:
@@ -80,17 +73,3 @@ class CustomRoutes:
         return HttpResponse(
             status, [*headers, (b"content-encoding", encoding)], await compress(body, encoding)
         )
-
-    def _find(self, path: str) -> dict[str, str]:
-        """The models with a route of this path, by method."""
-        routes = self._dataplane.custom_routes()
-        if routes is not self._known:
-            self._known = routes
-            self._routes = [
-                (handler.rest_method, compile_path(handler.rest_path)[0], model) for handler, model in routes
-            ]
-        models: dict[str, str] = {}
-        for method, pattern, model in self._routes:
-            if pattern.match(path):
-                models.setdefault(method, model)
-        return models

@@ -1,8 +1,7 @@
-"""Layers of ASGI: ids of requests, logs and records of responses, and an application that is built late."""
+"""Layers of ASGI: ids of requests, logs and records of responses."""
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from time import perf_counter, time
 from typing import Any
 
@@ -12,6 +11,9 @@ from ..request_ids import HEADER, RequestIds
 from .messages import Receive, Scope, Send
 
 logger = logging.getLogger("inferstream.rest")
+
+UNLOGGED = ("/v2/health/", "/health", "/metrics")
+"""Paths that are asked for all the time, by nobody who reads logs."""
 
 
 class IdentifiedApp:
@@ -40,21 +42,6 @@ class IdentifiedApp:
             await self._app(scope, receive, identified)
         finally:
             request_id_var.reset(token)
-
-
-class LazyApp:
-    """Builds an application at the first request. After an error of `build` the next request tries again."""
-
-    def __init__(self, build: Callable[[], Any]) -> None:
-        self._build = build
-        self._building: asyncio.Task[Any] | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        building = self._building
-        if building is None or (building.done() and building.exception() is not None):
-            building = self._building = asyncio.create_task(asyncio.to_thread(self._build))
-        app = await asyncio.shield(building)  # other requests may wait for it when this client leaves
-        await app(scope, receive, send)
 
 
 def logged_send(scope: Scope, send: Send) -> Send:

@@ -23,9 +23,6 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 PREFIX = "inferstream.prefix"
 """The key of the application's mount prefix in a scope."""
 
-CALLER = "inferstream.caller"
-"""The key of the caller in an ASGI scope."""
-
 JSON = (b"content-type", b"application/json")
 PARSE_IN_THREAD = 256 * 1024
 """Bodies and messages larger than this are inflated, counted and parsed off the event loop."""
@@ -130,13 +127,13 @@ class Head:
         return seconds
 
 
-async def read_body(head: Head, fetch: Callable[[int], Awaitable[bytes]], limit: int) -> bytes:
-    """The decompressed body, of at most `limit` bytes, which `fetch` receives.
+async def read_body(head: Head, receive: Receive, limit: int) -> bytes:
+    """The decompressed body, of at most `limit` bytes.
 
     Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest, ClientLeft.
     """
     expect_body(head, limit)
-    return plain(head, await fetch(limit), limit)
+    return plain(head, await receive_all(receive, limit), limit)
 
 
 def expect_body(head: Head, limit: int) -> None:
@@ -212,8 +209,13 @@ def sendable(headers: Iterable[tuple[str, str]]) -> RawHeaders:
     return chosen
 
 
-async def respond(send: Send, status: int, body: bytes, headers: RawHeaders) -> None:
+async def respond(
+    send: Send, status: int, body: bytes, headers: RawHeaders, *, typed_last: bool = False
+) -> None:
+    """Send a whole response. Some have their content type last, where a framework put it once."""
     headers.append((b"content-length", b"%d" % len(body)))
+    if typed_last:
+        headers.sort(key=lambda pair: pair[0] == b"content-type")
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -9,38 +9,12 @@ from ...dataplane.access import Action
 from ...dataplane.call import Operation
 from ...errors import InvalidSettings
 from ...handlers import CustomHandler
-from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route, ScopeClaim
+from .dialects.base import VERSIONS, HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route, ScopeClaim
 
-ACCESS = "/v2/access"
-PROTOS = "/proto"
-PROTO = "/proto/{name}"
-SOCKET = "/v2/models/{name}/stream"
-INDEX = "/v2/repository/index"
-LOAD = "/v2/repository/models/{name}/load"
-UNLOAD = "/v2/repository/models/{name}/unload"
-
-METHODS = dict.fromkeys((ACCESS, PROTOS, PROTO, SOCKET), "GET") | dict.fromkeys((INDEX, LOAD, UNLOAD), "POST")
-
-ACTIONS = {
-    ACCESS: Action.ACCESS_LOG,
-    PROTOS: Action.REFLECTION,
-    PROTO: Action.REFLECTION,
-    SOCKET: Action.STREAM,
-    SOCKET.replace("/stream", "/versions/{version}/stream"): Action.STREAM,
-    INDEX: Action.REPOSITORY_READ,
-    LOAD: Action.REPOSITORY_WRITE,
-    UNLOAD: Action.REPOSITORY_WRITE,
-}
-"""The operation that each path stands for."""
-
-MODELS = "/v2/models/"
-VERSIONS = "/versions/"
 POST = "POST"
 
 LONGEST_TARGET = 256
 """Bytes of a request target that is remembered; no client sends a longer one twice."""
-
-FASTAPI = "fastapi"
 
 _PLAIN_TARGET = re.compile(rb"/[\w.~!$&'()*+,;=:@/-]*")
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -57,18 +31,14 @@ class _Claimed(NamedTuple):
     versioned: str | None
     """The path with a version; None where there can be none."""
     path: str
-    dialect: HttpDialect | None
-    """None for a path that FastAPI serves."""
-    claim: Claim | None
+    dialect: HttpDialect
+    claim: Claim
 
-    def route(self, name: str = "") -> Route | ReadRoute | None:
+    def route(self, name: str = "") -> Route | ReadRoute:
         model, version = _split(name) if self.versioned is not None else ("", None)
         path = self.path if version is None or self.versioned is None else self.versioned
         if isinstance(self.claim, ReadClaim | ScopeClaim):
-            assert self.dialect is not None
             return ReadRoute(path, self.claim, self.dialect, model, version, "" if model else name)
-        if self.claim is None:
-            return None
         assert isinstance(self.dialect, InferenceDialect)
         streams = self.claim is Operation.STREAM and not self.dialect.body_decides
         action = Action.STREAM if streams else Action.INFER
@@ -86,23 +56,17 @@ class Routes:
         """`custom_routes` returns the routes of models' own, which precede dialects that yield."""
         self._custom_routes = custom_routes
         self._known: Sequence[tuple[CustomHandler, str]] = ()
-        self._patterns: list[tuple[str, re.Pattern[str]]] = []
-        self._fixed: dict[str, Route | ReadRoute | None] = {}
+        self._own: list[tuple[str, re.Pattern[str], str]] = []
+        self._fixed: dict[str, Route | ReadRoute] = {}
         self._inferences: dict[str, Route] = {}
-        self._open: list[_Claimed] = [
-            _claimed(path, None, None) for path in METHODS if path.startswith(MODELS)
-        ]
-        self.claims: list[tuple[str, str]] = [(method, path) for path, method in METHODS.items()]
+        self._open: list[_Claimed] = []
+        self.claims: list[tuple[str, str]] = []
         """Method and path of each route that nothing else may hide.
 
         A path that every method may ask for is not among them, nor are those of dialects that yield.
         """
         self.dialects: list[HttpDialect] = []
-        self._owners = {
-            (_key(path), owned): FASTAPI
-            for path, method in METHODS.items()
-            for owned in _owned(path, [method])
-        }
+        self._owners: dict[tuple[str, str], str] = {}
         self._remembered = lru_cache(1024)(self._of_target)
         for dialect in dialects:
             self.add(dialect)
@@ -151,11 +115,9 @@ class Routes:
         return None
 
     def owner_of(self, path: str) -> str | None:
-        """The name of the dialect that hides a model's own route of this path, `FASTAPI`, or None."""
-        if (route := self.of_path(path)) is not None:
-            return None if route.dialect.yields else route.dialect.name
-        elsewhere = (".+".join(map(re.escape, _key(each).split("{}"))) for each in METHODS)
-        return FASTAPI if any(re.fullmatch(pattern, path) for pattern in elsewhere) else None
+        """The name of the dialect that hides a model's own route of this path, or None."""
+        route = self.of_path(path)
+        return None if route is None or route.dialect.yields else route.dialect.name
 
     def of_target(self, target: bytes) -> Route | None:
         """The inference that a target asks for as it was sent; None for one that has to be decoded first."""
@@ -166,17 +128,23 @@ class Routes:
 
     def _precedes(self, route: Route | ReadRoute, path: str, method: str) -> bool:
         """Whether a model has a route of its own at a path of a dialect that yields."""
-        if not route.dialect.yields:
-            return False
+        return route.dialect.yields and method in self.own(path)
+
+    def own(self, path: str) -> dict[str, str]:
+        """The models that have a route of their own at a path, by its method."""
         routes = self._custom_routes()
         if routes is not self._known:
             from starlette.routing import compile_path  # late: only models with routes of their own need it
 
             self._known = routes
-            self._patterns = [
-                (handler.rest_method, compile_path(handler.rest_path)[0]) for handler, _ in routes
+            self._own = [
+                (handler.rest_method, compile_path(handler.rest_path)[0], model) for handler, model in routes
             ]
-        return any(its == method and pattern.match(path) for its, pattern in self._patterns)
+        models: dict[str, str] = {}
+        for method, pattern, model in self._own:
+            if pattern.match(path):
+                models.setdefault(method, model)
+        return models
 
     def _of_target(self, target: bytes) -> Route | None:
         route = self._claimed_by(target.decode("ascii")) if _PLAIN_TARGET.fullmatch(target) else None
@@ -202,7 +170,7 @@ def _owned(path: str, methods: Sequence[str]) -> Sequence[str]:
     return (POST,) if "{" in path else methods or ("GET", POST)
 
 
-def _claimed(path: str, dialect: HttpDialect | None, claim: Claim | None) -> _Claimed:
+def _claimed(path: str, dialect: HttpDialect, claim: Claim) -> _Claimed:
     placeholder = PLACEHOLDER.search(path)
     if placeholder is None:
         return _Claimed(path, "", None, path, dialect, claim)

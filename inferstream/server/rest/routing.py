@@ -13,6 +13,7 @@ from .dialects.extensions import MissingExtensions
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.requests import Requests
+from .dialects.resources import Resources
 from .dialects.statistics import Statistics
 from .dialects.triton import Generate
 from .dialects.v2 import V2
@@ -24,6 +25,7 @@ CORE: tuple[type[HttpDialect], ...] = (
     Metadata,
     MetricsRoute,
     Statistics,
+    Resources,
     MissingExtensions,
     Requests,
 )
@@ -35,7 +37,7 @@ def build_routes(
     meters: Meters,
     custom_routes: Callable[[], Sequence[tuple[CustomHandler, str]]] = tuple,
 ) -> Routes:
-    """All paths that a server claims, beside those of FastAPI.
+    """All paths that a server claims.
 
     A dialect of another package that claims a path twice or is none is left out. Raises InvalidSettings for it in
     strict mode, and where two of ours claim a path.

@@ -1,60 +1,57 @@
-"""The REST application with a span for each request, except those of health and metrics."""
+"""Spans of HTTP requests: of each inference, and of each other request except those of health and metrics."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ...telemetry.tracing import Span, Tracer
 from ...types import Headers
-from .app import UNLOGGED, RestApp
+from ..edge import Serve
 from .dialects.base import Route
 from .exchange import Exchange
-from .inference import InferenceDoor
+from .layers import UNLOGGED
 from .messages import RawHeaders, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from ...telemetry.tracing import Span, Tracer
 
 CONTEXT = (b"traceparent", b"tracestate")
 """Headers of W3C's trace context."""
 
 
-class TracedInferences(InferenceDoor):
-    """Inferences in spans."""
+def traced(tracing: "Tracer", serve: Serve) -> Serve:
+    """What serves inferences, each in a span."""
 
-    def __init__(self, tracing: Tracer, *parts: Any) -> None:
-        super().__init__(*parts)
-        self._tracing = tracing
-
-    async def serve(self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b"") -> int:
+    async def in_span(exchange: Exchange, route: Route, method: str = "POST", query: bytes = b"") -> int:
         path = route.template.replace("{model_name}", route.model)
         if route.version is not None:
             path = path.replace("{model_version}", route.version)
-        span = _begin(self._tracing, method, route.template, path, exchange.scheme, exchange.headers)
+        span = _begin(tracing, method, route.template, path, exchange.scheme, exchange.headers)
         status = 499
         try:
-            status = await super().serve(exchange, route, method, query)
+            status = await serve(exchange, route, method, query)
             return status
         finally:
             _end(span, status)
 
+    return in_span
 
-class TracedRestApp(RestApp):
-    """Replaces the application if the settings name a collector of traces."""
 
-    def __init__(self, tracing: Tracer, *parts: Any) -> None:
+class TracedApp:
+    """Serves what is no inference in spans. `app` is a `RestApp`."""
+
+    def __init__(self, tracing: "Tracer", app: Any) -> None:
         self._tracing = tracing
-        super().__init__(*parts)
-
-    def _inferences(self, *parts: Any) -> InferenceDoor:
-        return TracedInferences(self._tracing, *parts)
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        route = self.routes.of_path(path, scope["method"])
-        beside = (
-            route is None and self.beside is not None and self.beside.claims(scope)
-        )  # has spans of its own
-        if path.startswith(UNLOGGED) or isinstance(route, Route) or beside:
-            await super().__call__(scope, receive, send)
+        route = self._app.routes.of_path(path, scope["method"])
+        beside = self._app.beside
+        elsewhere = route is None and beside is not None and beside.claims(scope)  # has spans of its own
+        if path.startswith(UNLOGGED) or isinstance(route, Route) or elsewhere:
+            await self._app(scope, receive, send)
             return
         scheme = scope.get("scheme", "http")
-        span = _begin(self._tracing, scope["method"], path, path, scheme, scope["headers"])
+        template = path if route is None else route.path
+        span = _begin(self._tracing, scope["method"], template, path, scheme, scope["headers"])
         # A model's custom route may run in another process, which gets the headers.
         own_headers = [pair for pair in scope["headers"] if pair[0] not in CONTEXT]
         own = [(name.encode(), value.encode()) for name, value in span.carrier().items()]
@@ -68,17 +65,12 @@ class TracedRestApp(RestApp):
             await send(message)
 
         try:
-            await super().__call__(scope, receive, noted)
+            await self._app(scope, receive, noted)
         finally:
-            template = getattr(scope.get("route"), "path", None)
-            if template is not None:
-                template = template.replace(":path}", "}")
-                span.rename(f"{scope['method']} {template}")
-                span.note({"http.route": template})
             _end(span, status)
 
 
-def _begin(tracing: Tracer, method: str, route: str, path: str, scheme: str, raw: RawHeaders) -> Span:
+def _begin(tracing: "Tracer", method: str, route: str, path: str, scheme: str, raw: RawHeaders) -> "Span":
     headers = Headers(raw)
     values: dict[str, str | int] = {
         "http.request.method": method,
@@ -104,7 +96,7 @@ def _authority(host: str) -> tuple[str, int | None]:
     return host, None
 
 
-def _end(span: Span, status: int) -> None:
+def _end(span: "Span", status: int) -> None:
     span.note({"http.response.status_code": status})
     if status < 500:
         span.end()

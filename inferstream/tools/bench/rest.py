@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 
 import httptools
 
-from ...clients.transport import Target
+from ...clients.transport import Target, any_certificate
 from ...errors import CallFailed
 from .load import ItemCame
 
@@ -26,12 +26,12 @@ class RestCaller:
     """Sends one body repeatedly, and counts the events of a stream."""
 
     def __init__(self, target: Target, model: str, action: str, body: bytes, headers: HeaderPairs) -> None:
-        base = target.url if "://" in target.url else f"http{'s' * target.ssl}://{target.url}"
-        parts = urlsplit(base)
+        parts = urlsplit(target.base)
         secure = parts.scheme == "https"
         self._host = parts.hostname or "localhost"
         self._port = parts.port or (443 if secure else 80)
-        self._tls = _context(target.verify) if secure else None
+        context = ssl.create_default_context if target.verify else any_certificate
+        self._tls = context() if secure else None
         self._timeout = target.timeout
         path = f"{parts.path.rstrip('/')}/v2/models/{quote(model, safe='')}/{action}"
         sent = {"Host": parts.netloc, "Content-Type": "application/json", **headers}
@@ -145,11 +145,3 @@ class _Connection(asyncio.Protocol):
             done.set_result(None)
         else:
             done.set_exception(error)
-
-
-def _context(verify: bool) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if not verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context

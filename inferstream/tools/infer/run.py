@@ -14,7 +14,8 @@ from typing import Literal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from ...clients.transport import Target, Transport
+from ...clients.client import transport_to
+from ...clients.transport import Target
 from ...errors import InvalidSettings
 from .batch import BatchRun, Rate
 from .request_file import RequestFile
@@ -81,7 +82,7 @@ async def _run(
     started = time.monotonic()
     results = ResultFile(files.output, files.resume)
     request_file = RequestFile(files.requests, files.batch_size, results.done)
-    transport = transport_of(name, target)
+    transport = transport_to(target, name == "grpc")
     try:
         with _progress(request_file, console) as advanced:
             batch = BatchRun(transport, target, model, request_file, results, pace, advanced)
@@ -131,17 +132,6 @@ async def _until_signalled(batch: BatchRun) -> int:
     except ExceptionGroup as group:
         raise group.exceptions[0] from None  # one error, such as a full disk, for every worker
     return received[0] if received else 0
-
-
-def transport_of(name: TransportName, target: Target) -> Transport:
-    # Imported late: each client needs its own library only.
-    if name == "grpc":
-        from ...clients.grpc import GrpcTransport
-
-        return GrpcTransport(target)
-    from ...clients.rest import RestTransport
-
-    return RestTransport(target)
 
 
 @contextmanager

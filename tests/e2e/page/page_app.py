@@ -59,6 +59,17 @@ async def flood(prompt: str, count: int = 200_000) -> AsyncIterator[str]:
         yield f"word{number % 97} "
 
 
+@app.model(calls=["talk"])
+async def louder(prompt: str) -> AsyncIterator[str]:
+    async for text in app.models.talk(prompt):
+        yield text.upper()
+
+
+@app.model(calls=["louder", "talk"])
+async def loudest(prompt: str) -> str:
+    return "".join([text async for text in app.models.louder(prompt)])
+
+
 @app.model
 async def talk(prompt: str) -> AsyncIterator[str]:
     for at in range(0, len(MARKDOWN), 7):

@@ -45,6 +45,16 @@ def test_models_are_in_the_order_of_their_numbers_and_the_chosen_one_is_in_view(
     assert page.evaluate("scrollY") == 0
 
 
+def test_a_model_shows_the_graph_of_what_it_calls(served: Running, visit: Visit) -> None:
+    page = visit(address(served, "loudest"))
+    graph = page.get_by_role("navigation", name="Models that this one calls")
+    graph.wait_for()
+    assert graph.get_by_role("link").all_inner_texts() == ["louder", "talk", "talk"]
+    assert graph.locator("li li").all_inner_texts() == ["talk"]
+    graph.get_by_role("link", name="louder").click()
+    page.get_by_role("heading", name="louder", exact=True).wait_for()
+
+
 def test_a_model_that_is_chosen_with_the_keyboard_keeps_the_focus(served: Running, visit: Visit) -> None:
     page = visit(address(served, "plan"))
     link = page.get_by_role("navigation", name="Models").get_by_role("link", name="model-2 ready", exact=True)

@@ -21,7 +21,7 @@ PROCESSES = ", ".join(
     for name in (
         "cli.start",
         "server.server",
-        "server.rest.resources",
+        "server.rest.app",
         "server.worker",
         "server.frontends.front_end",
     )

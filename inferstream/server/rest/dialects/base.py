@@ -1,7 +1,7 @@
 """The parts of each dialect of HTTP: paths, a way to read a request, and ways to write what comes of it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from ....dataplane.access import Action
@@ -10,7 +10,7 @@ from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.reply import Reply
-from ....errors import InferstreamError
+from ....errors import InferstreamError, InvalidRequest
 from ....protos import sse
 from ....settings import Settings
 from ....telemetry.console import TITLES
@@ -20,6 +20,7 @@ from ..exchange import Exchange
 from ..messages import RawHeaders, Scope, error_response
 
 GET = ("GET",)
+VERSIONS = "/versions/"
 
 
 class HttpDialect:
@@ -39,6 +40,9 @@ class HttpDialect:
 
     yields: ClassVar[bool] = False
     """Whether a model's own route at one of its paths is served instead."""
+
+    of_models: ClassVar[bool] = True
+    """Whether a name in its paths is that of a loaded model. Else a wrong method is refused for whatever name."""
 
     def __init_subclass__(cls) -> None:
         if cls.title:
@@ -60,6 +64,21 @@ class HttpDialect:
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that failed before its response began."""
         return error_response(error, self._settings.status_profile)
+
+    def _only_model(self, names: Iterable[str], some: str, none: str) -> str:
+        """The model of a request that names none: the default model, or the only one of `names`.
+
+        Raises InvalidRequest, which says `some` of several names, or `none`.
+        """
+        if self._settings.default_model is not None:
+            return self._settings.default_model
+        known = sorted({*names})
+        if len(known) != 1:
+            there = some.format(", ".join(known)) if known else none
+            raise InvalidRequest(
+                f"The request names no model, and {there}. The setting default_model names one."
+            )
+        return known[0]
 
 
 class InferenceDialect(HttpDialect, ABC):
@@ -211,8 +230,10 @@ class ScopeClaim(NamedTuple):
 
     path: str
     action: Action
-    respond: Callable[[ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes]]]
-    """Gives status, headers and body. Raises whatever the dialect then writes as an error."""
+    respond: Callable[
+        [ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes | AsyncGenerator[bytes, None]]]
+    ]
+    """Gives status, headers and the body, whole or as it comes. Raises what the dialect then writes as an error."""
     methods: tuple[str, ...] = GET
     takes_body: bool = False
     """Whether the route gets the body of the request."""

@@ -60,7 +60,10 @@ class Instances(InferenceDialect):
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
-        admission = admission or self._dataplane.admit(self._only_model(caller), None, caller)
+        if admission is None:
+            names = (name for name, _ in self._dataplane.models(caller))
+            name = self._only_model(names, "there are {}", "none is loaded")
+            admission = self._dataplane.admit(name, None, caller)
         length = exchange.head.header_length(len(body))
         if length is not None:
             return with_binary(admission, route.operation, body, length)
@@ -77,18 +80,6 @@ class Instances(InferenceDialect):
         if type(instances) is not NumbersText and not (isinstance(instances, list) and instances):
             raise InvalidRequest('"instances" must be a list with an instance or more')
         return InstancesRequest(admission, instances, _parameters(document))
-
-    def _only_model(self, caller: Caller) -> str:
-        """The model of requests that name none. Raises InvalidRequest where there is not one alone."""
-        if self._settings.default_model is not None:
-            return self._settings.default_model
-        names = sorted({name for name, _ in self._dataplane.models(caller)})
-        if len(names) != 1:
-            there = f"there are {', '.join(names)}" if names else "none is loaded"
-            raise InvalidRequest(
-                f"The request names no model, and {there}. The setting default_model names one."
-            )
-        return names[0]
 
 
 def _named(variable: str) -> Sequence[str]:

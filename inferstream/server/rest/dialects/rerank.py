@@ -4,7 +4,7 @@ A model ranks that takes a query and documents, and returns a number for each do
 `(query: str, documents: list[str]) -> list[float]`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from time import time
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ from .base import InferenceDialect, Route
 from .operations import STRING, STRINGS, an_object, posting
 from .text import admit_named, identified
 from .tgi.errors import TYPES
-from .whole import WholeRequest
+from .whole import WholeRequest, tokens_read
 
 RERANKS = ("/rerank", "/v1/rerank", "/v2/rerank", "/openai/v1/rerank")
 SCORES = ("/score", "/v1/score")
@@ -77,7 +77,7 @@ class Rerank(InferenceDialect):
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> WholeRequest:
         fields = Fields.read(body)
-        name = fields.text("model") or self._only_model(caller)
+        name = fields.text("model") or self._only_model(self._ranking(caller), "{} rank", "none ranks")
         admission = admit_named(self._dataplane, name, caller)
         ranking = ranking_of(admission.signature)
         if ranking is None:
@@ -97,21 +97,11 @@ class Rerank(InferenceDialect):
         status = status_of(error, self._settings.status_profile).http
         return status, [JSON, *http_headers(error)], orjson.dumps(document)
 
-    def _only_model(self, caller: Caller) -> str:
-        """The model of requests that name none. Raises InvalidRequest where there is not one alone."""
-        if self._settings.default_model is not None:
-            return self._settings.default_model
-        names = {
-            name
-            for name, version in self._dataplane.models(caller)
-            if ranking_of(self._dataplane.described(name, version).signature) is not None
-        }
-        if len(names) != 1:
-            there = f"{', '.join(sorted(names))} rank" if names else "none ranks"
-            raise InvalidRequest(
-                f"The request names no model, and {there}. The setting default_model names one."
-            )
-        return names.pop()
+    def _ranking(self, caller: Caller) -> Iterator[str]:
+        """The models that rank."""
+        for name, version in self._dataplane.models(caller):
+            if ranking_of(self._dataplane.described(name, version).signature) is not None:
+                yield name
 
 
 class Ranking(NamedTuple):
@@ -157,15 +147,6 @@ def _scores(request: InferenceRequest, response: InferenceResponse) -> list[floa
     return scores
 
 
-def _tokens(responses: Sequence[InferenceResponse]) -> int:
-    """Tokens that the model has read, where it says how many."""
-    return sum(
-        int(response.parameters.get("prompt_tokens", 0))
-        for response in responses
-        if response.parameters is not None
-    )
-
-
 class RerankRequest(WholeRequest):
     """Documents, as Cohere's and Jina's clients send them, and the order that they have in the response."""
 
@@ -187,11 +168,7 @@ class RerankRequest(WholeRequest):
 
     def _read(self, fields: Fields) -> list[Any]:
         name = self.documents_field
-        documents = fields.items(name)
-        if not documents:
-            raise fields.wrong(name, "is missing" if documents is None else "must not be empty")
-        if len(documents) > MOST_DOCUMENTS:
-            raise fields.wrong(name, f"holds {len(documents)} texts, at most {MOST_DOCUMENTS} are allowed")
+        documents = fields.needed_items(name, "texts", MOST_DOCUMENTS)
         for index, document in enumerate(documents):
             if not isinstance(document, str):
                 Fields(document, f"{name}[{index}]").needed_text("text")
@@ -202,7 +179,7 @@ class RerankRequest(WholeRequest):
             {"index": index, "relevance_score": score, **self._document(index)}
             for index, score in self._ranked(responses[0])
         ]
-        tokens = _tokens(responses)
+        tokens = tokens_read(responses)
         document = {
             "id": str(responses[0].id),
             "model": self._name,
@@ -270,7 +247,7 @@ class ScoreRequest(WholeRequest):
             for request, response in zip(self.requests, responses, strict=True)
             for score in _scores(request, response)
         ]
-        tokens = _tokens(responses)
+        tokens = tokens_read(responses)
         document = {
             "id": f"score-{self._id}",
             "object": "list",

@@ -14,7 +14,7 @@ from ....text.fields import Fields, wrong_field
 from ....text.generation import RESERVED
 from ....text.interface import FLOATS, UNDECLARED
 from ....types import InferenceResponse, ResponseOutput
-from .whole import WholeRequest
+from .whole import WholeRequest, tokens_read
 
 MOST_TEXTS = 2048
 
@@ -57,12 +57,9 @@ class VectorsRequest(WholeRequest):
     def vectors(self, responses: Sequence[InferenceResponse]) -> tuple[list[npt.NDArray[np.float32]], int]:
         """The vector of each text, and the number of tokens, where the model says it."""
         vectors: list[npt.NDArray[np.float32]] = []
-        tokens = 0
         for request, response in zip(self.requests, responses, strict=True):
             vectors.extend(self._vectors(response, len(request.inputs[0].data.flat())))
-            if response.parameters is not None:
-                tokens += int(response.parameters.get("prompt_tokens", 0))
-        return vectors, tokens
+        return vectors, tokens_read(responses)
 
     def _vectors(self, response: InferenceResponse, count: int) -> npt.NDArray[np.float32]:
         """A matrix with one row for each text."""

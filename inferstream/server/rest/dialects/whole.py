@@ -2,16 +2,23 @@
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Sequence
-from typing import NoReturn
 
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
-from ....errors import InferstreamError
 from ....types import InferenceRequest, InferenceResponse
 from ..messages import RawHeaders
 from .base import ParsedRequest
+
+
+def tokens_read(responses: Sequence[InferenceResponse]) -> int:
+    """Tokens of prompts, where the model says how many."""
+    return sum(
+        int(response.parameters.get("prompt_tokens", 0))
+        for response in responses
+        if response.parameters is not None
+    )
 
 
 class WholeRequest(ParsedRequest):
@@ -42,14 +49,6 @@ class WholeRequest(ParsedRequest):
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return self.written([response])
-
-    def events(self) -> NoReturn:
-        """Nothing is streamed."""
-        raise NotImplementedError
-
-    def failure(self, error: InferstreamError) -> NoReturn:
-        """Nothing is streamed."""
-        raise NotImplementedError
 
 
 class GatheredResponses:

@@ -1,7 +1,5 @@
 """What a path asks for, and claims that exclude each other."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from inferstream.dataplane.access import Action
@@ -10,8 +8,7 @@ from inferstream.errors import InvalidSettings
 from inferstream.handlers import CustomHandler
 from inferstream.server.rest.dialects.base import HttpDialect, ReadClaim, ReadRoute, Route
 from inferstream.server.rest.dialects.v2 import V2
-from inferstream.server.rest.resources import build_resources
-from inferstream.server.rest.routes import LONGEST_TARGET, METHODS, Routes
+from inferstream.server.rest.routes import LONGEST_TARGET, Routes
 from inferstream.server.rest.routing import build_routes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
@@ -84,7 +81,7 @@ def test_a_path_that_two_dialects_claim_names_both(path: str) -> None:
         def reads(self) -> list[ReadClaim]:
             return [ReadClaim(path, Action.SETTINGS, self.reads)]
 
-    with pytest.raises(InvalidSettings, match=r'"(v2|metadata|fastapi)" and "other" both claim /v2/'):
+    with pytest.raises(InvalidSettings, match=r'"(v2|metadata|resources)" and "other" both claim /v2/'):
         routes().add(Other(None, Settings(), Meters()))
 
 
@@ -95,18 +92,16 @@ def test_metrics_at_the_path_of_another_route_stop_the_start() -> None:
     assert isinstance(found, ReadRoute)
 
 
-def test_the_paths_that_fastapi_serves_are_claimed_for_it() -> None:
-    document = build_resources(SimpleNamespace(access=None), Settings()).openapi()["paths"]
-    served = {(method.upper(), path) for path, methods in document.items() for method in methods}
-    assert {(method, path) for path, method in METHODS.items()} == {
-        (method, path.replace(":path}", "}")) for method, path in served if "/versions/" not in path
-    }
-    assert {routes().owner_of(path.replace("{name}", "m")) for path in METHODS} == {"fastapi"}
-
-
 @pytest.mark.parametrize(
     ("path", "owner"),
     [
+        ("/v2/repository/index", "resources"),
+        ("/v2/repository/models/{name}/load", "resources"),
+        ("/v2/repository/models/m/unload", "resources"),
+        ("/v2/access", "resources"),
+        ("/proto", "resources"),
+        ("/proto/m", "resources"),
+        ("/v2/models/m/stream", "resources"),
         ("/v2/logging", "triton's missing extensions"),
         ("/v2/models", "metadata"),
         ("/v2/models/{name}/explain", "metadata"),

@@ -1,7 +1,7 @@
 """The paths of Anthropic's dialect, and how their requests are read."""
 
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import orjson
 
@@ -10,7 +10,7 @@ from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
 from .....errors import Code, InferstreamError, Unsupported, own_status
-from .....text.chat import Chat, base64_bytes, needed_messages
+from .....text.chat import MOST_MESSAGES, Chat, base64_bytes
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, sampling
 from .....text.inputs import MESSAGES
@@ -83,10 +83,8 @@ class Anthropic(InferenceDialect):
         if route.template == COUNT_PATH:
             _, request = read_generation(fields, interface, 1)
             return TokenCount(admission, request, identified([request]))
-        limit = fields.integer("max_tokens", 1)
-        if limit is None:
-            raise fields.wrong("max_tokens", "is missing")
-        generation, request = read_generation(fields, interface, limit)
+        fields.needed("max_tokens")
+        generation, request = read_generation(fields, interface, fields.integer("max_tokens", 1))
         id = identified([request])
         format = MessageFormat(id, name)
         asked = MessageRequest(admission, generation, [request], format, fields.flag("stream"))
@@ -105,7 +103,7 @@ def _named(id: str) -> RawHeaders:
 
 
 def read_generation(
-    fields: Fields, interface: TextInterface, limit: int
+    fields: Fields, interface: TextInterface, limit: int | None
 ) -> tuple[Generation, InferenceRequest]:
     """What is asked of the model. Raises InvalidRequest that names the wrong field."""
     chat = read_messages(fields)
@@ -124,14 +122,10 @@ def read_messages(fields: Fields) -> Chat:
     chat = Chat()
     if (system := fields.get("system")) is not None:
         chat.messages.append({"role": "system", "content": _plain(system, "system")})
-    for index, item in enumerate(needed_messages(fields, chat.field)):
+    for index, item in enumerate(fields.needed_items(chat.field, "messages", MOST_MESSAGES)):
         turn = Fields(item, f"{chat.field}[{index}]")
-        role = turn.choice("role", ("user", "assistant", "system"))
-        if role is None:
-            raise turn.wrong("role", "is missing")
-        content = turn.get("content")
-        if content is None:
-            raise turn.wrong("content", "is missing")
+        role = turn.needed_choice("role", ("user", "assistant", "system"))
+        content = turn.needed("content")
         if isinstance(content, str):
             chat.messages.append({"role": role, "content": content})
         else:
@@ -180,12 +174,10 @@ def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
 def _part(chat: Chat, block: Fields, kind: str) -> dict[str, Any]:
     if kind == "text":
         return {"type": "text", "text": block.needed_text("text")}
-    source = block.object("source") if kind in ("image", "document") else None
-    if source is None:
-        if kind in ("image", "document"):
-            raise block.wrong("source", "is missing")
+    if kind not in ("image", "document"):
         known = "text, image, document, tool_use, tool_result and thinking"
         raise block.wrong("type", f"{kind[:40]!r} is not taken; known are {known}")
+    source = block.needed_object("source")
     if kind == "document":
         source.choice("type", ("text",))
         return {"type": "text", "text": source.needed_text("data")}
@@ -204,8 +196,7 @@ def _result(chat: Chat, block: Fields) -> dict[str, Any]:
 
 
 def _call(block: Fields) -> dict[str, Any]:
-    if block.object("input") is None:
-        raise block.wrong("input", "is missing")
+    block.needed_object("input")  # refuses what is no object
     arguments = orjson.dumps(block.get("input")).decode()
     function = {"name": block.needed_text("name"), "arguments": arguments}
     return {"id": block.needed_text("id"), "type": "function", "function": function}
@@ -229,9 +220,7 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
 
 def _choice(choice: Fields) -> Any:
     """The choice among the tools in the form of chat completions."""
-    kind = choice.choice("type", (*CHOICES, "tool"))
-    if kind is None:
-        raise choice.wrong("type", "is missing")
+    kind = choice.needed_choice("type", (*CHOICES, "tool"))
     if kind == "tool":
         return {"type": "function", "function": {"name": choice.needed_text("name")}}
     return CHOICES[kind]
@@ -244,8 +233,7 @@ def _format(fields: Fields) -> Fields | None:
     if format is None:
         return None
     format.choice("type", ("json_schema",))
-    if format.object("schema") is None:
-        raise format.wrong("schema", "is missing")
+    format.needed_object("schema")  # refuses what is no object
     schema = {"name": "output", "schema": format.get("schema")}
     return Fields({"type": "json_schema", "json_schema": schema}, "output_config.format")
 
@@ -287,7 +275,3 @@ class TokenCount(ParsedRequest):
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         self.add(response)
         return self.end()
-
-    def failure(self, error: InferstreamError) -> NoReturn:
-        """Nothing is streamed."""
-        raise NotImplementedError

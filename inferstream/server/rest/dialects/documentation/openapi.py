@@ -87,7 +87,7 @@ def _schemas() -> dict[str, Any]:
 
 
 def _about(model: Described) -> dict[str, Any]:
-    signature, capabilities, text = model
+    signature, capabilities, text, calls = model
     facts = {
         "predict": capabilities.predict or capabilities.gathers,
         "streams": capabilities.streams and not capabilities.gathers,
@@ -95,7 +95,7 @@ def _about(model: Described) -> dict[str, Any]:
         "function": signature.function,
         "text": text is not None and text.generates,
         "embeddings": text is not None and text.embeds,
-    }
+    } | ({"calls": calls} if calls else {})
     return ({"description": signature.doc} if signature.doc else {}) | {"x-model": facts}
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
-from typing import Any, NoReturn
+from typing import Any
 
 import orjson
 
@@ -12,7 +12,7 @@ from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
 from .....dataplane.reply import Reply
 from .....errors import InferstreamError, ModelNotFound
-from .....text.chat import Chat, base64_bytes, needed_messages
+from .....text.chat import MOST_MESSAGES, Chat, base64_bytes
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.inputs import IMAGES, MESSAGES, SUFFIX, TOOLS
@@ -225,7 +225,7 @@ Asked = tuple[str | None, Mapping[str, Sequence[str | bytes]], dict[str, Any]]
 def _chat(fields: Fields, interface: TextInterface) -> Asked:
     chat = Chat()
     pending: list[str] = []
-    for index, item in enumerate(needed_messages(fields, chat.field)):
+    for index, item in enumerate(fields.needed_items(chat.field, "messages", MOST_MESSAGES)):
         _add(chat, Fields(item, f"{chat.field}[{index}]"), pending)
     tools: Inputs
     tools, parameters = offered(interface, fields.items("tools"), None, True)
@@ -235,20 +235,15 @@ def _chat(fields: Fields, interface: TextInterface) -> Asked:
 
 def _add(chat: Chat, turn: Fields, pending: list[str]) -> None:
     """Add a message. `pending` are the ids of calls without a result; Ollama has none, but chats of models do."""
-    role = turn.choice("role", ("system", "user", "assistant", "tool"))
-    if role is None:
-        raise turn.wrong("role", "is missing")
+    role = turn.needed_choice("role", ("system", "user", "assistant", "tool"))
     content: Any = turn.text("content") or ""
     if images := _images(chat, turn):
         content = [{"type": "text", "text": content}, *images]
     message: dict[str, Any] = {"role": role, "content": content}
     for index, item in enumerate(turn.items("tool_calls") or ()):
         call = Fields(item, f"{turn.path('tool_calls')}[{index}]")
-        function = call.object("function")
-        if function is None:
-            raise call.wrong("function", "is missing")
-        if function.object("arguments") is None:
-            raise function.wrong("arguments", "is missing")
+        function = call.needed_object("function")
+        function.needed_object("arguments")  # refuses what is no object
         arguments = orjson.dumps(function.get("arguments")).decode()
         pending.append(f"call_{len(chat.messages)}_{index}")
         named = {"name": function.needed_text("name"), "arguments": arguments}
@@ -315,10 +310,6 @@ class LoadRequest(ParsedRequest):
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return [JSON], self._body
-
-    def failure(self, error: InferstreamError) -> NoReturn:
-        """Nothing is streamed."""
-        raise NotImplementedError
 
 
 class EmbedRequest(VectorsRequest):

@@ -1,7 +1,7 @@
 """The paths of OpenAI's dialect, and how their requests are read."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -30,21 +30,23 @@ PREFIXES = ("/v1", "/openai/v1")
 DUMMIES = ("tgi", "dummy")
 """Models that clients of TGI name. They mean the default model if no model has the name."""
 
-READERS: Mapping[str, Callable[[Fields, Admission, str], ParsedRequest]] = {
-    "/chat/completions": read_chat,
-    "/completions": read_completions,
-    "/embeddings": EmbeddingRequest,
-    "/responses": read_response,
-}
-"""What reads a request, by the part of its path after the prefix."""
 
-NEEDED: Mapping[str, tuple[str, Schema, Any]] = {
-    "/chat/completions": ("messages", OBJECTS, [{"role": "user", "content": "text"}]),
-    "/completions": ("prompt", STRING, "text"),
-    "/responses": ("input", STRING, "text"),
-    "/embeddings": ("input", STRING, "text"),
+class TextPath(NamedTuple):
+    """What reads a request, and the field that it needs beside the model, with an example of it."""
+
+    read: Callable[[Fields, Admission, str], ParsedRequest]
+    field: str
+    schema: Schema = STRING
+    example: Any = "text"
+
+
+PATHS: Mapping[str, TextPath] = {
+    "/chat/completions": TextPath(read_chat, "messages", OBJECTS, [{"role": "user", "content": "text"}]),
+    "/completions": TextPath(read_completions, "prompt"),
+    "/embeddings": TextPath(EmbeddingRequest, "input"),
+    "/responses": TextPath(read_response, "input"),
 }
-"""The field that a path needs beside the model, and an example of it."""
+"""By the part of the path after the prefix."""
 
 
 class OpenAI(InferenceDialect):
@@ -54,7 +56,7 @@ class OpenAI(InferenceDialect):
     title = "OpenAI"
     yields = True
     body_decides = True
-    inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in READERS}
+    inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in PATHS}
 
     def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
         return [
@@ -73,10 +75,10 @@ class OpenAI(InferenceDialect):
         paths: dict[str, Any] = {}
         for path in self.inferences:
             action = path.rpartition("/v1")[2]
-            field, schema, value = NEEDED[action]
+            read, field, schema, value = PATHS[action]
             body = an_object(("model", field), model=STRING, **{field: schema})
             example = {"model": "model", field: value}
-            stream = None if READERS[action] is EmbeddingRequest else EVENTS
+            stream = None if read is EmbeddingRequest else EVENTS
             paths[path] = posting(f"OpenAI's {action.strip('/')}", body, example, stream)
         for prefix in PREFIXES:
             paths[f"{prefix}/models"] = getting("The models, as OpenAI lists them")
@@ -93,7 +95,7 @@ class OpenAI(InferenceDialect):
         fields = Fields.read(body)
         name = fields.needed_text("model")
         admission = self._admit(name, caller)
-        return READERS[route.template.rpartition("/v1")[2]](fields, admission, name)
+        return PATHS[route.template.rpartition("/v1")[2]].read(fields, admission, name)
 
     def _admit(self, name: str, caller: Caller) -> Admission:
         """Admission to `model`, `model:version`, or the default model for the name that clients of TGI send."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .....text.chat import Chat, needed_messages
+from .....text.chat import MOST_MESSAGES, Chat
 from .....text.fields import Fields, wrong_field
 
 INPUT = "input"
@@ -18,7 +18,7 @@ def read_input(fields: Fields) -> Chat:
         return chat
     if text is not None and not isinstance(text, list):
         raise fields.wrong(INPUT, "must be a string or a list of items")
-    for index, item in enumerate(needed_messages(fields, INPUT)):
+    for index, item in enumerate(fields.needed_items(INPUT, "messages", MOST_MESSAGES)):
         _read(chat, Fields(item, f"{INPUT}[{index}]"), f"{INPUT}[{index}]")
     return chat
 
@@ -36,10 +36,7 @@ def _read(chat: Chat, item: Fields, path: str) -> None:
             chat.messages.append(last)
         last.setdefault("tool_calls", []).append(call)
     elif kind == "function_call_output":
-        output = item.get("output")
-        if output is None:
-            raise item.wrong("output", "is missing")
-        content = chat.content(output, item.path("output"))
+        content = chat.content(item.needed("output"), item.path("output"))
         chat.messages.append(
             {"role": "tool", "tool_call_id": item.needed_text("call_id"), "content": content}
         )
@@ -93,8 +90,7 @@ def read_format(fields: Fields) -> Fields | None:
     if format is None or format.text("type") != "json_schema":
         return format
     format.needed_text("name")
-    if format.object("schema") is None:
-        raise format.wrong("schema", "is missing")
+    format.needed_object("schema")  # refuses what is no object
     schema = {name: format.get(name) for name in format.names() if name != "type"}
     return Fields({"type": "json_schema", "json_schema": schema}, "text.format")
 

@@ -122,9 +122,7 @@ def _grammar(read: Fields, interface: TextInterface) -> dict[str, list[str | byt
     grammar = read.object("grammar")
     if grammar is None:
         return {}
-    kind = grammar.choice("type", ("json", "json_schema", "regex"))
-    if kind is None:
-        raise grammar.wrong("type", "is missing")
+    kind = grammar.needed_choice("type", ("json", "json_schema", "regex"))
     if kind == "regex" or not interface.takes(RESPONSE_FORMAT):
         raise grammar.wrong("type", f"the model does not write {kind}")
     schema = grammar.get("value")

@@ -1,0 +1,156 @@
+"""The server's own resources: its repository, its access log, its `.proto` files, and the place of WebSockets."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import orjson
+
+from ....dataplane.access import Action
+from ....dataplane.caller import Caller
+from ....errors import InvalidRequest, NotFound, Overloaded
+from ....protos.published import ProtoFile, published
+from ....protos.sse import HEARTBEAT, event, named_event
+from ....telemetry.access import AccessRecord, Subscribers
+from ....types import MetadataTensor
+from ..messages import JSON, PREFIX, RawHeaders, Scope
+from ..origins import Origins
+from ..query import arguments_of
+from .base import VERSIONS, HttpDialect, ReadRoute, ScopeClaim
+
+POST = ("POST",)
+
+SILENCE = 15.0
+"""Seconds before a comment, which finds a client that has left."""
+
+STREAM: RawHeaders = [
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+]
+
+TEXT = (b"content-type", b"text/plain; charset=utf-8")
+
+LOAD_PARAMETERS = "a load takes a name only: what a model is, its folder says"
+
+ARGUMENTS = (
+    MetadataTensor(name="model", datatype="BYTES", shape=[1]),
+    MetadataTensor(name="errors", datatype="BOOL", shape=[1]),
+)
+"""What a query may ask of the access log: the calls of one model, and those that failed."""
+
+Response = tuple[int, RawHeaders, bytes]
+
+
+class Resources(HttpDialect):
+    """The server's own resources, whose names are not those of models that are loaded."""
+
+    name = "resources"
+    of_models = False
+
+    def reads(self) -> Sequence[ScopeClaim]:
+        models = "/v2/repository/models/{name}"
+        return [
+            ScopeClaim("/v2/repository/index", Action.REPOSITORY_READ, self._index, POST, takes_body=True),
+            ScopeClaim(f"{models}/load", Action.REPOSITORY_WRITE, self._load, POST, takes_body=True),
+            ScopeClaim(f"{models}/unload", Action.REPOSITORY_WRITE, self._unload, POST, takes_body=True),
+            ScopeClaim("/v2/access", Action.ACCESS_LOG, self._access),
+            ScopeClaim("/proto", Action.REFLECTION, self._protos),
+            ScopeClaim("/proto/{name}", Action.REFLECTION, self._proto),
+            ScopeClaim("/v2/models/{name}/stream", Action.STREAM, self._socket),
+        ]
+
+    async def _index(self, route: ReadRoute, caller: Caller, _: Scope) -> Response:
+        ready = _document(route.body).get("ready")
+        if ready is not None and not isinstance(ready, bool):
+            raise InvalidRequest('"ready" must be true or false')
+        items = await self._dataplane.index(caller, ready)
+        return _json([item.model_dump(mode="json") for item in items])
+
+    async def _load(self, route: ReadRoute, caller: Caller, _: Scope) -> Response:
+        if _document(route.body).get("parameters"):
+            raise InvalidRequest(LOAD_PARAMETERS)
+        await self._dataplane.load(_name(route), caller)
+        return _json({"name": _name(route), "load": True})
+
+    async def _unload(self, route: ReadRoute, caller: Caller, _: Scope) -> Response:
+        _document(route.body)
+        await self._dataplane.unload(_name(route), caller)
+        return _json({"name": _name(route), "unload": True})
+
+    async def _access(
+        self, _: ReadRoute, caller: Caller, scope: Scope
+    ) -> tuple[int, RawHeaders, AsyncGenerator[bytes, None]]:
+        """The access log, for the clients that the repository API is open to."""
+        Origins(self._settings).check_page(scope["headers"])
+        asked = arguments_of(scope["query_string"], ARGUMENTS)
+        subscribers = self._dataplane.subscribers()
+        if subscribers.full:
+            raise Overloaded("Too many clients follow the access log.")
+        return 200, STREAM, _events(subscribers, asked.get("model"), asked.get("errors", False))
+
+    async def _protos(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:
+        prefix = str(scope.get(PREFIX, self._settings.root_path))
+        return _json(
+            [
+                {"name": file.name, "services": file.services, "path": f"{prefix}/proto/{file.name}"}
+                for file in self._files(caller)
+            ]
+        )
+
+    async def _proto(self, route: ReadRoute, caller: Caller, _: Scope) -> Response:
+        files = self._files(caller)
+        for file in files:
+            if file.name == _name(route):
+                return 200, [TEXT], file.text.encode()
+        names = ", ".join(file.name for file in files)
+        raise NotFound(f'There is no file "{_name(route)}". The files are: {names}')
+
+    def _files(self, caller: Caller) -> list[ProtoFile]:
+        """The files of typed RPCs follow the models that are loaded."""
+        return published(model for model in self._dataplane.typed_models() if caller.sees(model[0]))
+
+    async def _socket(self, _: ReadRoute, caller: Caller, __: Scope) -> Response:
+        return 426, [(b"upgrade", b"websocket"), JSON], b'{"error":"This route opens a WebSocket."}'
+
+
+def _name(route: ReadRoute) -> str:
+    """A name as it stands in the path, whatever it looks like."""
+    return route.model if route.version is None else f"{route.model}{VERSIONS}{route.version}"
+
+
+def _document(body: bytes) -> dict[str, Any]:
+    """The optional JSON object of a repository call, of any content type."""
+    if not body.strip():
+        return {}
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"The body is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidRequest("The body must be a JSON object.")
+    return value
+
+
+def _json(content: Any) -> Response:
+    return 200, [JSON], orjson.dumps(content)
+
+
+async def _events(subscribers: Subscribers, model: str | None, errors: bool) -> AsyncGenerator[bytes, None]:
+    # The client subscribes in the first step: a generator that never begins has no `finally`.
+    subscriber = subscribers.open(model, errors)
+    try:
+        yield HEARTBEAT
+        while True:
+            ended = subscriber.ended
+            records, dropped = await subscriber.read(SILENCE)
+            if dropped:
+                yield named_event("dropped", orjson.dumps({"dropped": dropped}))
+            yield b"".join(event(_line(record)) for record in records) or HEARTBEAT
+            if ended:
+                return
+    finally:
+        subscribers.close(subscriber)
+
+
+def _line(record: AccessRecord) -> bytes:
+    return orjson.dumps({"time": record.time, **record.fields()})
