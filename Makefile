@@ -164,18 +164,7 @@ soak: $(STAMP)  ## mixed load over every door, with kills and reloads: an hour, 
 conformance: $(STAMP)  ## RFC 9113 and RFC 7541 case by case: against the server, or against any PORT=HOST:PORT
 	$(if $(PORT),$(BIN)/python -m tests.conformance.http2 $(PORT),$(BIN)/python -m pytest tests/conformance)
 
-conformance-$(TOOLS_STAMP):
-	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom pip-audit uv
-	@touch $@
-
-audit: $(STAMP) $(TOOLS_STAMP)  ## hashes, known vulnerabilities and licences of what the tests run with, and an SBOM
-	$(BIN)/python -m scripts.audit
-
-hashes: $(STAMP) $(TOOLS_STAMP)  ## write constraints.hashes.txt from constraints.txt
-	$(BIN)/python -m scripts.audit --hashes
-
-matrix: $(STAMP) $(TOOLS_STAMP)  ## the V2 protocol, sentence by sentence: this server, MLServer and KServe's, into docs/conformance.md
+conformance-matrix: $(STAMP)  ## the V2 protocol, sentence by sentence: this server, MLServer and KServe's, into docs/conformance.md
 	for rival in mlserver==1.7.1 kserve==0.21.0; do \
 		test -x $(RIVALS)/$${rival%%==*}/bin/python || $(PYTHON) -m venv $(RIVALS)/$${rival%%==*} || exit 1; \
 		$(RIVALS)/$${rival%%==*}/bin/python -m pip install --quiet --disable-pip-version-check $$rival || exit 1; \

@@ -66,7 +66,8 @@ class CodecTable(Generic[Codec]):
         """
         _load_possible()
         behind = meant(hint)
-        exact, origin = (_normal(hint), _normal(behind)), typing.get_origin(behind)
+        exact = _normal(hint), _normal(behind)
+        origin = typing.get_origin(behind)
         codecs = tuple((self.codecs | self.added).values())
         for wanted in exact if origin is None else (*exact, origin):
             for codec in codecs:
