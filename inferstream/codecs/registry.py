@@ -66,10 +66,11 @@ class CodecTable(Generic[Codec]):
         """
         _load_possible()
         behind = meant(hint)
-        exact = _normal(hint), _normal(behind)
-        origin = typing.get_origin(behind)
+        tried: list[Any] = [_normal(hint), _normal(behind)]
+        if (origin := typing.get_origin(behind)) is not None:
+            tried.append(origin)
         codecs = tuple((self.codecs | self.added).values())
-        for wanted in exact if origin is None else (*exact, origin):
+        for wanted in tried:
             for codec in codecs:
                 if wanted in map(_normal, _hints(codec)):
                     return codec
