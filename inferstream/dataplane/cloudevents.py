@@ -15,7 +15,7 @@ RESPONSE = "io.seldon.serving.inference.response"
 
 def wanted(setting: bool | None) -> bool:
     """Whether to send these headers. Their readers run in Kubernetes, so the default is on only there."""
-    return bool(_namespace()) if setting is None else setting
+    return bool(namespace()) if setting is None else setting
 
 
 class CloudEvents:
@@ -23,7 +23,7 @@ class CloudEvents:
 
     def __init__(self, server_name: str) -> None:
         self._server = server_name
-        self._namespace = _namespace()
+        self._namespace = namespace()
         self.of_model = lru_cache(1024)(self._of_model)
 
     def add_to(self, request: InferenceRequest, model: str) -> None:
@@ -55,7 +55,7 @@ class CloudEvents:
         return headers
 
 
-def _namespace() -> str:
+def namespace() -> str:
     """The Kubernetes namespace of this process; empty elsewhere."""
     try:
         return NAMESPACE_FILE.read_text("utf-8").strip()

@@ -24,16 +24,13 @@ logger = logging.getLogger("inferstream.dataplane")
 
 
 class OutputWriter(Protocol):
-    """Makes responses of what a model returns that is no response.
+    """Makes responses of what a model returns that is no response."""
 
-    Values of the type `kind` fit `form` and need no check; None if every value needs one.
-    """
-
-    kind: type | None
     form: OutputForm | None
+    """The form of values that need no check; None if every value needs one."""
 
-    def write(self, value: Any, request_id: str | None) -> InferenceResponse | None:
-        """The response of a value; None for a value that is none of its kind. Raises InvalidOutput."""
+    def write(self, value: Any) -> InferenceResponse | None:
+        """The response of a value, with a tensor; None for what stands for none. Raises InvalidOutput."""
 
 
 class Finish:
@@ -43,7 +40,7 @@ class Finish:
     may answer a data frame, asked for by one name, as its columns.
     """
 
-    __slots__ = ("_fits", "_form", "_kind", "_model", "_selected", "_version", "_writer", "place")
+    __slots__ = ("_form", "_model", "_selected", "_version", "_writer", "place")
 
     def __init__(
         self,
@@ -57,12 +54,9 @@ class Finish:
         self._version = version
         self._selected = selected
         self._writer = writer or TextOutput(model, version, declared)
-        self._kind = self._writer.kind
         self._form = self._writer.form
         self.place = ""
         """Where the code is that makes the responses, for the log."""
-        self._fits = True
-        """Whether values that the writer takes fit the declaration."""
 
     def __call__(self, response: object, request: InferenceRequest) -> InferenceResponse:
         """The response, checked, with the request's id and only the outputs the client asked for.
@@ -73,16 +67,16 @@ class Finish:
         that was asked for and does not exist.
         """
         if type(response) is not InferenceResponse:
-            response = self._response(response, request)
+            form = self._form
+            if form is not None and not request.outputs and form.fits(response):
+                return respond(form, response, request.id)
+            response = self._response(response)
         return self._complete(response, request.id, request.outputs)
 
-    def _response(self, value: object, request: InferenceRequest) -> InferenceResponse:
+    def _response(self, value: object) -> InferenceResponse:
         """What a model returned that is no plain InferenceResponse, as a response. Raises InvalidOutput."""
-        if type(value) is self._kind and not request.outputs:
-            assert self._form is not None
-            return respond(self._form, value, request.id)
         try:
-            written = self._writer.write(value, request.id)
+            written = self._writer.write(value)
             if written is None and not isinstance(value, InferenceResponse):
                 raise InvalidOutput(
                     f"Model {self._model} answered a {type(value).__name__} instead of an InferenceResponse."
@@ -93,16 +87,12 @@ class Finish:
         if written is None:
             assert isinstance(value, InferenceResponse)
             return value
-        if (form := written.form) is not None and not (self._fits and not request.outputs):
-            written.expand(form)
         return written
 
     def _complete(
         self, response: InferenceResponse, request_id: str | None, wanted: Sequence[RequestOutput] | None
     ) -> InferenceResponse:
-        """The rest of `__call__`. A value that fits a form was checked when it was written."""
-        if response.form is not None:
-            return response
+        """The rest of `__call__`."""
         name, version, outputs = response.model_name, response.model_version, response.outputs
         if (name is not None and type(name) is not str) or (version is not None and type(version) is not str):
             raise InvalidOutput(
@@ -129,7 +119,7 @@ class Finish:
     def of(self, request: InferenceRequest) -> Callable[[Any], InferenceResponse]:
         """The same for the items of one stream. What depends on the request is looked up once."""
         form, request_id, wanted = self._form, request.id, request.outputs
-        kind = None if wanted else self._kind
+        kind = None if wanted or form is None or form.kind is int else form.kind
         complete = self._complete  # a method, because a call of an object costs 40 ns more
 
         def finish(item: Any) -> InferenceResponse:
@@ -141,6 +131,7 @@ class Finish:
                 response.form = form
                 response.value = item
                 response.id = request_id
+                response._parameters = None
                 return response
             return self(item, request)
 
@@ -201,9 +192,8 @@ class FinishDeclared(Finish):
         writer: OutputWriter | None = None,
     ) -> None:
         super().__init__(model, version, selected, declared, writer)
-        self._fits = fitting = all(fits([1] * len(tensor.shape), tensor.shape, strict) for tensor in declared)
-        if not fitting:
-            self._kind = None
+        if not all(fits([1] * len(tensor.shape), tensor.shape, strict) for tensor in declared):
+            self._form = None
         self._declared = {tensor.name: _Declared(tensor) for tensor in declared}
         self._strict = strict
         self._warned: set[str] = set()

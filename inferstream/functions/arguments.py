@@ -78,7 +78,7 @@ class Arguments:
                 raise TypeError(f'parameter "{parameter.name}": {error}') from None
         every = [*self.arguments, *([] if self.stream is None else [self.stream])]
         self._values = {argument.name: argument for argument in every}
-        self._required = [argument.name for argument in self.arguments if argument.required]
+        self._required = {argument.name: None for argument in self.arguments if argument.required}
         self._implied = {
             argument.name: None
             for argument in self.arguments
@@ -121,18 +121,10 @@ class Arguments:
 
     def read(self, request: InferenceRequest) -> dict[str, Any]:
         """The arguments of a call, except injected ones. Raises InvalidRequest, which names the argument."""
-        if request.form is not None:
-            return {**self._implied, **request.values}
-        given: dict[str, Any] = {**self._implied}
-        values = self._values
-        for tensor in request.inputs:
-            argument = values.get(tensor.name)
-            if argument is None:
-                raise InvalidRequest(f'"{tensor.name}" is no argument of the model; {self._known()}')
-            given[tensor.name] = self._value(argument, tensor)
-        for name in self._required:
-            if name not in given:
-                raise InvalidRequest(f'argument "{name}" is missing; {self._known()}')
+        given = {**self._implied, **request.by_name(self._value)}
+        if not given.keys() >= self._required.keys():
+            missing = next(name for name in self._required if name not in given)
+            raise InvalidRequest(f'argument "{missing}" is missing; {self._known()}')
         if self.names_sizes:
             self.sizes(request)
         return given
@@ -157,7 +149,7 @@ class Arguments:
         for tensor in request.inputs:
             if tensor.name != self.stream.name or len(request.inputs) > 1:
                 raise InvalidRequest(f'later requests take only the argument "{self.stream.name}"')
-            value = self._value(self.stream, tensor)
+            value = self._value(tensor)
             if self.names_sizes:
                 self.sizes(request, sizes)
             return value
@@ -181,7 +173,10 @@ class Arguments:
                     )
         return named
 
-    def _value(self, argument: Argument, tensor: RequestInput) -> Any:
+    def _value(self, tensor: RequestInput) -> Any:
+        argument = self._values.get(tensor.name)
+        if argument is None:
+            raise InvalidRequest(f'"{tensor.name}" is no argument of the model; {self._known()}')
         try:
             if argument.takes_none and _is_null(tensor):
                 return None

@@ -59,7 +59,7 @@ class BatchItems:
         filled = [_filled(part, failed) for part in parts]
         response = None
         if all(part is not None for part in filled):
-            response = model.writer().write(tuple(filled) if several else filled[0], payload.id)
+            response = model.writer().write(tuple(filled) if several else filled[0])
         raise RowErrors({index: self._error(index, error) for index, error in failed.items()}, response)
 
     def _count(self, model: Any, payload: InferenceRequest, part: Any, count: int | None) -> None:

@@ -93,9 +93,7 @@ class FunctionCalls:
         arguments = self._arguments
         read = arguments.read if self._awaits else arguments.given
         large = arguments.takes_long(payload)
-        given: dict[str, Any] = (
-            await model.waiting.run(read, {"request": payload}) if large else read(payload)
-        )
+        given: dict[str, Any] = await model.waiting.run(read, payload) if large else read(payload)
         return given | await arguments.injection.filled(payload, model.waiting.run) if self._awaits else given
 
     def begin(self, payloads: Any, payload: InferenceRequest) -> Begun:
@@ -138,7 +136,7 @@ def predict_method(function: Function) -> Method:
 
     async def awaited(model: Any, payload: InferenceRequest) -> Any:
         values = await calls.arguments(model, payload)
-        return await (call(**values) if function.is_async else model.waiting.run(call, values))
+        return await (call(**values) if function.is_async else model.waiting.run(call, **values))
 
     def sized(model: Any, payload: InferenceRequest) -> Any:
         return (awaited if arguments.takes_long(payload) else called)(model, payload)

@@ -40,8 +40,8 @@ Made = dict[Any, Any]
 Source = Callable[[InferenceRequest, Made], Any]
 """Gives the value of an argument."""
 
-InThread = Callable[[Callable[..., Any], dict[str, Any]], Awaitable[Any]]
-"""Calls a function with these arguments in a thread."""
+InThread = Callable[..., Awaitable[Any]]
+"""Calls a function with the arguments behind it, in a thread."""
 
 
 class Dependency(typing.NamedTuple):
@@ -94,7 +94,7 @@ class Injection:
         for function, dependency in self.dependencies.items():
             arguments = dependency.arguments(request, made)
             made[function] = await (
-                function(**arguments) if dependency.is_async else in_thread(function, arguments)
+                function(**arguments) if dependency.is_async else in_thread(function, **arguments)
             )
         return self._filled(request, made)
 

@@ -1,14 +1,10 @@
 """Makes classes of models of functions."""
 
-import asyncio
 import functools
 import inspect
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from typing import Any, ClassVar
 
-from ..context import request_context
+from ..context import Threads
 from ..model import MLModel, StepModel
 from ..signature import Signature
 from ..types.forms import InputsForm
@@ -16,36 +12,6 @@ from .calls import predict_method, stream_method
 from .function import Function, ModelFunction
 from .results import ResultWriter
 from .steps import StepFunction
-
-THREADS = 64
-"""Threads of a function whose settings have no number."""
-
-
-class Threads:
-    """Runs the blocking code of one model that its coroutines wait for. The threads end with the model."""
-
-    def __init__(self, name: str, threads: int | None) -> None:
-        self._executor = ThreadPoolExecutor(threads or THREADS, thread_name_prefix=f"model-{name}")
-
-    async def run(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        """Call a function in a thread, in this context. A client that leaves sets `cancelled` of the context."""
-        context = request_context()
-        context.thread = self._executor.submit(
-            copy_context().run, functools.partial(_call, function, arguments)
-        )
-        try:
-            return await asyncio.wrap_future(context.thread)
-        except BaseException:
-            context.cancelled = context.cancelled or not context.thread.done()  # left by a cancel
-            raise
-
-
-def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    try:
-        return function(**arguments)
-    except StopIteration as error:
-        # A future cannot hold a StopIteration, so its caller would wait for ever.
-        raise RuntimeError(f"{getattr(function, '__name__', function)} raised StopIteration") from error
 
 
 class DescribedModel(MLModel):

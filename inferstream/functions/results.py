@@ -12,16 +12,14 @@ from ..signature import Tensors
 from ..text.output import TextOutput
 from ..text.token import Token
 from ..types import InferenceResponse, Parameters, ResponseOutput
-from ..types.forms import OutputForm
-from ..types.inference import respond
+from ..types.forms import KINDS, OutputForm
 from .event import Event, without_event
 
 OUTPUT = "output"
 """Name of the only output of a function."""
 
-PLAIN: dict[type[Value], type[Any]] = {Text: str, Binary: bytes, Boolean: bool}
-NUMBERS = {"INT64": int, "FP64": float}
-INT64 = 2**63
+PLAIN = (Binary, Boolean, Number, Text)
+"""Values that fit a form: those of the right type need no check before they are sent."""
 
 
 class Results:
@@ -75,49 +73,30 @@ class Results:
 class ResultWriter:
     """Makes responses of the values of one loaded model."""
 
-    __slots__ = ("_kind", "_model", "_results", "_texts", "_version", "form", "kind")
-
-    _kind: type[Any] | None
+    __slots__ = ("_model", "_results", "_texts", "_version", "form")
 
     def __init__(self, results: Results, model: str, version: str | None) -> None:
         self._results = results
         self._model = model
         self._version = version
         only = results.only
-        self._kind = None if only is None else _kind_of(only)
         self.form: OutputForm | None = None
-        if only is not None and self._kind is not None:
-            self.form = OutputForm(
-                model, version, OUTPUT, only.datatype, [1], base64=isinstance(only, Binary)
-            )
-        # An integer may exceed 64 bits.
-        self.kind = None if self._kind is int else self._kind
+        if only is not None and type(only) in PLAIN and only.datatype in KINDS:
+            self.form = OutputForm(model, version, OUTPUT, only.datatype, [1], isinstance(only, Binary))
         declared = results.tensors() or ()
         self._texts = TextOutput(model, version, declared) if isinstance(only, Text) else None
 
-    def write(self, value: Any, request_id: str | None) -> InferenceResponse | None:
+    def write(self, value: Any) -> InferenceResponse | None:
         """The response of a value. Raises InvalidOutput for a value of another type."""
-        if type(value) is self._kind and (self._kind is not int or -INT64 <= value < INT64):
-            assert self.form is not None
-            return respond(self.form, value, request_id)
         if isinstance(value, InferenceResponse):
             return None
         if isinstance(value, Token) and self._texts is not None:
-            return self._texts.write(value, request_id)
+            return self._texts.write(value)
+        parameters = None
         if type(value) is Event:
-            return self._event(value, request_id)
-        return self._whole(self._outputs(value), request_id)
-
-    def _event(self, event: Event, request_id: str | None) -> InferenceResponse:
-        """The response of an item with a name, a media type or parameters."""
-        value = event.value
-        outputs = [] if value is None else self._outputs(value)
-        response = self._whole(outputs, request_id)
-        response.parameters = Parameters.of(dict(event.parameters))
-        return response
-
-    def _whole(self, outputs: list[ResponseOutput], request_id: str | None) -> InferenceResponse:
-        return InferenceResponse.of(self._model, outputs, self._version, request_id)
+            parameters, value = Parameters.of(dict(value.parameters)), value.value
+        outputs = [] if value is None and parameters is not None else self._outputs(value)
+        return InferenceResponse.of(self._model, outputs, self._version, None, parameters)
 
     def _outputs(self, value: Any) -> list[ResponseOutput]:
         results = self._results
@@ -144,13 +123,6 @@ class ResultWriter:
             raise InvalidOutput(
                 f"Model {self._model} returned a value of type {kind} {where}: {reason(error)}."
             ) from error
-
-
-def _kind_of(value: Value) -> type | None:
-    """The type of values that need no check before they are sent."""
-    if isinstance(value, Number):
-        return NUMBERS.get(value.datatype)
-    return PLAIN.get(type(value))
 
 
 def _is_token(hint: Any) -> bool:

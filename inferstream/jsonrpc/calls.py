@@ -171,12 +171,12 @@ def body_of(prepared: Sequence[Prepared], batch: bool) -> bytes:
 
 def written(results: FlatResults, response: InferenceResponse) -> bytes:
     """A result, arrays as nested lists."""
-    return dump(results.result(response))
+    return dump(response.accept(results))
 
 
 def written_with_objects(results: FlatResults, response: InferenceResponse) -> bytes:
     """A result, arrays as objects with their numbers in base64."""
-    result = results.result(response)
+    result = response.accept(results)
     if isinstance(result, dict):
         return dump({name: _object(value) for name, value in result.items()})
     return dump(_object(result))

@@ -9,7 +9,7 @@ from ..dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
 from ..errors import InferstreamError, InvalidRequest, Unsupported
 from ..protos import json_requests
 from ..protos.json_checks import JsonLimits
-from ..protos.json_responses import dump, dump_response
+from ..protos.json_responses import IN_JSON, dump
 from ..server.headers import model_headers
 from ..types import Headers, InferenceRequest, InferenceResponse
 
@@ -66,7 +66,7 @@ def response_message(model: str, response: InferenceResponse, events: CloudEvent
     if events is not None and response.id:
         headers = {**events.of_model(model, RESPONSE), ID: response.id, REQUEST_ID: response.id}
     headers.update(model_headers(response.parameters))
-    text, _ = dump_response(response)
+    text, _ = response.accept(IN_JSON)
     key = None if response.id is None else response.id.encode()
     return KafkaMessage(key, text, [(name, value.encode()) for name, value in headers.items()])
 

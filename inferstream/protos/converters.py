@@ -20,7 +20,7 @@ from ..types import (
 )
 from . import dataplane_pb2 as pb
 from . import grpc as wire
-from .grpc_responses import dump_response
+from .grpc_responses import WRITERS
 
 
 class ServerMetadataResponseConverter:
@@ -103,7 +103,7 @@ class ModelInferResponseConverter:
 
     @staticmethod
     def from_types(type_object: InferenceResponse, use_raw: bool = False) -> pb.ModelInferResponse:
-        return pb.ModelInferResponse.FromString(dump_response(type_object, typed=not use_raw))
+        return pb.ModelInferResponse.FromString(type_object.accept(WRITERS[not use_raw]))
 
 
 class InferInputTensorConverter:

@@ -206,34 +206,42 @@ RESERVED = ("model_name", "model_version", "id")
 
 
 @lru_cache(1024)
-def around_value(form: OutputForm) -> tuple[bytes, bytes]:
-    """The flat object of a response without an id, before and after its value."""
+def _frame(form: OutputForm) -> tuple[bytes, bytes]:
     rest = {"model_name": form.model_name, "model_version": form.model_version or ""}
     return dump({form.name: None})[:-5], b"," + dump(rest)[1:]
 
 
-def dump_flat(
-    response: InferenceResponse,
-    with_id: bool,
-    values: FlatValues | None = None,
-) -> bytes:
-    """A response as one flat object. For equal names, reserved keys win over parameters, and these over tensors.
+class FlatWriter:
+    """Writes responses as flat objects. For equal names, reserved keys win over parameters, and these over tensors.
 
-    `values` gives the outputs by name; by default a tensor of one element is a single value.
-    Raises InvalidOutput for a value that JSON cannot hold.
+    `named` tells whether the client gave an id. `values` gives the outputs by name; by default a tensor of one element
+    is a single value. Raises InvalidOutput for a value that JSON cannot hold.
     """
-    form = response.form
-    if form is not None and not with_id and form.name not in RESERVED:
-        opening, closing = around_value(form)
-        return b"%b%b%b" % (opening, json_value(form, response.value), closing)
-    document = _values(response) if values is None else values(response)
-    if response.parameters is not None:
-        document |= {name: value for name, value in response.parameters.items() if name != "content_type"}
-    document["model_name"] = response.model_name
-    document["model_version"] = response.model_version or ""
-    if with_id:
-        document["id"] = response.id
-    return dump(document)
+
+    __slots__ = ("_values", "named")
+
+    def __init__(self, named: bool, values: FlatValues | None = None) -> None:
+        self.named = named
+        self._values = values or _values
+
+    def around(self, form: OutputForm) -> tuple[bytes, bytes] | None:
+        """The object of a response of one value, before and after the value; None where it depends on more."""
+        return None if self.named or form.name in RESERVED else _frame(form)
+
+    def value(self, form: OutputForm, response: InferenceResponse) -> bytes:
+        if (frame := self.around(form)) is None:
+            return self.tensors(response)
+        return b"%b%b%b" % (frame[0], json_value(form, response.value), frame[1])
+
+    def tensors(self, response: InferenceResponse) -> bytes:
+        document = self._values(response)
+        if response.parameters is not None:
+            document |= {name: value for name, value in response.parameters.items() if name != "content_type"}
+        document["model_name"] = response.model_name
+        document["model_version"] = response.model_version or ""
+        if self.named:
+            document["id"] = response.id
+        return dump(document)
 
 
 def _values(response: InferenceResponse) -> dict[str, Any]:

@@ -32,59 +32,70 @@ ELEMENT = b"\x42"
 """Key of one element of `bytes_contents`."""
 
 
-def dump_response(response: InferenceResponse, typed: bool) -> bytes:
-    """A ModelInferResponse with all outputs typed, or all raw (FP16 and BF16 force raw). Raises InvalidOutput.
+class WholeMessages:
+    """Writes ModelInferResponses with all outputs typed, or all raw (FP16 and BF16 force raw). Raises InvalidOutput.
 
     The bytes are a copy: models use their arrays again for the next call, before a slow client has read this one.
     """
-    if (form := response.form) is not None:
-        return _value_response(form, response.id, response.value, typed)
-    outputs = response.outputs
-    head = _names(response.model_name, response.model_version or "")
-    if response.id:
-        encoded = response.id.encode()
-        head = b"%b%b%b%b" % (head, ID, length(len(encoded)), encoded)
-    if response.parameters is not None:
-        head += _parameters(response.parameters)
-    for tensor in outputs:
-        typed = typed and tensor.datatype in FIELDS
-    parts: Parts = [head]
-    raws: Parts = []
-    for tensor in outputs:
-        try:
-            opening = _opening(tensor)
-            if len(outputs) == 1 and (text := _only_text(tensor)) is not None:
-                return _one_value(head, opening, "BYTES", ELEMENT, text, typed)
-            if typed:
-                contents = _contents(tensor)
-                size = sum(map(len, contents))
-                behind = length(size)
-                parts += (OUTPUT, length(len(opening) + 1 + len(behind) + size), opening, CONTENTS, behind)
-                parts += contents
-            else:
-                parts += (OUTPUT, length(len(opening)), opening)
-                raw = tensor.data.to_raw(tensor.datatype)
-                raws += (RAW, length(len(raw)), raw)
-        except (TypeError, ValueError) as error:
-            raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
-    return b"".join(parts + raws)
+
+    __slots__ = ("_typed",)
+
+    def __init__(self, typed: bool) -> None:
+        self._typed = typed
+
+    def value(self, form: OutputForm, response: InferenceResponse) -> bytes:
+        head, opening = _frame(form)
+        if response.id:
+            head = _identified(head, response.id)
+        datatype, value, typed = form.datatype, response.value, self._typed
+        if datatype != "BYTES":
+            key, raw = VALUES[datatype]
+            element = raw(value)
+            if typed and datatype == "INT64":
+                element = length(value & 0xFFFF_FFFF_FFFF_FFFF)
+        else:
+            key, element = ELEMENT, value if type(value) is bytes else _encoded(form, value)
+        return _one_value(head, opening, datatype, key, element, typed)
+
+    def tensors(self, response: InferenceResponse) -> bytes:
+        outputs = response.outputs
+        head = _names(response.model_name, response.model_version or "")
+        if response.id:
+            head = _identified(head, response.id)
+        if response.parameters is not None:
+            head += _parameters(response.parameters)
+        typed = self._typed
+        for tensor in outputs:
+            typed = typed and tensor.datatype in FIELDS
+        parts: Parts = [head]
+        raws: Parts = []
+        for tensor in outputs:
+            try:
+                opening = _opening(tensor)
+                if len(outputs) == 1 and (text := _only_text(tensor)) is not None:
+                    return _one_value(head, opening, "BYTES", ELEMENT, text, typed)
+                if typed:
+                    contents = _contents(tensor)
+                    size = sum(map(len, contents))
+                    behind = length(size)
+                    parts += (OUTPUT, length(len(opening) + 1 + len(behind) + size), opening)
+                    parts += (CONTENTS, behind, *contents)
+                else:
+                    parts += (OUTPUT, length(len(opening)), opening)
+                    raw = tensor.data.to_raw(tensor.datatype)
+                    raws += (RAW, length(len(raw)), raw)
+            except (TypeError, ValueError) as error:
+                raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
+        return b"".join(parts + raws)
 
 
-def _value_response(form: OutputForm, request_id: str | None, value: Any, typed: bool) -> bytes:
-    """The same for a response of one value."""
-    head, opening = _frame(form)
-    if request_id:
-        encoded = request_id.encode()
-        head = b"%b%b%b%b" % (head, ID, length(len(encoded)), encoded)
-    datatype = form.datatype
-    if datatype != "BYTES":
-        key, raw = VALUES[datatype]
-        element = raw(value)
-        if typed and datatype == "INT64":
-            element = length(value & 0xFFFF_FFFF_FFFF_FFFF)
-    else:
-        key, element = ELEMENT, value if type(value) is bytes else _encoded(form, value)
-    return _one_value(head, opening, datatype, key, element, typed)
+WRITERS = {typed: WholeMessages(typed) for typed in (False, True)}
+"""What writes messages with typed contents, or with raw ones."""
+
+
+def _identified(head: bytes, request_id: str) -> bytes:
+    encoded = request_id.encode()
+    return b"%b%b%b%b" % (head, ID, length(len(encoded)), encoded)
 
 
 def _one_value(head: bytes, opening: bytes, datatype: str, key: bytes, element: bytes, typed: bool) -> bytes:

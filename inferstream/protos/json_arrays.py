@@ -35,24 +35,14 @@ _HOLDERS = (dict, list)
 _WHITESPACE = b" \t\r\n"
 
 
-def parse(text: bytes) -> tuple[Any, bytes]:
+def parse(text: bytes, tensors: bool = False) -> tuple[Any, bytes]:
     """The document in a JSON text, and the text, in which strings stand for long lists of numbers.
 
-    Raises orjson.JSONDecodeError, and InvalidRequest for too many numbers.
+    Where `tensors` are, which is as `data` and as the values of flat JSON, these lists are `NumbersText` in the
+    document. Raises orjson.JSONDecodeError, and InvalidRequest for too many numbers.
     """
-    return (orjson.loads(text), text) if len(text) < LARGE else _parse_large(text, tensors=False)
-
-
-def parse_request(text: bytes) -> tuple[Any, bytes]:
-    """The document of a request of tensors, and its text.
-
-    Where tensors are, which is as `data` and as the values of flat JSON, long lists of numbers are `NumbersText` in the
-    document. Raises as `parse`.
-    """
-    return (orjson.loads(text), text) if len(text) < LARGE else _parse_large(text, tensors=True)
-
-
-def _parse_large(text: bytes, tensors: bool) -> tuple[Any, bytes]:
+    if len(text) < LARGE:
+        return orjson.loads(text), text
     rest, numbers = cut(text)
     if len(rest) > MAX_PLAIN and outside_strings(rest, b",") > MAX_COMMAS:
         raise InvalidRequest(f"More than {MAX_COMMAS} values are in lists that are no data of a tensor.")

@@ -1,13 +1,14 @@
 """Writes V2 requests as JSON and reads V2 responses, for clients."""
 
+from itertools import zip_longest
 from typing import Any
 
 from pydantic import ValidationError
 
 from ..errors import InvalidRequest
-from ..types import InferenceRequest, InferenceResponse, Parameters, TensorData
+from ..types import InferenceRequest, InferenceResponse, TensorData
 from .json_requests import load
-from .json_responses import dump, json_values
+from .json_responses import dump, object_of
 
 HEADER_LENGTH = "inference-header-content-length"
 
@@ -17,27 +18,13 @@ def dump_request(request: InferenceRequest, binary: bool = False) -> tuple[bytes
     document: dict[str, Any] = {}
     if request.id is not None:
         document["id"] = request.id
-    parameters = _named(request.parameters)
+    parameters = {} if request.parameters is None else dict(request.parameters.items())
     if binary:
         parameters["binary_data_output"] = True
     if parameters:
         document["parameters"] = parameters
-    blobs: list[bytes | memoryview] = []
-    inputs: list[dict[str, Any]] = []
-    for tensor in request.inputs:
-        item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
-        parameters = _named(tensor.parameters)
-        if binary:
-            blobs.append(tensor.data.to_raw(tensor.datatype))
-            parameters["binary_data_size"] = len(blobs[-1])
-        else:
-            item["data"], encoded = json_values(tensor.data, tensor.datatype)
-            if encoded:
-                parameters["content_type"] = "base64"
-        if parameters:
-            item["parameters"] = parameters
-        inputs.append(item)
-    document["inputs"] = inputs
+    blobs = [tensor.data.to_raw(tensor.datatype) for tensor in request.inputs] if binary else []
+    document["inputs"] = [object_of(tensor, raw) for tensor, raw in zip_longest(request.inputs, blobs)]
     if request.outputs is not None:
         document["outputs"] = [output.model_dump() for output in request.outputs]
     return dump(document), blobs
@@ -71,7 +58,3 @@ def response_in(document: Any, tail: memoryview) -> InferenceResponse:
     except ValidationError as error:
         fault = error.errors()[0]
         raise InvalidRequest(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
-
-
-def _named(parameters: Parameters | None) -> dict[str, Any]:
-    return {} if parameters is None else dict(parameters.items())

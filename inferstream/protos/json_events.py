@@ -7,7 +7,7 @@ import orjson
 from ..types import InferenceResponse, Parameters, ResponseOutput
 from ..types.forms import OutputForm
 from . import sse
-from .json_responses import dump, dump_response, head_of, json_value, json_values, unwritable, value_frame
+from .json_responses import IN_JSON, dump, head_of, json_value, json_values, unwritable, value_frame
 
 _CLOSING = b"}]}\n\n"
 
@@ -109,4 +109,4 @@ class EventWriter(ValueEvents):
 
 
 def _whole(response: InferenceResponse) -> bytes:
-    return sse.response_event(response.parameters, dump_response(response)[0])
+    return sse.response_event(response.parameters, response.accept(IN_JSON)[0])

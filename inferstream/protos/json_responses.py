@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from ..errors import InvalidOutput
-from ..types import InferenceResponse, ResponseOutput, TensorData
+from ..types import InferenceResponse, RequestInput, ResponseOutput, TensorData
 from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES
 from ..types.forms import OutputForm
@@ -17,39 +17,58 @@ _AS_IT_IS = {name: dtype for name, dtype in DTYPES.items() if dtype.kind in "biu
 """The dtypes that the JSON writer accepts, by datatype."""
 
 
-def dump_response(
-    response: InferenceResponse, binary: BinaryOutputs | None = None
-) -> tuple[bytes, list[bytes | memoryview]]:
-    """A response as compact JSON, and the raw bytes of each output requested as binary, in order.
+class JsonWriter:
+    """Writes responses as compact JSON, and the raw bytes of each output requested as binary, in order.
 
     Raises InvalidOutput for a value that JSON cannot hold.
     """
-    form = response.form
-    if form is not None and (binary is None or not (binary[0] or binary[1])):
+
+    __slots__ = ("_binary",)
+
+    def __init__(self, binary: BinaryOutputs | None = None) -> None:
+        self._binary = binary
+
+    def value(self, form: OutputForm, response: InferenceResponse) -> tuple[bytes, list[bytes | memoryview]]:
+        if self._binary is not None:
+            return self.tensors(response)
         opening, between, closing = _frame(form)
         value = json_value(form, response.value)
         if response.id is None:
             return b"".join((opening, between, value, closing)), []
         return b"".join((opening, b',"id":', orjson.dumps(response.id), between, value, closing)), []
-    document = head_of(response)
-    blobs: list[bytes | memoryview] = []
-    outputs: list[dict[str, Any]] = []
-    for tensor in response.outputs:
-        item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
-        parameters = dict(tensor.parameters.items()) if tensor.parameters is not None else None
-        if binary is not None and binary[1].get(tensor.name, binary[0]):
-            blob = raw_of(tensor)
-            blobs.append(blob)
-            parameters = {**(parameters or {}), "binary_data_size": len(blob)}
-        else:
-            item["data"], encoded = json_values(tensor.data, tensor.datatype)
-            if encoded:
-                parameters = {**(parameters or {}), "content_type": "base64"}
-        if parameters:
-            item["parameters"] = parameters
-        outputs.append(item)
-    document["outputs"] = outputs
-    return dump(document), blobs
+
+    def tensors(self, response: InferenceResponse) -> tuple[bytes, list[bytes | memoryview]]:
+        binary = self._binary
+        document = head_of(response)
+        blobs: list[bytes | memoryview] = []
+        outputs: list[dict[str, Any]] = []
+        for tensor in response.outputs:
+            raw = None
+            if binary is not None and binary[1].get(tensor.name, binary[0]):
+                raw = raw_of(tensor)
+                blobs.append(raw)
+            outputs.append(object_of(tensor, raw))
+        document["outputs"] = outputs
+        return dump(document), blobs
+
+
+IN_JSON = JsonWriter()
+"""Writes all outputs in JSON."""
+
+
+def object_of(tensor: RequestInput | ResponseOutput, raw: bytes | memoryview | None) -> dict[str, Any]:
+    """A tensor as an object of V2, without its values if they follow the JSON as `raw` bytes."""
+    item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
+    parameters = {} if tensor.parameters is None else dict(tensor.parameters.items())
+    if raw is None:
+        item["data"], encoded = json_values(tensor.data, tensor.datatype)
+        if encoded:
+            parameters["content_type"] = "base64"
+    else:
+        parameters["binary_data_size"] = len(raw)
+    if parameters:
+        item["parameters"] = parameters
+    return item
 
 
 def value_frame(form: OutputForm, request_id: str | None) -> tuple[bytes, bytes]:

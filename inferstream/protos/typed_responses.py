@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, ResponseOutput
 from ..types.conversion import to_bytes
+from ..types.forms import OutputForm
 from .grpc import contents_of
 from .grpc_responses import length
 from .typed import DTYPES, Field, Method
@@ -29,7 +30,7 @@ ALL_BITS = 2**64 - 1
 
 
 class ResponseWriter:
-    """Writes the responses of one RPC's model."""
+    """Writes the responses of one RPC's model. Raises InvalidOutput for outputs that the model does not declare."""
 
     def __init__(self, method: Method, message: type[Message]) -> None:
         self._method = method
@@ -43,14 +44,15 @@ class ResponseWriter:
             if not field.repeated and not field.is_tensor:
                 self._only = _value_writer(field)
 
-    def write(self, response: InferenceResponse) -> bytes:
-        """The bytes of a response. Raises InvalidOutput for outputs that the model does not declare."""
-        form = response.form
-        if form is not None and self._only is not None:
-            try:
-                return self._only(response.value)
-            except (TypeError, ValueError, struct.error) as error:
-                raise _unwritable(form.name, error) from error
+    def value(self, form: OutputForm, response: InferenceResponse) -> bytes:
+        if self._only is None:
+            return self.tensors(response)
+        try:
+            return self._only(response.value)
+        except (TypeError, ValueError, struct.error) as error:
+            raise _unwritable(form.name, error) from error
+
+    def tensors(self, response: InferenceResponse) -> bytes:
         parts = []
         for tensor in response.outputs:
             known = self._fields.get(tensor.name)

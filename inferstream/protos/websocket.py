@@ -6,10 +6,10 @@ import orjson
 
 from ..errors import InferstreamError, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, Parameters
-from .generate import FlatValues, dump_flat
+from .generate import FlatValues, FlatWriter
 from .json_checks import JsonLimits
 from .json_requests import BinaryOutputs, build_request, check_id, load_request
-from .json_responses import dump_response
+from .json_responses import JsonWriter
 
 FINAL = "triton_final_response"
 PARTS = ("first", "next", "last")
@@ -90,14 +90,14 @@ def _split(message: bytes, text: bool) -> tuple[bytes, memoryview | None]:
 class V2Messages:
     """Writes responses in V2. `binary` are the outputs that the client requests in binary form."""
 
-    __slots__ = ("_binary",)
+    __slots__ = ("_writer",)
 
     def __init__(self, binary: BinaryOutputs | None) -> None:
-        self._binary = binary
+        self._writer = JsonWriter(binary)
 
     def dump(self, response: InferenceResponse, *, final: bool) -> EncodedMessage:
         """A response as a message, binary if one of its tensors is. Raises InvalidOutput."""
-        text, blobs = dump_response(_marked(response, final), self._binary)
+        text, blobs = _marked(response, final).accept(self._writer)
         if not blobs:
             return text, True
         return b"".join((len(text).to_bytes(LENGTH, "little"), text, *blobs)), False
@@ -114,23 +114,22 @@ class V2Messages:
 class FlatMessages:
     """Writes responses as flat objects, those of `generate_stream` with the mark of the last one.
 
-    `named` tells whether the client gave an id. `values` gives the outputs by name, as in `dump_flat`.
+    `named` and `values` are those of the writer.
     """
 
-    __slots__ = ("_named", "_values")
+    __slots__ = ("_writer",)
 
     def __init__(self, named: bool, values: FlatValues | None) -> None:
-        self._named = named
-        self._values = values
+        self._writer = FlatWriter(named, values)
 
     def dump(self, response: InferenceResponse, *, final: bool) -> EncodedMessage:
         """A response as a message. Raises InvalidOutput."""
-        return dump_flat(_marked(response, final), self._named, self._values), True
+        return _marked(response, final).accept(self._writer), True
 
     def end(self, model: str, version: str | None, request_id: str | None) -> EncodedMessage:
         """An object without outputs, which ends a stream."""
         document: dict[str, Any] = {FINAL: True, "model_name": model, "model_version": version or ""}
-        if self._named:
+        if self._writer.named:
             document["id"] = request_id
         return orjson.dumps(document), True
 

@@ -3,134 +3,207 @@
 import fcntl
 import logging
 import os
+import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from time import perf_counter
 from typing import Any
+from urllib.parse import quote
 
+import msgspec
+
+from ..dataplane.call import Ids
 from ..settings.record import RecordSettings
 from ..statuses import HTTP_OF_GRPC, code_of_http
-from ..telemetry.lines import LineFile, open_private
-from .recording import Event, PortRecording, encoding_of, shown
+from ..telemetry.lines import LineFile, open_private, reopened
+from .events import EventSink, RecordedContents
+from .recording import Event, PortRecording, RecordedRequest, Waiting, encoding_of, shown
 from .redaction import redacted
 
 SCHEMA = "inferstream.record/1"
 
-MOST_BYTES = 64 * 2**20
-"""Bytes of ended recordings that wait for the disk. Further recordings are dropped and counted."""
+_VERSION, _NAME = re.compile(r"\{[^}]*version[^}]*\}"), re.compile(r"\{[^}]*\}")
+
+NAMED = 10.0
+"""Seconds in which a request names its model, where those of some models alone are recorded."""
+
+
+class RecordLine(msgspec.Struct, gc=False):
+    """A line of the file: a recording, or what there is of a longer one since the last line."""
+
+    schema: str
+    id: str
+    t: float
+    door: str
+    dialect: str
+    model: str
+    version: str
+    principal: str | None
+    request: dict[str, Any] | None
+    events: list[tuple[float, str, Any]]
+    end: dict[str, Any] | None
+    dropped: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class RecordFile(LineFile[PortRecording]):
-    """Writes recordings at their end, and what there is of longer ones at each look. Raises OSError."""
+    """Writes recordings at their end, and what there is of longer ones at each look. Raises OSError.
+
+    Without a path it writes no lines, and serves the sink alone.
+    """
 
     name = "record"
     logger = logging.getLogger("inferstream.record")
-    batch = 32  # between two writes the thread holds the interpreter lock
+    batch = 64  # between two writes the thread holds the interpreter lock
     every = 0.25
 
-    def __init__(self, settings: RecordSettings, hidden: frozenset[str]) -> None:
+    def __init__(
+        self, settings: RecordSettings, hidden: frozenset[str], sink: EventSink | None = None
+    ) -> None:
         self._settings = settings
         self._hidden = hidden
+        self._sink = sink
+        self._new_id = Ids().new
+        self.waiting = Waiting(settings.bodies)
         self._open_recordings: dict[int, PortRecording] = {}
-        self._put_bytes = self._written_bytes = 0
-        self._beside = open_private(f"{settings.path}.bin")
-        super().__init__(settings.path)
+        self._beside = open_private(f"{settings.path}.bin" if settings.path else os.devnull)
+        super().__init__(settings.path or os.devnull)
 
     def open(self, recording: PortRecording) -> None:
         self._open_recordings[id(recording)] = recording
 
     def end(self, recording: PortRecording, status: int | str) -> None:
         """Write the rest of a recording soon. It never waits."""
-        recording.add("end", None)
-        size = sum(len(content) for _, kind, content in recording.events if kind in ("in", "out"))
-        recording.size, recording.status = size, status
+        recording.mark("end", None)
+        recording.status = status
         del self._open_recordings[id(recording)]
-        if self._put_bytes - self._written_bytes + size > MOST_BYTES:
-            self._refused += 1
-            return
-        refused = self._refused
-        self.put(recording)
-        if self._refused == refused:
-            self._put_bytes += size
-
-    def _write(self, batch: list[PortRecording]) -> None:
-        super()._write(batch)
-        for recording in batch:  # written or lost, they wait no more
-            if recording.status is not None:
-                self._written_bytes += recording.size
-                recording.size = 0
+        if not self.put(recording):
+            recording.drop()
 
     def unfinished(self) -> Sequence[PortRecording]:
         """Recordings of which something is not written."""
         return [each for each in [*self._open_recordings.values()] if each.request or each.events]
 
+    def write(self, batch: list[PortRecording]) -> None:
+        super().write(batch)
+        if self._settings.path:
+            with suppress(OSError):
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        for recording in batch:
+            if recording.status is not None:
+                recording.take()  # what could not be written waits no more
+                if self._sink is not None and recording.contents is not None:
+                    self._sink.release(recording.contents)
+                    recording.contents = None
+
+    def open_replaced(self) -> None:
+        """Open what is at the paths now, and lock it: no process writes between the steps of another's rotation."""
+        if not self._settings.path:
+            return
+        before = None
+        while before != self._descriptor:
+            before = self._descriptor
+            fcntl.flock(before, fcntl.LOCK_EX)
+            super().open_replaced()
+        self._beside = reopened(f"{self._target}.bin", self._beside)
+
     def text(self, records: Sequence[PortRecording]) -> bytes:
         """Lines of those that are wanted. Writes their binary parts before."""
-        with self._locked():
-            return b"".join([self._line(record) for record in records if self._wanted(record)])
+        return b"".join([self._line(record) for record in records if self._wanted(record)])
 
     def _wanted(self, record: PortRecording) -> bool:
         """Whether there is something to write. A look may have met one that has ended since, and wrote all."""
         models = self._settings.models
-        if models and record.model and record.model not in models:
-            record.taken()  # a long one would keep all of them until its end
-            return False
-        return not (record.whole or (models and not record.model))
+        if not models or record.model in models:
+            return not record.whole
+        old = record.events and perf_counter() - record.events[0][0] > NAMED
+        if record.model or old:
+            record.take()  # a long one would keep all of them until its end
+        return False
 
     def _line(self, record: PortRecording) -> bytes:
         status = record.status  # before the events, which end with it
-        events = record.taken()
-        ended = status is not None
-        record.whole = ended
-        request, record.request = record.request, None
-        if request is not None:
-            request["headers"] = shown(request["headers"], self._hidden)
-        line: dict[str, Any] = {
-            "schema": SCHEMA,
-            "id": record.id,
-            "t": record.time,
-            "door": record.door,
-            "dialect": record.dialect,
-            "model": record.model,
-            "version": record.version,
-            "principal": record.principal,
-            "request": request,
-            "events": [*self._events(record, events)],
-            "end": {"code": record.code or _code(status), "status": status} if ended else None,
-        }
-        if record.dropped:
-            line["dropped"] = record.dropped
+        events = [*self._events(record, record.take())]
+        record.whole = status is not None
+        record.id = record.id or self._new_id()
+        request, record.request = self._request(record.request), None
+        end = {"code": record.code or _code(status), "status": status} if record.whole else None
+        if self._sink is not None:
+            self._log(self._sink, record, request, events, end)
+        if not self._settings.path:
+            return b""
+        if self._settings.bodies:
+            events = [(at, kind, self._placed(content, record.door)) for at, kind, content in events]
+        line = RecordLine(
+            SCHEMA,
+            record.id,
+            record.time,
+            record.door,
+            record.dialect,
+            record.model,
+            record.version,
+            record.principal,
+            request,
+            events,
+            end,
+            record.dropped or msgspec.UNSET,
+        )
         return self._encode(line) + b"\n"
 
-    def _events(self, record: PortRecording, events: Sequence[Event]) -> Iterator[list[Any]]:
+    def _log(
+        self,
+        sink: EventSink,
+        record: PortRecording,
+        request: dict[str, Any] | None,
+        events: Sequence[tuple[float, str, Any]],
+        end: dict[str, Any] | None,
+    ) -> None:
+        """Keep what the events of a recording are made of, and send them at its end."""
+        contents = record.contents = record.contents or RecordedContents(sink, request)
+        for _, direction, content in events:
+            contents.add(direction, content)
+        if end is not None:
+            record.contents = None
+            named = {name: str(value) for name, value in end.items()}
+            time = datetime.fromtimestamp(record.time, UTC).isoformat()
+            named |= {"id": record.id, "time": time, "modelid": record.model, "endpoint": record.model}
+            sink.end(contents, named, record.door)
+
+    def _request(self, head: RecordedRequest | None) -> dict[str, Any] | None:
+        if head is None:
+            return None
+        target = _target(head.path, head.model, head.version) if head.method else head.path
+        if head.query and self._settings.bodies and not self._settings.redact:
+            target += "?" + head.query.decode("latin-1")
+        request = {"target": target, "headers": shown(head.headers, self._hidden)}
+        return {**request, "method": head.method} if head.method else request
+
+    def _events(self, record: PortRecording, events: Sequence[Event]) -> Iterator[tuple[float, str, Any]]:
         encoding = ""
         for at, direction, content in events:
-            milliseconds = round((at - record.began) * 1000, 3)
-            if direction == "end":
-                yield [milliseconds, direction, None]
-                continue
             if direction == "head":
                 status, headers = content
-                head = {"status": status, "headers": shown(headers, self._hidden)}
-                encoding = encoding_of(head)
-                yield [milliseconds, direction, head]
-                continue
-            if encoding and direction == "out":
-                with suppress(zlib.error):
-                    content = zlib.decompress(content, 47)
-            yield [milliseconds, direction, self._content(content, record.door)]
+                content = {"status": status, "headers": shown(headers, self._hidden)}
+                encoding = encoding_of(content)
+            elif direction != "end" and self._settings.bodies:
+                content = self._clean(content, record.door, encoding if direction == "out" else "")
+            yield round((at - record.began) * 1000, 3), direction, content
 
-    def _content(self, content: bytes | str, door: str) -> Any:
-        """A text, the place of bytes in the file beside, or their number where they are not recorded."""
-        settings = self._settings
-        if not settings.bodies:
-            return len(content)
-        if settings.redact:
-            clean = None if door == "grpc" else redacted(content, self._hidden)  # a message is no text
-            if clean is None:
-                return len(content)
-            content = clean
-        if isinstance(content, str):
+    def _clean(self, content: bytes | str, door: str, encoding: str) -> bytes | str | int:
+        """A content without what is redacted, or its size where nobody can tell what it has."""
+        if encoding and isinstance(content, bytes):
+            with suppress(zlib.error):
+                content = zlib.decompress(content, 47)
+        if not self._settings.redact:
+            return content
+        clean = None if door == "grpc" else redacted(content, self._hidden)  # a message is no text
+        return len(content) if clean is None else clean
+
+    def _placed(self, content: Any, door: str) -> Any:
+        """A text for bytes, or their place in the file beside; all else as it is."""
+        if not isinstance(content, bytes):
             return content
         if door == "http" and b"\x00" not in content:
             with suppress(UnicodeDecodeError):
@@ -140,34 +213,27 @@ class RecordFile(LineFile[PortRecording]):
             raise OSError("the disk is full")
         return [os.lseek(self._beside, 0, os.SEEK_CUR) - written, written]
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Keep other processes from a rotation between a binary part and its line."""
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-
-    def _open_replaced(self) -> None:
-        before = self._descriptor
-        super()._open_replaced()
-        if self._descriptor != before or not os.path.exists(f"{self._path}.bin"):
-            os.close(self._beside)
-            self._beside = open_private(f"{self._path}.bin")
-
     def written(self) -> None:
-        """Rotate at half of the bytes."""
+        """Rotate at half of the bytes. What is at the paths is open here, and locked."""
         size = os.fstat(self._descriptor).st_size + os.fstat(self._beside).st_size
-        if size * 2 < self._settings.max_bytes:
+        if not self._settings.path or size * 2 < self._settings.max_bytes:
             return
-        with suppress(OSError), self._locked():
-            for path in (f"{self._path}.bin", self._path):
-                os.replace(path, _older(path, self._path))
+        with suppress(OSError):
+            for path in (f"{self._target}.bin", self._target):
+                os.replace(path, _older(path, self._target))
 
-    def close(self) -> None:
-        super().close()
+    def close(self, seconds: float | None = None) -> None:
+        super().close(seconds)
         os.close(self._beside)
+        if self._sink is not None:
+            self._sink.close()
+
+
+@lru_cache(1024)
+def _target(template: str, model: str, version: str) -> str:
+    """The path of a route, with its model and version."""
+    named = _VERSION.sub(lambda _: quote(version, safe=""), template)
+    return _NAME.sub(lambda _: quote(model, safe=""), named)
 
 
 def _older(path: str, lines: str) -> str:

@@ -1,33 +1,26 @@
 """Wrappers of exchanges, RPCs and WebSockets, which record what passes."""
 
-import re
 from collections.abc import Awaitable, Callable
 from random import random
 from typing import Any
-from urllib.parse import quote
 
 from ..errors import InferstreamError
 from ..server.edge import Listener, Serve, ServeBytes
+from ..settings.record import RecordSettings
 from .file import RecordFile
-from .recording import PortRecording
-
-_VERSION, _NAME = re.compile(r"\{[^}]*version[^}]*\}"), re.compile(r"\{[^}]*\}")
+from .recording import PortRecording, RecordedRequest
 
 
 class Recorder:
     """The edge of a server that records."""
 
-    def __init__(self, file: RecordFile, sample: float, queries: bool, hidden: frozenset[str]) -> None:
+    def __init__(self, file: RecordFile, settings: RecordSettings) -> None:
         self._file = file
-        self._sample = sample
-        self._queries = queries
-        self._hidden = hidden
+        self._sample = settings.sample
+        self._models = frozenset(settings.models)
 
-    def _begin(
-        self, door: str, dialect: str, model: str, target: str, headers: Any, **more: Any
-    ) -> PortRecording:
-        request = {"target": target, "headers": headers, **more}
-        recording = PortRecording(door, dialect, model, request)
+    def _begin(self, door: str, dialect: str, model: str, request: RecordedRequest) -> PortRecording:
+        recording = PortRecording(self._file.waiting, door, dialect, model, request)
         self._file.open(recording)
         return recording
 
@@ -35,16 +28,13 @@ class Recorder:
         """Record the exchanges of a door."""
 
         async def recorded(exchange: Any, route: Any, method: str = "POST", query: bytes = b"") -> int:
-            if random() >= self._sample:
+            model = route.model
+            if random() >= self._sample or (self._models and model and model not in self._models):
                 return await serve(exchange, route, method, query)
-            name, version = quote(route.model, safe=""), quote(route.version or "", safe="")
-            target = _NAME.sub(lambda _: name, _VERSION.sub(lambda _: version, route.template))
-            if query and self._queries:
-                target += "?" + query.decode("latin-1")
-            recording = self._begin(
-                "http", route.dialect.name, route.model, target, exchange.headers, method=method
-            )
-            recording.version = route.version or ""
+            version = route.version or ""
+            head = RecordedRequest(route.template, exchange.headers, method, model, version, query)
+            recording = self._begin("http", route.dialect.name, model, head)
+            recording.version = version
             status = 499
             try:
                 status = await serve(RecordedExchange(exchange, recording), route, method, query)
@@ -60,7 +50,7 @@ class Recorder:
         async def recorded(incoming: bytes | None, context: Any) -> bytes | None:
             if random() >= self._sample:
                 return await serve(incoming, context)
-            recording = self._begin("grpc", "grpc", "", path, context.invocation_metadata())
+            recording = self._begin("grpc", "grpc", "", RecordedRequest(path, context.invocation_metadata()))
             status = "CANCELLED"
             try:
                 if incoming is not None:
@@ -85,7 +75,7 @@ class Recorder:
         """Record the messages of a WebSocket."""
         if random() >= self._sample:
             return open(socket)
-        recording = self._begin("websocket", "websocket", "", path, headers)
+        recording = self._begin("websocket", "websocket", "", RecordedRequest(path, headers))
         try:
             listener = open(RecordedSocket(socket, recording))
         except InferstreamError as error:
@@ -122,13 +112,13 @@ class RecordedExchange:
         return body
 
     def respond(self, status: int, headers: Any, body: bytes) -> Awaitable[None] | None:
-        self.recording.add("head", (status, headers))
+        self.recording.mark("head", (status, headers))
         self.recording.add("out", body)
         sent: Awaitable[None] | None = self._exchange.respond(status, headers, body)
         return sent
 
     def open(self, headers: Any) -> None:
-        self.recording.add("head", (200, headers))
+        self.recording.mark("head", (200, headers))
         self._exchange.open(headers)
 
     def send(self, chunk: bytes, last: bool = False) -> Awaitable[None] | None:

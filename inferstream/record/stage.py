@@ -12,6 +12,7 @@ from ..dataplane.stages.base import Pipeline, Shared
 from ..errors import InvalidSettings
 from ..settings import Settings
 from ..settings.record import RecordSettings
+from .events import EventSink
 from .file import RecordFile
 from .ports import Recorder
 from .recording import CREDENTIALS, PortRecording
@@ -57,19 +58,21 @@ class RecordStage:
         """The edge of a server; one of the process for all its ports. Raises InvalidSettings."""
         if settings.record is None:
             return None
-        return _recorder(settings.record.model_dump_json(), tuple(settings.credential_headers))
+        record = settings.record.model_dump_json()
+        return _recorder(record, tuple(settings.credential_headers), settings.server_name)
 
 
 record = RecordStage()
 
 
 @cache
-def _recorder(settings_json: str, credentials: tuple[str, ...]) -> Recorder:
+def _recorder(settings_json: str, credentials: tuple[str, ...], server_name: str) -> Recorder:
     settings = RecordSettings.model_validate_json(settings_json)
     hidden = CREDENTIALS.union(credentials, settings.redact)
     try:
-        file = RecordFile(settings, hidden)
+        sink = EventSink(settings.url, settings.mode, server_name) if settings.url else None
+        file = RecordFile(settings, hidden, sink)
     except OSError as error:
         raise InvalidSettings(f"record: {settings.path}: {error.strerror}") from None
     atexit.register(file.close)
-    return Recorder(file, settings.sample, settings.bodies and not settings.redact, hidden)
+    return Recorder(file, settings)

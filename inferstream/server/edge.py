@@ -1,6 +1,7 @@
 """The edge: what a stage of a package brings to see the bytes of inferences as they cross the ports."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from ..plugins import STAGES, loaded
@@ -38,10 +39,32 @@ class Edge(Protocol):
         """Open a conversation with a socket, which raises what refuses it."""
 
 
+class Edges:
+    """Several edges as one. The first is nearest to what serves, and each finds its own wrapper by its attribute."""
+
+    def __init__(self, edges: Sequence[Edge]) -> None:
+        self._edges = edges
+
+    def http(self, serve: Serve) -> Serve:
+        for edge in self._edges:
+            serve = edge.http(serve)
+        return serve
+
+    def rpc(self, path: str, serve: ServeBytes) -> ServeBytes:
+        for edge in self._edges:
+            serve = edge.rpc(path, serve)
+        return serve
+
+    def socket(
+        self, open: Callable[[Any], Listener], socket: Any, path: str, headers: list[tuple[bytes, bytes]]
+    ) -> Listener:
+        for edge in self._edges:
+            open = partial(edge.socket, open, path=path, headers=headers)
+        return open(socket)
+
+
 def edge_of(settings: Settings) -> Edge | None:
-    """The first edge that a stage has, as its attribute `edge`; None where all are off. Raises InvalidSettings."""
-    for _, stage in loaded(STAGES, settings.strict):
-        make: Callable[[Settings], Edge | None] | None = getattr(stage, "edge", None)
-        if make is not None and (edge := make(settings)) is not None:
-            return edge
-    return None
+    """The edges that stages have, as their attribute `edge`; None where all are off. Raises InvalidSettings."""
+    makers = [getattr(stage, "edge", None) for _, stage in loaded(STAGES, settings.strict)]
+    edges: list[Edge] = [edge for make in makers if make is not None and (edge := make(settings)) is not None]
+    return Edges(edges) if len(edges) > 1 else next(iter(edges), None)

@@ -1,16 +1,23 @@
 """Settings of the recorder."""
 
-from pydantic import ConfigDict, Field, field_validator
+from typing import Literal, Self
+from urllib.parse import urlsplit
 
-from .environment import EnvironmentModel, expanded
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from .environment import expanded
 
 
-class RecordSettings(EnvironmentModel):
+class RecordSettings(BaseModel):
     """What is recorded of requests, and where."""
 
     model_config = ConfigDict(extra="forbid")
 
-    path: str = Field(description="File of records; binary parts are in the file of this name and `.bin`.")
+    path: str | None = Field(
+        None, description="File of records; binary parts are in the file of this name and `.bin`."
+    )
+    url: str | None = Field(None, description="Where CloudEvents of requests and responses are sent.")
+    mode: Literal["all", "request", "response"] = Field("all", description="Which events are sent.")
     sample: float = Field(1.0, gt=0, le=1, description="Share of the requests.")
     models: list[str] = Field(default_factory=list, description="Models whose requests are recorded; or all.")
     bodies: bool = Field(False, description="Record contents, and not sizes alone.")
@@ -22,3 +29,17 @@ class RecordSettings(EnvironmentModel):
     )
 
     _paths = field_validator("path")(expanded)
+
+    @field_validator("url")
+    @classmethod
+    def _of_http(cls, url: str | None) -> str | None:
+        parts = urlsplit(url or "http://localhost")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+            raise ValueError("expected http:// or https:// with a host, and without a user")
+        return url
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> Self:
+        if not self.path and not self.url:
+            raise ValueError("expected a path, a url, or both")
+        return self

@@ -8,7 +8,6 @@ import orjson
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, MetadataTensor, Parameters, ResponseOutput, TensorData
 from ..types.forms import OutputForm
-from ..types.inference import respond
 from .token import Token
 
 TEXT = "text"
@@ -20,8 +19,6 @@ class TextOutput:
 
     __slots__ = ("_model", "_name", "_shape", "_version", "form")
 
-    kind: type | None = str
-
     def __init__(self, model: str, version: str | None, declared: Sequence[MetadataTensor]) -> None:
         self._model = model
         self._version = version
@@ -30,14 +27,11 @@ class TextOutput:
         self._shape = [1] * (1 if output is None else len(output.shape))
         self.form: OutputForm | None = OutputForm(model, version, self._name, "BYTES", self._shape)
 
-    def write(self, item: object, request_id: str | None = None) -> InferenceResponse | None:
+    def write(self, item: object) -> InferenceResponse | None:
         """The response that a `Token`, `str` or `bytes` stands for; None for any other object.
 
         Raises InvalidOutput for a token whose fields cannot be sent.
         """
-        if type(item) is str:
-            assert self.form is not None
-            return respond(self.form, item, request_id)
         if isinstance(item, (str, bytes)):
             return self._response(item, None)
         if not isinstance(item, Token):

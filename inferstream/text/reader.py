@@ -8,6 +8,7 @@ import orjson
 
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters
+from ..types.forms import OutputForm
 
 STOP = "stop"
 LENGTH = "length"
@@ -25,12 +26,14 @@ class TokenLogprob(NamedTuple):
 
 
 class TextReader:
-    """Reads the text of each response, and finds the end of the text.
+    """Reads the text that each response adds, which may be empty, and finds the end of the text.
 
     A response is one token, unless the model counts its tokens itself. The text ends at the first of these: the
     model ends it, a stop string appears, `max_tokens` responses with a text are there. A text that may be the
     beginning of a stop string is held back until the next response decides. No piece ends within a character.
     Log probabilities are read `with_logprobs` only, because a model may send them unasked.
+
+    Raises InvalidOutput for a response that holds no text.
     """
 
     __slots__ = (
@@ -78,12 +81,13 @@ class TextReader:
         """Tokens of the text: the model's count, else one for each response with a text."""
         return self.tokens if self.completion_tokens is None else self.completion_tokens
 
-    def read(self, response: InferenceResponse) -> str:
-        """The text that the response adds, which may be empty. Raises InvalidOutput if it holds no text."""
-        form = response.form
-        if form is not None and form.datatype == "BYTES":
-            self.token_id = None
-            return self._counted(self._plain(response.value))
+    def value(self, form: OutputForm, response: InferenceResponse) -> str:
+        if form.datatype != "BYTES":
+            return self.tensors(response)
+        self.token_id = None
+        return self._counted(self._plain(response.value))
+
+    def tensors(self, response: InferenceResponse) -> str:
         outputs = response.outputs
         text = ""
         if outputs:

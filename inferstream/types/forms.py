@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping
 from itertools import count
 from typing import Any
 
+import msgspec
+
 KINDS: dict[str, type[Any]] = {"INT64": int, "FP64": float, "BYTES": str, "BOOL": bool}
 """The types of values that need no conversion, by datatype."""
 
 LEAST, LARGEST = -(2**63), 2**63 - 1
-
-_numbers = count()
 
 
 class InputsForm:
@@ -32,29 +32,26 @@ class InputsForm:
         return len(values) == len(kinds) or self.required <= values.keys()
 
 
-class OutputForm:
+class OutputForm(msgspec.Struct, array_like=True, eq=False):
     """Everything of a response of one value but the value and the request's id.
 
-    `base64` tells that the value is `bytes` which JSON holds as base64.
+    `base64` tells that the value is `bytes` which JSON holds as base64. `number` is unique in the process of the model.
     """
 
-    parameters = None
-    __slots__ = ("base64", "datatype", "model_name", "model_version", "name", "number", "shape")
+    model_name: str
+    model_version: str | None
+    name: str
+    datatype: str
+    shape: list[int]
+    base64: bool = False
+    number: int = msgspec.field(default_factory=count().__next__)
 
-    def __init__(
-        self,
-        model_name: str,
-        model_version: str | None,
-        name: str,
-        datatype: str,
-        shape: list[int],
-        base64: bool = False,
-    ) -> None:
-        self.model_name = model_name
-        self.model_version = model_version
-        self.name = name
-        self.datatype = datatype
-        self.shape = shape
-        self.base64 = base64
-        self.number = next(_numbers)
-        """Unique in this process."""
+    @property
+    def kind(self) -> type[Any]:
+        """The type of values that fit without a look at each, unless it is `int`: an integer may exceed 64 bits."""
+        return bytes if self.base64 else KINDS[self.datatype]
+
+    def fits(self, value: Any) -> bool:
+        """Whether this is the value of a response, of the right type. Another may fit after a conversion."""
+        kind: type[Any] = bytes if self.base64 else KINDS[self.datatype]
+        return type(value) is kind and (kind is not int or LEAST <= value <= LARGEST)

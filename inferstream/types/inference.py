@@ -1,7 +1,8 @@
 """Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object" and on)."""
 
-from collections.abc import Mapping
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from pydantic import Field
 
@@ -13,6 +14,7 @@ from .tensor import TensorData
 from .tensors import PARAMETERS, RequestInput, RequestOutput, ResponseOutput
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _TEXTS = {str, type(None)}
 
@@ -111,6 +113,12 @@ class InferenceRequest(
         self._headers = None
         self._parameters = parameters
 
+    def by_name(self, read: Callable[[RequestInput], T]) -> dict[str, T]:
+        """The values of the inputs by name. `read` gives the value of a tensor."""
+        if self.form is not None:
+            return self.values
+        return {tensor.name: read(tensor) for tensor in self._inputs}
+
     def carry(self, headers: Mapping[str, str]) -> Parameters | None:
         """Hold the headers of the transport. Returns the parameters, or None if there are none yet."""
         parameters = self._parameters
@@ -122,6 +130,16 @@ class InferenceRequest(
 
 
 _OUTPUTS = {ResponseOutput}
+
+
+class ResponseVisitor(Protocol[T_co]):
+    """What is done with a response, by what it holds."""
+
+    def value(self, form: OutputForm, response: "InferenceResponse") -> T_co:
+        """For a response of a `value` that fits `form`. The other method takes such a response too."""
+
+    def tensors(self, response: "InferenceResponse") -> T_co:
+        """For any other response."""
 
 
 class _BesideValue(Generic[T]):
@@ -140,8 +158,18 @@ class _BesideValue(Generic[T]):
 
     def __set__(self, response: "InferenceResponse", value: T) -> None:
         if response.form is not None:
-            response.expand(response.form)
+            response._expand(response.form)
         setattr(response, self._slot, value)
+
+
+class _Parameters(property):
+    """The parameters of a response, read for each token without a frame."""
+
+    if TYPE_CHECKING:
+
+        def __get__(  # type: ignore[override]  # that of property is for any type
+            self, response: Any, owner: type | None = None, /
+        ) -> Parameters | None: ...
 
 
 class InferenceResponse(
@@ -159,8 +187,8 @@ class InferenceResponse(
     The server sets `id`, and `model_version` if it is absent. `parameters.headers` become headers of the transport.
     """
 
-    # Where `form` is not None, the response holds one `value` that fits it, and no tensor: text, bytes, a number or a
-    # boolean. Who sets a field other than `id`, or reads `outputs`, turns it into a response of tensors.
+    # Where `form` is not None, the response holds one `value` that fits it, no tensor and no parameters: text, bytes,
+    # a number or a boolean. Who sets a field other than `id`, or reads `outputs`, turns it into a response of tensors.
     __slots__ = ("_model_name", "_model_version", "_outputs", "_parameters", "form", "id", "value")
 
     _parameters: Parameters | None
@@ -228,27 +256,38 @@ class InferenceResponse(
 
     model_name = _BesideValue[str]()
     model_version = _BesideValue[str | None]()
-    parameters = _BesideValue[Parameters | None]()
+
+    def _set_parameters(self, parameters: Parameters | None) -> None:
+        if self.form is not None:
+            self._expand(self.form)
+        self._parameters = parameters
+
+    parameters = _Parameters(attrgetter("_parameters"), _set_parameters)
 
     @property
     def outputs(self) -> list[ResponseOutput]:
         if self.form is not None:
-            self.expand(self.form)
+            self._expand(self.form)
         return self._outputs
 
     @outputs.setter
     def outputs(self, outputs: list[ResponseOutput]) -> None:
         if self.form is not None:
-            self.expand(self.form)
+            self._expand(self.form)
         self._outputs = outputs
 
-    def expand(self, form: OutputForm) -> None:
+    def _expand(self, form: OutputForm) -> None:
         """Hold the value as a tensor."""
         data = TensorData([self.value], binary=form.base64)
-        self.form = self._parameters = None
+        self.form = None
         self._model_name = form.model_name
         self._model_version = form.model_version
         self._outputs = [ResponseOutput.of(form.name, [*form.shape], form.datatype, data)]
+
+    def accept(self, visitor: ResponseVisitor[T]) -> T:
+        """What the visitor makes of the value, or of the tensors."""
+        form = self.form
+        return visitor.tensors(self) if form is None else visitor.value(form, self)
 
 
 def respond(form: OutputForm, value: Any, request_id: str | None) -> InferenceResponse:
@@ -257,6 +296,7 @@ def respond(form: OutputForm, value: Any, request_id: str | None) -> InferenceRe
     response.form = form
     response.value = value
     response.id = request_id
+    response._parameters = None
     return response
 
 

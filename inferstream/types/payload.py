@@ -115,25 +115,9 @@ _OURS = {"__slots__", "__dict__", "__classcell__"}
 """Names of a subclass that are not for its model."""
 
 
-class _Private:
-    """The private attributes of a subclass, each in a slot."""
-
-    def __get__(self, instance: object, owner: type) -> None:
-        return None
-
-    def __set__(self, instance: object, values: FieldValues | None) -> None:
-        for name, value in (values or {}).items():
-            setattr(instance, name, value)
-
-
-class _Unkept:
-    """An attribute that pydantic gives each model, and that a payload does not keep."""
-
-    def __get__(self, instance: object, owner: type) -> None:
-        return None
-
-    def __set__(self, instance: object, value: object) -> None:
-        pass
+def _set_private(payload: "Payload", values: FieldValues | None) -> None:
+    for name, value in (values or {}).items():
+        setattr(payload, name, value)
 
 
 class Payload(OlderNames, metaclass=_Slotted):
@@ -156,8 +140,9 @@ class Payload(OlderNames, metaclass=_Slotted):
     __pydantic_serializer__: ClassVar[SchemaSerializer]
     __pydantic_validator__: ClassVar[SchemaValidator]
     __pydantic_root_model__ = False
-    __pydantic_extra__ = _Unkept()
-    __pydantic_private__ = _Private()
+    __pydantic_extra__ = property(lambda payload: None, lambda payload, extra: None)
+    __pydantic_private__ = property(lambda payload: None, _set_private)
+    """The private attributes of a subclass are in slots."""
 
     __dataclass_fields__: ClassVar[FieldValues]
     """FastAPI reads models and dataclasses from the body, and other classes from the query."""
@@ -184,13 +169,7 @@ class Payload(OlderNames, metaclass=_Slotted):
 
     __fields_set__ = model_fields_set
 
-    @property
-    def __pydantic_fields_set__(self) -> set[str]:
-        return self.model_fields_set
-
-    @__pydantic_fields_set__.setter
-    def __pydantic_fields_set__(self, names: set[str]) -> None:
-        pass
+    __pydantic_fields_set__ = property(lambda payload: payload.model_fields_set, lambda payload, names: None)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -19,6 +19,7 @@ FOUND: dict[int, str] = {
     56: "the error of an admission kept its request, where admit is a coroutine",
     8115: "a call that failed while it was cancelled by its id kept its task cancelled, and its request",
     27: "the error of a call in a worker kept its request",
+    88163: "a stream whose end was cancelled gave its slot away while the model's cleanup ran",
 }
 """Seeds that once broke a promise."""
 

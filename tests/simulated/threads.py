@@ -75,8 +75,8 @@ class VirtualCaller(MethodCaller):
 
 
 def without_threads(local: Local, loop: VirtualLoop, random: Random) -> Local:
-    local._executor.shutdown()  # it has begun no thread yet
-    local._executor = VirtualThreads(loop, random, local.settings.threads or 64)  # type: ignore[assignment]
+    local._threads.executor.shutdown()  # it has begun no thread yet
+    local._threads.executor = VirtualThreads(loop, random, local.settings.threads or 64)  # type: ignore[assignment]
     if local._steps is not None:
         local._steps._caller = VirtualCaller(loop, random)
     return local

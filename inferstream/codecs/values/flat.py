@@ -8,6 +8,7 @@ import numpy as np
 from ...errors import CodecError, InvalidOutput, InvalidRequest
 from ...signature import Signature
 from ...types import InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
+from ...types.forms import OutputForm
 from ...types.json_numbers import NumbersText
 from .arrays import Array
 from .base import NULLABLE, OPTIONAL, STREAM, Value, fact, fault_of, reason, taken
@@ -93,29 +94,29 @@ class FlatArguments:
 
 
 class FlatResults:
-    """Makes JSON values of the outputs of one model. Arrays stay NumPy arrays, which the JSON writer takes.
+    """Makes one JSON value of the outputs of a response: that of the only output, an object of several, null of none.
 
-    Made when the model loads.
+    Made when the model loads. Arrays stay NumPy arrays, which the JSON writer takes. Raises InvalidOutput.
     """
 
     def __init__(self, outputs: Sequence[MetadataTensor]) -> None:
         self._values: dict[str, Value] = {tensor.name: value_of_tensor(tensor) for tensor in outputs}
 
     def document(self, response: InferenceResponse) -> dict[str, Any]:
-        """The outputs of a response by name, for the JSON writer. Raises InvalidOutput."""
-        return {tensor.name: self._value(tensor) for tensor in response.outputs}
+        """The outputs of a response by name."""
+        return {tensor.name: self._json(tensor) for tensor in response.outputs}
 
-    def result(self, response: InferenceResponse) -> Any:
-        """One JSON value: that of the only output, an object of several, null of none. Raises InvalidOutput."""
-        form = response.form
-        if form is not None and (kind := self._values.get(form.name)) is not None:
-            return kind.to_json(response.value)
+    def value(self, form: OutputForm, response: InferenceResponse) -> Any:
+        kind = self._values.get(form.name)
+        return self.tensors(response) if kind is None else kind.to_json(response.value)
+
+    def tensors(self, response: InferenceResponse) -> Any:
         document = self.document(response)
         if len(document) == 1 and len(self._values) < 2:
             return next(iter(document.values()))
         return document or None
 
-    def _value(self, tensor: ResponseOutput) -> Any:
+    def _json(self, tensor: ResponseOutput) -> Any:
         try:
             kind = self._values.get(tensor.name) or value_of_tensor(_described(tensor))
             if isinstance(kind, Array):

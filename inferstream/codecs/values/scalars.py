@@ -12,6 +12,7 @@ import numpy as np
 from ...types import RequestInput, ResponseOutput
 from ...types.conversion import array_from_values, whole
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
+from ...types.forms import KINDS, LARGEST, LEAST
 from .base import FORMAT, SingleValue, brief, single
 
 
@@ -80,19 +81,13 @@ def _bytes_of_output(element: Any) -> bytes:
     return element.encode() if isinstance(element, str) else bytes(memoryview(element))
 
 
-PLAIN: dict[str, type[Any]] = {"INT64": int, "FP64": float}
-"""The types of numbers that need no conversion."""
-
-LEAST, LARGEST = -(2**63), 2**63 - 1
-
-
 class Number(SingleValue):
     """`int`, `float` or a number of NumPy, as one element of a numeric datatype."""
 
     def __init__(self, datatype: str) -> None:
         self.datatype = datatype
         self._integer = datatype in INTEGERS
-        self._plain = PLAIN.get(datatype)
+        self._plain = KINDS.get(datatype)
 
     def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         self._expect(tensor)

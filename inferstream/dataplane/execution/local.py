@@ -3,13 +3,11 @@
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from ...context import RequestContext, enter, request_context
+from ...context import THREADS, RequestContext, Threads, enter
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...functions.model import DescribedModel, FunctionModel
 from ...garbage import settle_soon
@@ -40,9 +38,6 @@ from .threads import ThreadedResponses
 
 UNBLOCKED_SLOTS = 4096
 """Limit of concurrent calls of an async model whose settings have none: a bound, not a policy."""
-
-THREADS = 64
-"""Threads of a blocking model whose settings have no number."""
 
 
 class Local:
@@ -81,9 +76,7 @@ class Local:
             model.writer() if isinstance(model, DescribedModel) else None,
         )
         self._finish.place = location_in(model)
-        self._executor = ThreadPoolExecutor(
-            settings.threads or THREADS, thread_name_prefix=f"model-{model.name}"
-        )
+        self._threads = Threads(model.name, settings.threads)
         predicts = type(model).predict is not MLModel.predict
         self._meters = ModelMeters(model.name, model.version)
         self._may_report = not isinstance(model, FunctionModel)  # functions have no KV cache
@@ -197,7 +190,7 @@ class Local:
             kv.forget(self._meters)
         finally:
             self._loaded.close()
-            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._threads.executor.shutdown(wait=False, cancel_futures=True)
             settle_soon()
 
     async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
@@ -228,7 +221,9 @@ class Local:
     async def _predict(self, request: InferenceRequest, halved: bool = False) -> Reply:
         try:
             if self._predict_blocks:
-                response = await self._in_thread(self._model.predict, request)
+                response = await self._threads.run(self._model.predict, request)
+                if inspect.isawaitable(response):
+                    response = await response
             else:
                 response = await self._coroutines.predict(request)
             return Reply(self._finish(response, request))
@@ -244,16 +239,6 @@ class Local:
             return error
         except InferstreamError as wrong:
             return translated(wrong, self._name, request.id)
-
-    async def _in_thread(self, predict: Callable[[InferenceRequest], Any], request: InferenceRequest) -> Any:
-        context = request_context()
-        context.thread = self._executor.submit(copy_context().run, _call, predict, request)
-        try:
-            response = await asyncio.wrap_future(context.thread)
-        except asyncio.CancelledError:
-            context.cancelled = True
-            raise
-        return await response if inspect.isawaitable(response) else response
 
     async def _only_response(self, call: Call) -> Reply:
         """A single response from a model that only streams, if its stream has exactly one."""
@@ -274,7 +259,7 @@ class Local:
             return await self._steps.open(payloads)
         predict_stream = cast(Any, self._model.predict_stream)
         if self._stream_blocks:
-            return ThreadedResponses(self._executor, partial(predict_stream, payloads))
+            return ThreadedResponses(self._threads.executor, partial(predict_stream, payloads))
         start = partial(predict_stream, payloads)
         stream: Any = self._coroutines.stream(start, payloads.call) if self._stream_is_async else start()
         if inspect.isawaitable(stream):
@@ -282,7 +267,9 @@ class Local:
         if hasattr(stream, "__aiter__"):
             return cast(AsyncIterator[InferenceResponse], aiter(stream))
         if isinstance(stream, Iterable):
-            return ThreadedResponses(self._executor, lambda: cast(Iterable[InferenceResponse], stream))
+            return ThreadedResponses(
+                self._threads.executor, lambda: cast(Iterable[InferenceResponse], stream)
+            )
         raise TypeError(f"predict_stream returned a {type(stream).__name__}, which cannot be iterated")
 
     async def _predict_each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
@@ -295,11 +282,3 @@ class Local:
                 yield response
 
         return responses()
-
-
-def _call(predict: Callable[[InferenceRequest], Any], request: InferenceRequest) -> Any:
-    try:
-        return predict(request)
-    except StopIteration as error:
-        # A future cannot hold a StopIteration, so its caller would wait for ever.
-        raise RuntimeError("predict raised StopIteration") from error

@@ -58,12 +58,17 @@ class ModelResponses:
             return
         call = self._call
         closing = asyncio.ensure_future(close())
-        done, _ = await asyncio.wait([closing], timeout=CLOSE_LIMIT)
-        if not done:
-            closing.cancel()
-            cleanup_lingers(call)
-        elif (error := closing.exception()) is not None:
-            cleanup_failed(call, error)
+        try:
+            await asyncio.wait([closing], timeout=CLOSE_LIMIT)
+        except BaseException:  # a cancel, which must not give the slot away while the model's code runs
+            await asyncio.wait([closing], timeout=CLOSE_LIMIT)
+            raise
+        finally:
+            if not closing.done():
+                closing.cancel()
+                cleanup_lingers(call)
+            elif (error := closing.exception()) is not None:
+                cleanup_failed(call, error)
 
 
 def cleanup_lingers(call: Call) -> None:

@@ -137,9 +137,7 @@ class WorkerClient:
     def _form(self, frame: frames.Form) -> None:
         if len(self._forms) >= frames.MOST_FORMS:
             self._forms.clear()
-        self._forms[frame.number] = OutputForm(
-            frame.model_name, frame.model_version, frame.name, frame.datatype, frame.shape, frame.base64
-        )
+        self._forms[frame.form.number] = frame.form
 
     def _item_of(self, frame: frames.ItemOf) -> None:
         if (remote := self._calls.get(frame.call)) is not None:

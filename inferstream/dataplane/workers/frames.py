@@ -6,6 +6,7 @@ from typing import Any
 from ...handlers import CustomHandler, HttpRequest, HttpResponse
 from ...processes.frames import Failure, Frame, Part, Query
 from ...telemetry.meter_set import Changes
+from ...types.forms import OutputForm
 from ..checks import Strictness
 from ..execution.base import Capabilities
 
@@ -185,15 +186,9 @@ class Item(Frame):
 
 
 class Form(Frame):
-    """The form of values that follow (`OutputForm`), sent once to each front end."""
+    """The form of values that follow, sent once to each front end."""
 
-    number: int
-    model_name: str
-    model_version: str | None
-    name: str
-    datatype: str
-    shape: list[int]
-    base64: bool
+    form: OutputForm
 
 
 class ItemOf(Frame):

@@ -177,6 +177,7 @@ class ResponseSender:
         "_forms",
         "_link",
         "_request_id",
+        "_single",
         "_unread",
         "call",
         "more",
@@ -200,6 +201,7 @@ class ResponseSender:
         self._request_id = frame.request_id
         self._arena = arena
         self._forms = forms
+        self._single = not frame.stream
         if frame.stream:
             self._unread: SizedChannel[None] = SizedChannel(frame.window, WINDOW_BYTES)
 
@@ -243,12 +245,12 @@ class ResponseSender:
 
     async def _run(self, handler: Handler) -> None:
         async with await handler(self.call) as reply:
-            if self.call.operation is Operation.INFER:
+            if self._single:
                 assert reply.first is not None
-                self._send_response(reply.first, last=True)
+                reply.first.accept(self)
                 return
             async for response in reply:
-                size = self._send_response(response)
+                size = response.accept(self)
                 del response  # a model may take its time for the next one
                 self._unread.put(None, size)
                 if not self._unread.has_room():
@@ -256,32 +258,20 @@ class ResponseSender:
                     await self._unread.room()
         self._link.send(Ended(self.number))
 
-    def _send_response(self, response: InferenceResponse, last: bool = False) -> int:
+    def tensors(self, response: InferenceResponse) -> int:
         """Send a response; the bytes that it takes until it is read."""
-        if (form := response.form) is not None:
-            return self._send_value(form, response.value, last)
         before = self._arena.written
-        size = self._send(Item(self.number, pack_response(response, self._arena.put), last))
+        size = self._send(Item(self.number, pack_response(response, self._arena.put), self._single))
         return size + self._arena.written - before
 
-    def _send_value(self, form: OutputForm, value: object, last: bool = False) -> int:
+    def value(self, form: OutputForm, response: InferenceResponse) -> int:
         if form.number not in self._forms:
             if len(self._forms) >= MOST_FORMS:
                 self._forms.clear()
             self._forms.add(form.number)
-            self._link.send(
-                Form(
-                    form.number,
-                    form.model_name,
-                    form.model_version,
-                    form.name,
-                    form.datatype,
-                    form.shape,
-                    form.base64,
-                )
-            )
+            self._link.send(Form(form))
         try:
-            return self._link.send(ItemOf(self.number, form.number, value, last))
+            return self._link.send(ItemOf(self.number, form.number, response.value, self._single))
         except UNENCODABLE as error:
             raise unencodable(error, self.call.model) from error
 

@@ -8,7 +8,7 @@ from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_requests import InferMessage, size_of
-from ...protos.grpc_responses import dump_response
+from ...protos.grpc_responses import WRITERS
 from .context import RpcContext, TrailingHeaders, caller_of
 
 
@@ -63,6 +63,6 @@ class InferenceService:
         reply = await admission.open(Operation.INFER, inputs)
         response = reply.first
         assert response is not None
-        message = dump_response(response, wants_typed(request))
+        message = response.accept(WRITERS[wants_typed(request)])
         self._headers.send(context, model, response.id, response.parameters)
         return message

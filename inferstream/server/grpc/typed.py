@@ -54,7 +54,7 @@ class TypedRpc:
         reply = await admission.open(Operation.INFER, request)
         response = reply.first
         assert response is not None
-        message = self._writer.write(response)
+        message = response.accept(self._writer)
         self._headers.send(context, model, response.id, response.parameters)
         return message
 
@@ -70,12 +70,11 @@ class TypedRpc:
         admission.size = len(data)
         request = self._reader.read(data)
         more = None if self.method.stream is None else self._later(admission, exchange, request)
-        write = self._writer.write
         last: tuple[str | None, Parameters | None] | None = None
         async with await admission.open(Operation.STREAM, request, more) as reply:
             async for response in reply:
                 last = response.id, response.parameters
-                await exchange.write(write(response))
+                await exchange.write(response.accept(self._writer))
                 del response  # freed now, while the core has it in its caches
         if last is not None:
             self._headers.send(exchange.context, admission.model, *last)

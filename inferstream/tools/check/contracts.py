@@ -47,6 +47,8 @@ class Contract:
     rows: int | None = None
     examples: int | None = None
     """At most so many, because each is dear; None for as many as the user wants."""
+    worker: bool = False
+    """Whether a worker process is started before, in as much time as the models take to load."""
 
 
 async def answers_what_it_declares(
@@ -293,7 +295,7 @@ CONTRACTS = [
         lambda subject: "" if subject.streams else "it does not stream",
         examples=3,
     ),
-    Contract("safe in workers", answers_in_a_worker, _nothing, examples=5),
+    Contract("safe in workers", answers_in_a_worker, _nothing, examples=5, worker=True),
     Contract(
         "JSON equals binary",
         answers_json_and_binary_alike,

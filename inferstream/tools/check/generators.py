@@ -1,12 +1,19 @@
 """Generators of models that have not ended: the server itself does not wait for each `finally`."""
 
 import gc
+import sys
 import sysconfig
 from pathlib import Path
-from types import AsyncGeneratorType, GeneratorType
+from types import AsyncGeneratorType, CodeType, GeneratorType
 
-NOT_MODELS = (str(Path(__file__).parents[2]), sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"))
-"""Where no code of a model is: this package, and what is installed."""
+NOT_MODELS = (
+    str(Path(__file__).parents[2]),
+    sysconfig.get_path("stdlib"),
+    sysconfig.get_path("purelib"),
+    sys.argv[0] or "<",
+    "<",
+)
+"""Where no code of a model is: this package, what is installed, the command, and what is in no file."""
 
 
 def begun() -> dict[int, object]:
@@ -21,4 +28,9 @@ def _is_open(generator: object) -> bool:
         frame, code = generator.ag_frame, generator.ag_code
     else:
         return False
-    return frame is not None and not code.co_filename.startswith(NOT_MODELS)
+    return frame is not None and is_of_models(code)
+
+
+def is_of_models(code: CodeType) -> bool:
+    """Whether code is of a model: neither ours, nor installed, nor the command that was started."""
+    return not code.co_filename.startswith(NOT_MODELS)

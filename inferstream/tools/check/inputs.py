@@ -16,6 +16,8 @@ CONTENTS = {
     "datetime": st.datetimes().map(lambda moment: moment.isoformat()),
 }
 MOST_ROWS = 3
+SMALL = 4
+"""Of half of the integers: one may be the length of a stream."""
 LARGEST = 100
 """Of numbers: a model may take integers as an index, or a sum of them may go beyond its datatype."""
 
@@ -60,7 +62,8 @@ def _values(tensor: MetadataTensor) -> st.SearchStrategy[object]:
     if kind == "b":
         return st.booleans()
     if kind in "iu":
-        return st.integers(0 if kind == "u" else -LARGEST, LARGEST)
+        least = 0 if kind == "u" else -1
+        return st.one_of(st.integers(least, SMALL), st.integers(least * LARGEST, LARGEST))
     return st.floats(-LARGEST, LARGEST, width=16, allow_subnormal=False)
 
 

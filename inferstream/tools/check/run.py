@@ -2,16 +2,20 @@
 
 import asyncio
 import logging
+import math
+import os
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, InvalidSettings, MissingExtra
 from ...types import InferenceRequest
-from .contracts import CONTRACTS, CheckLimits, Contract, ExampleRefused, Fault
+from .blocked import places, watched
+from .contracts import CONTRACTS, LOOKING, CheckLimits, Contract, ExampleRefused, Fault
 from .results import Report, Result
 from .subject import Subject, SubjectFailed, Subjects, serving
 
@@ -39,9 +43,10 @@ class Options(NamedTuple):
 
 def run(options: Options) -> int:
     """Check the models and print the results. Returns 0 if all passed, 1 for a fault or a failure."""
+    results: list[Result] = []
     try:
         with _quiet(), asyncio.Runner(loop_factory=new_event_loop) as runner:
-            results = _check(options, runner)
+            _check(options, runner, results)
         return options.report.write(results)
     except InvalidSettings as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201  # a command line's last word
@@ -62,17 +67,23 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _check(options: Options, runner: asyncio.Runner) -> list[Result]:
+def _check(options: Options, runner: asyncio.Runner, results: list[Result]) -> None:
     context = serving(options.target)
     subjects = runner.run(context.__aenter__())
     try:
-        return [
-            result
-            for name in _names(options, subjects, runner)
-            for result in _one(name, options, subjects, runner)
-        ]
+        for name in _names(options, subjects, runner):
+            _one(name, options, subjects, runner, results)
+        if places().keys() - {threading.get_ident()}:
+            _leave(options, results)
     finally:
         runner.run(context.__aexit__(None, None, None))
+
+
+def _leave(options: Options, results: list[Result]) -> None:
+    """End the process, with the results so far: Python waits for threads at its end, and these do not return."""
+    status = options.report.write(results)
+    sys.stdout.flush()
+    os._exit(status)
 
 
 def _names(options: Options, subjects: Subjects, runner: asyncio.Runner) -> list[str]:
@@ -83,8 +94,10 @@ def _names(options: Options, subjects: Subjects, runner: asyncio.Runner) -> list
     return list(options.models) or names
 
 
-def _one(name: str, options: Options, subjects: Subjects, runner: asyncio.Runner) -> list[Result]:
-    """The results of one model."""
+def _one(
+    name: str, options: Options, subjects: Subjects, runner: asyncio.Runner, results: list[Result]
+) -> None:
+    """Add the results of one model."""
 
     async def subject() -> Subject:
         return Subject(subjects, name)
@@ -94,17 +107,26 @@ def _one(name: str, options: Options, subjects: Subjects, runner: asyncio.Runner
     except InferstreamError as error:
         index = runner.run(subjects.application.registry.index(False))
         reasons = [entry.reason for entry in index if entry.name == name and entry.reason]
-        return [Result(name, "loads", "failed", "; ".join(reasons) or str(error))]
+        results.append(Result(name, "loads", "failed", "; ".join(reasons) or str(error)))
+        return
     if not checked.inputs:
-        return [Result(name, "loads", "skipped", "it declares no inputs, so that no requests can be made")]
-    return [_tried(contract, checked, options, runner) for contract in CONTRACTS]
+        reason = "it declares no inputs, so that no requests can be made"
+        results.append(Result(name, "loads", "skipped", reason))
+        return
+    for contract in CONTRACTS:
+        results.append(_tried(contract, checked, options, runner, results))
 
 
-def _tried(contract: Contract, subject: Subject, options: Options, runner: asyncio.Runner) -> Result:
+def _tried(
+    contract: Contract, subject: Subject, options: Options, runner: asyncio.Runner, before: list[Result]
+) -> Result:
     """The result of one contract: a fault has the smallest example that was met in time."""
-    if reason := contract.missing(subject):
+    reason = "a call of it has not ended" if subject.blocked else contract.missing(subject)
+    if reason:
         return Result(subject.name, contract.name, "skipped", reason)
-    attempt = _Attempt(contract, subject, options, runner)
+    if contract.worker:
+        runner.run(subject.subjects.worker())
+    attempt = _Attempt(contract, subject, options, runner, before)
     with suppress(Fault, HypothesisException):  # the attempt has what they say
         attempt.examples()
     if attempt.fault:
@@ -119,9 +141,15 @@ class _Attempt:
     """Examples of a contract, and what they showed."""
 
     def __init__(
-        self, contract: Contract, subject: Subject, options: Options, runner: asyncio.Runner
+        self,
+        contract: Contract,
+        subject: Subject,
+        options: Options,
+        runner: asyncio.Runner,
+        before: list[Result],
     ) -> None:
         self._contract, self._subject, self._options, self._runner = contract, subject, options, runner
+        self._before = before
         self._until = time.monotonic() + options.limits.seconds
         self.fault = ""
         self.refusal = "none was made"
@@ -131,7 +159,7 @@ class _Attempt:
         """Try them. Raises Fault, or an error of hypothesis where a fault does not come again."""
         contract, options = self._contract, self._options
         limited = settings(
-            max_examples=min(contract.examples or options.examples, options.examples),
+            max_examples=options.examples,
             database=None,
             deadline=None,
             derandomize=True,
@@ -143,21 +171,50 @@ class _Attempt:
         limited(given(drawn)(self._example))()
 
     def _example(self, drawn: list[InferenceRequest]) -> None:
-        if time.monotonic() > self._until:
+        if time.monotonic() > self._until or self.taken >= (self._contract.examples or math.inf):
             return
+        seconds = self._options.limits.seconds
+        running = places()
         try:
-            self._runner.run(self._bounded(drawn))
+            with watched(2 * seconds + 1, lambda: self._held(drawn)):
+                self._runner.run(self._bounded(drawn))
             self.taken += 1
         except TimeoutError:
-            self.refusal = f"an example took longer than {self._options.limits.seconds:g} s"
+            self.refusal = f"an example took longer than {seconds:g} s"
+            self._subject.blocked = self._runner.run(self._blocked(running))
+            if self._subject.blocked:
+                self._until = 0.0
+                self._fail(self._not_ended(drawn, self._subject.blocked))
         except ExampleRefused as refused:
             self.refusal = str(refused)
         except (Fault, SubjectFailed) as fault:
             self._until = min(self._until, time.monotonic() + SMALLER)
-            self.fault = f"{fault}; with {brief(drawn)}"
-            raise Fault(self.fault) from None
+            self._fail(f"{fault}; with {brief(drawn)}")
+
+    def _fail(self, fault: str) -> NoReturn:
+        self.fault = fault
+        raise Fault(fault) from None
 
     async def _bounded(self, drawn: list[InferenceRequest]) -> None:
         limits = self._options.limits
         async with asyncio.timeout(limits.seconds):
             await self._contract.run(self._subject, drawn, limits)
+
+    async def _blocked(self, running: Mapping[int, str]) -> str:
+        """Where a thread still is, so many seconds after its call was left; empty if none is."""
+        until = time.monotonic() + self._options.limits.seconds
+        while left := [place for thread, place in places().items() if thread not in running]:
+            if time.monotonic() > until:
+                return left[0]
+            await asyncio.sleep(LOOKING)
+        return ""
+
+    def _held(self, drawn: list[InferenceRequest]) -> None:
+        """End the check, because the event loop that would go on is held."""
+        place = places().get(threading.main_thread().ident or 0, "")
+        fault = Result(self._subject.name, self._contract.name, "failed", self._not_ended(drawn, place))
+        _leave(self._options, [*self._before, fault])
+
+    def _not_ended(self, drawn: list[InferenceRequest], place: str) -> str:
+        where = f", at {place}" if place else ""
+        return f"it had not ended {2 * self._options.limits.seconds:g} s after its call{where}; with {brief(drawn)}"

@@ -72,6 +72,8 @@ class Subject:
     def __init__(self, subjects: Subjects, name: str) -> None:
         self.name = name
         self.subjects = subjects
+        self.blocked = ""
+        """Where a call is that has not ended; empty without one."""
         caller = Caller(Headers(()), "", asyncio.current_task())
         admission = subjects.application.dataplane.admit(name, None, caller)
         signature = admission.signature

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ...errors import InferstreamError
-from ...protos.json_responses import dump_response
+from ...protos.json_responses import IN_JSON
 from ...types import InferenceResponse, Parameters
 
 
@@ -52,7 +52,7 @@ class ResultFile:
         parameters = dict(response.parameters.items()) if response.parameters is not None else {}
         response.parameters = Parameters(**{**parameters, **known})
         try:
-            line, _ = dump_response(response)
+            line, _ = response.accept(IN_JSON)
         except InferstreamError as error:
             self.fail(index, error.message)
             return

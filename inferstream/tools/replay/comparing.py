@@ -2,15 +2,17 @@
 
 import json
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Iterator, Sequence
-from math import isclose
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import DecodeError
 
+from ...dataplane.comparison import numbers_apart
 from ...protos.dataplane_pb2_grpc import METHODS, classes_of
-from .records import Content, Recorded
+from ...settings import Tolerance
+from .records import Content, Recorded, octets
 from .sending import ReplayedAnswer
 
 MASKED = (
@@ -45,7 +47,7 @@ class Difference(NamedTuple):
     detail: str = ""
 
 
-def compared(recorded: Recorded, answer: ReplayedAnswer, tolerance: float) -> Difference:
+def compared(recorded: Recorded, answer: ReplayedAnswer, tolerance: Tolerance) -> Difference:
     """Compare the answer with the recorded one."""
     assert recorded.end is not None
     if answer.status != recorded.end["status"]:
@@ -55,65 +57,95 @@ def compared(recorded: Recorded, answer: ReplayedAnswer, tolerance: float) -> Di
         now = now[: len(before)]  # more may have been on its way when the client left
     if before == now:
         return Difference("bytes")
-    values, others = [*_leaves(before)], [*_leaves(now)]
-    if values and _text(values) != _text(others):
-        return Difference("text", _apart(_text(values), _text(others)))
-    numbers, more = _numbers(values), _numbers(others)
-    close = len(numbers) == len(more) and all(
-        isclose(one, other, rel_tol=tolerance, abs_tol=tolerance)
-        for one, other in zip(numbers, more, strict=True)
-    )
-    if values and close:
-        return Difference("values")
-    return Difference("numbers" if values else "bytes differ", _apart(before, now))
+    try:
+        documents = _document(before), _document(now)
+    except (ValueError, RecursionError):
+        return _pieces_compared(before, now, tolerance)
+    return _documents_compared(*documents, tolerance)
+
+
+def _documents_compared(before: Any, now: Any, tolerance: Tolerance) -> Difference:
+    """Whole documents: the same keys and lengths, and equal values at each place."""
+    values, others = dict(_leaves(before)), dict(_leaves(now))
+    for path in [*values, *others]:
+        if path not in values or path not in others:
+            return Difference("structure", f"{path} is {'missing' if path in values else 'new'}")
+    numbers = []
+    for path, value in values.items():
+        other = others[path]
+        if isinstance(value, float) and isinstance(other, float):
+            numbers.append((value, other))
+        elif (type(value), value) != (type(other), other):
+            texts = isinstance(value, str) and isinstance(other, str)
+            detail = _apart(value, other) if texts else f"{other!r} and not {value!r}"
+            return Difference("text" if texts else "structure", f"{path}: {detail}")
+    one, more = zip(*numbers, strict=True) if numbers else ((), ())
+    why = numbers_apart(one, more, tolerance)
+    return Difference("values") if why is None else Difference("numbers", why)
+
+
+def _pieces_compared(before: str, now: str, tolerance: Tolerance) -> Difference:
+    """The JSON of events, lines or messages: all their texts as one, and all their numbers."""
+    values, others = ([leaf for _, leaf in _of_lines(text)] for text in (before, now))
+    if not values:
+        return Difference("bytes differ", _apart(before, now))
+    text, more = ("".join(leaf for leaf in leaves if isinstance(leaf, str)) for leaves in (values, others))
+    if text != more:
+        return Difference("text", _apart(text, more))
+    one, other = ([leaf for leaf in leaves if isinstance(leaf, float | bool)] for leaves in (values, others))
+    if len(one) != len(other):
+        return Difference("numbers", _apart(before, now))
+    why = numbers_apart(one, other, tolerance)
+    return Difference("values") if why is None else Difference("numbers", why)
 
 
 def _masked(recorded: Recorded, parts: Sequence[Content]) -> str:
     """The parts as one text, without ids, times and heartbeats."""
-    separator = "" if recorded.door == "http" else "\n"
-    text = separator.join(_readable(recorded, part) for part in parts)
+    if recorded.door == "http":  # its parts may end within a character
+        decoder = getincrementaldecoder("utf-8")("surrogateescape")
+        text = decoder.decode(b"".join(map(octets, parts)), final=not recorded.left)
+    else:
+        text = "\n".join(_readable(recorded, part) for part in parts)
     return _MASK.sub(r'"\1":"*"', _COMMENT.sub("", text))
 
 
 def _readable(recorded: Recorded, part: Content) -> str:
-    if isinstance(part, str) or part is None:
-        return part or ""
+    """A message."""
     if recorded.door == "grpc":
         name = recorded.request["target"].rpartition("/")[2]
         method = next((each for each in METHODS if each.name == name), None)
         if method is not None:
             try:
-                return MessageToJson(classes_of(method)[1].FromString(part), indent=None)
+                return MessageToJson(classes_of(method)[1].FromString(octets(part)), indent=None)
             except DecodeError:
                 pass
-    return part.decode("utf-8", "surrogateescape")
+    return octets(part).decode("utf-8", "surrogateescape")
 
 
-def _leaves(text: str) -> Iterator[Any]:
-    """The strings and numbers of the JSON in a text: of a whole one, or of each event or line."""
-    try:
-        documents = [json.loads(text)]
-    except ValueError:
-        documents = []
-        for line in _JSON.finditer(text):
-            try:
-                documents.append(json.loads(line[1]))
-            except ValueError:
-                continue
-    while documents:
-        value = documents.pop(0)
-        if isinstance(value, dict | list):
-            documents[:0] = value.values() if isinstance(value, dict) else value
-        elif value is not None:
-            yield value
+def _document(text: str) -> Any:
+    return json.loads(text, parse_int=float)
 
 
-def _text(leaves: Sequence[Any]) -> str:
-    return "".join(leaf for leaf in leaves if isinstance(leaf, str))
+def _of_lines(text: str) -> Iterator[tuple[str, Any]]:
+    for line in _JSON.finditer(text):
+        try:
+            document = _document(line[1])
+        except (ValueError, RecursionError):
+            continue
+        yield from _leaves(document)
 
 
-def _numbers(leaves: Sequence[Any]) -> list[float]:
-    return [float(leaf) for leaf in leaves if isinstance(leaf, int | float)]
+def _leaves(document: Any) -> Iterator[tuple[str, Any]]:
+    """The strings, numbers, booleans and nulls of a document, and what is empty in it, with their places."""
+    waiting = [("", document)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict) and value:
+            waiting += [(f"{path}.{key}".lstrip("."), each) for key, each in reversed(value.items())]
+        elif isinstance(value, list) and value:
+            waiting += [(f"{path}[{at}]", each) for at, each in reversed([*enumerate(value)])]
+        else:
+            yield path, value
 
 
 def _apart(one: str, other: str) -> str:

@@ -13,6 +13,11 @@ Content = bytes | str | None
 """None where the size alone is recorded."""
 
 
+def octets(content: Content) -> bytes:
+    """A content as it crossed the port."""
+    return content.encode() if isinstance(content, str) else content or b""
+
+
 class RecordedEvent(NamedTuple):
     """Something that crossed the port, so many seconds after the beginning: `in` or `out`."""
 

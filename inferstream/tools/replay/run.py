@@ -15,6 +15,7 @@ from websockets.exceptions import WebSocketException
 
 from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, MissingExtra
+from ...settings import Tolerance
 from ..check.results import Report, Result
 from ..check.subject import server_of
 from .comparing import compared
@@ -86,7 +87,8 @@ async def _result(options: ReplayOptions, destination: Destination, recorded: Re
     if not options.diff:
         same = came.status == recorded.end["status"]
         return result("passed" if same else "failed", f"status {came.status}")
-    difference = compared(recorded, came, options.tolerance)
+    tolerance = Tolerance(relative=options.tolerance, absolute=options.tolerance)
+    difference = compared(recorded, came, tolerance)
     if difference.kind in ("bytes", "values"):
         return result("passed", "equal bytes" if difference.kind == "bytes" else "equal within the tolerance")
     return result("failed", f"{difference.kind}: {difference.detail}")

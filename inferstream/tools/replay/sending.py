@@ -1,7 +1,8 @@
 """Recorded requests, sent again over the protocol that they came in."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -11,10 +12,12 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from ...errors import MissingExtra
-from .records import Content, Recorded
+from .records import Content, Recorded, octets
 
-OF_CONNECTIONS = ("host", "content-length", "connection", "transfer-encoding", "upgrade", "te")
-"""Headers that each connection makes for itself, as those whose names begin so."""
+OF_CONNECTIONS = frozenset(("host", "content-length", "connection", "transfer-encoding", "upgrade", "te"))
+"""Headers that each connection makes for itself."""
+
+OF_GRPC = OF_CONNECTIONS | {"user-agent", "content-type"}
 
 
 class ReplayedAnswer(NamedTuple):
@@ -42,38 +45,47 @@ async def answer(destination: Destination, recorded: Recorded) -> ReplayedAnswer
     return await send(destination, recorded)
 
 
-def _headers(destination: Destination, recorded: Recorded, *beside: str) -> dict[str, str]:
+def _headers(
+    destination: Destination, recorded: Recorded, own: Set[str] = OF_CONNECTIONS, begins: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Headers of a request, without those that a connection makes itself: `own`, and with names that begin so."""
     pairs: Iterable[tuple[str, str]] = recorded.request["headers"]
-    own = (*OF_CONNECTIONS, *beside)
-    return {**{name: value for name, value in pairs if not name.startswith(own)}, **destination.headers}
+    sent = {name: value for name, value in pairs if name not in own and not name.startswith(begins)}
+    return {**sent, **destination.headers}
 
 
 async def _http(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
     parts: list[Content] = []
-    sent = b"".join(_bytes(part) for part in recorded.of("in"))
-    whole = sum(len(_bytes(part)) for part in recorded.of("out"))
+    sent = b"".join(map(octets, recorded.of("in")))
+    left = sum(len(octets(part)) for part in recorded.of("out")) if recorded.left else math.inf
     method, target = recorded.request["method"], destination.http + recorded.request["target"]
-    status: int | str = 499
     leaving = recorded.seconds / destination.speed if destination.speed else 0.0
     async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
         headers = _headers(destination, recorded)
-        with suppress(TimeoutError):
-            # A client that has left without a part of the response waits as long as it did.
-            async with (
-                asyncio.timeout(leaving if recorded.left and not whole else None),
-                client.stream(method, target, headers=headers, content=sent) as response,
-            ):
-                status = response.status_code
-                async for part in response.aiter_bytes():
-                    parts.append(part)
-                    if recorded.left and sum(map(len, map(_bytes, parts))) >= whole:
-                        return ReplayedAnswer(499, parts)
-    return ReplayedAnswer(status, parts)
+        try:
+            async with asyncio.timeout(None) as waiting:
+
+                async def step(name: str, _: Any) -> None:
+                    """A client that left without a part of the response waits as long as it did."""
+                    if not left and name.endswith("send_request_body.complete"):
+                        waiting.reschedule(asyncio.get_running_loop().time() + leaving)
+
+                async with client.stream(
+                    method, target, headers=headers, content=sent, extensions={"trace": step}
+                ) as response:
+                    async for part in response.aiter_bytes():
+                        parts.append(part)
+                        left -= len(part)
+                        if left <= 0:
+                            return ReplayedAnswer(499, parts)
+                    return ReplayedAnswer(response.status_code, parts)
+        except TimeoutError:
+            return ReplayedAnswer(499, parts)
 
 
 async def _websocket(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
     url = f"ws{destination.http.removeprefix('http')}{recorded.request['target']}"
-    headers = _headers(destination, recorded, "sec-websocket")
+    headers = _headers(destination, recorded, begins=("sec-websocket",))
     async with connect(
         url, additional_headers=headers, max_size=None, compression=None, proxy=None
     ) as socket:
@@ -86,7 +98,7 @@ async def _grpc(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
         from grpc.aio import AioRpcError, insecure_channel
     except ModuleNotFoundError as missing:
         raise MissingExtra("server replay of gRPC", "grpc", missing) from None
-    metadata = [*_headers(destination, recorded, "grpc-", "user-agent", "content-type", ":").items()]
+    metadata = [*_headers(destination, recorded, OF_GRPC, ("grpc-", ":")).items()]
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     async with insecure_channel(destination.grpc, options=options) as channel:
         stream: Any = channel.stream_stream(recorded.request["target"], None, None)
@@ -139,7 +151,3 @@ async def _converse(
             if not left and done is not None:
                 await done()
     return parts
-
-
-def _bytes(content: Content) -> bytes:
-    return content.encode() if isinstance(content, str) else content or b""

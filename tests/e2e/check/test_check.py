@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from inferstream.cli.main import app
 from inferstream.tools.check.contracts import CONTRACTS
+from tests.serving import SERVER
 
 FAULTY = Path(__file__).with_name("faulty.py")
 NUMBERS = {
@@ -126,3 +128,42 @@ def test_a_model_that_does_not_load_is_a_failure(tmp_path: Path) -> None:
 
 def test_a_wrong_flag_exits_with_2(tmp_path: Path) -> None:
     assert _check(str(tmp_path), "--no-such").exit_code == 2
+
+
+BLOCKS = """
+import threading
+from inferstream import App
+
+app = App()
+
+@app.model
+{kind} waits(x: int) -> int:
+    threading.Event().wait()
+    return x
+
+@app.model
+def twice(x: int) -> int:
+    return 2 * x
+"""
+
+
+@pytest.mark.parametrize(("kind", "others"), [("def", 1), ("async def", 0)], ids=["a thread", "the loop"])
+def test_a_model_that_blocks_for_ever_is_named_and_the_command_ends(
+    kind: str, others: int, tmp_path: Path
+) -> None:
+    """A model that holds the event loop ends the check: what comes after it is not tried."""
+    (tmp_path / "app.py").write_text(BLOCKS.format(kind=kind))
+    flags = ["--seconds", "5", "--examples", "3", "--calls", "10", "--json"]
+    models = ["--model", "waits", "--model", "twice"]
+    ran = subprocess.run(
+        [*SERVER, "check", str(tmp_path / "app.py"), *models, *flags],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    cases = {case["name"]: case for case in json.loads(ran.stdout)["cases"]}
+    blocked = cases["waits: answers what it declares"]
+    assert (ran.returncode, blocked["status"]) == (1, "failed")
+    assert "it had not ended 10 s after its call, at " in blocked["detail"]
+    assert "app.py:9; with x=" in blocked["detail"]
+    assert sum(name.startswith("twice: ") for name in cases) >= others

@@ -10,7 +10,7 @@ import pytest
 
 from inferstream.errors import InvalidSettings
 from inferstream.keys.audit import AuditLog, AuditRecord, open_audit_log
-from inferstream.telemetry import lines as line_files
+from inferstream.telemetry import background
 
 
 def record(i=0):
@@ -76,7 +76,7 @@ class Disk:
         self.open.set()
         self.arrived = threading.Semaphore(0)
         self.write = os.write
-        monkeypatch.setattr(line_files.os, "write", self)
+        monkeypatch.setattr(background.os, "write", self)
 
     def __call__(self, descriptor, text):
         self.arrived.release()
@@ -88,7 +88,7 @@ class Disk:
 
 
 def test_a_slow_disk_loses_records_and_counts_them(path, monkeypatch):
-    monkeypatch.setattr(line_files, "MOST", 10)
+    monkeypatch.setattr(background, "MOST", 10)
     disk = Disk(monkeypatch)
     disk.open.clear()
     log = AuditLog(str(path))

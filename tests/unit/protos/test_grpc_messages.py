@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from inferstream.codecs import NumpyCodec, StringCodec
 from inferstream.errors import InvalidOutput
-from inferstream.protos import grpc_messages
 from inferstream.protos.grpc_messages import MOST_SIZES, MessageWriter
-from inferstream.protos.grpc_responses import dump_response
+from inferstream.protos.grpc_responses import WRITERS, WholeMessages
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput
 from inferstream.types.forms import OutputForm
 from inferstream.types.inference import respond
@@ -73,8 +72,8 @@ VARIANTS = [
 
 
 def check(stream: Sequence[InferenceResponse], typed: bool) -> None:
-    write = MessageWriter(typed).write
-    assert [write(each) for each in stream] == [dump_response(each, typed) for each in stream]
+    writer = MessageWriter(typed)
+    assert [each.accept(writer) for each in stream] == [each.accept(WRITERS[typed]) for each in stream]
 
 
 @pytest.mark.parametrize("typed", [False, True])
@@ -91,15 +90,16 @@ def test_a_message_owes_nothing_to_many_before_it(stream: list[InferenceResponse
 def test_what_precedes_a_text_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[InferenceResponse] = []
 
-    def dumped(response: InferenceResponse, typed: bool) -> bytes:
+    def tensors(self: WholeMessages, response: InferenceResponse) -> bytes:
         written.append(response)
-        return dump_response(response, typed)
+        return whole(self, response)
 
-    monkeypatch.setattr(grpc_messages, "dump_response", dumped)
-    write = MessageWriter(True).write
+    whole = WholeMessages.tensors
+    monkeypatch.setattr(WholeMessages, "tensors", tensors)
+    writer = MessageWriter(True)
     stream = [response(text([item]), id="1") for item in ("a", "b", "cc", "a", "dd", "é")]
     for item in stream:
-        write(item)
+        item.accept(writer)
     assert written == [stream[0], stream[2]]
 
 
@@ -109,21 +109,22 @@ def test_what_precedes_texts_is_kept_for_few_sizes(typed: bool) -> None:
     sizes = [*range(3 * MOST_SIZES), *range(3 * MOST_SIZES)]
     for size in sizes:
         item = response(text(["x" * size]), id="1")
-        assert writer.write(item) == dump_response(item, typed)
+        assert item.accept(writer) == item.accept(WRITERS[typed])
         assert len(writer._before) <= MOST_SIZES
     assert writer._before
 
 
 def test_a_shape_changed_in_place_is_written_as_it_is() -> None:
-    write = MessageWriter(True).write
+    writer = MessageWriter(True)
     item = response(text(["a"]))
-    write(item)
+    item.accept(writer)
     item.outputs[0].shape.append(1)
-    assert write(item) == dump_response(item, True) != dump_response(response(text(["a"])), True)
+    whole = WRITERS[True]
+    assert item.accept(writer) == item.accept(whole) != response(text(["a"])).accept(whole)
 
 
 def test_a_text_that_is_no_unicode_is_refused_by_name() -> None:
-    write = MessageWriter(True).write
+    writer = MessageWriter(True)
     for item in (response(text(["\ud800"])), respond(FORM, "\ud800", None)):
         with pytest.raises(InvalidOutput, match="cannot be written"):
-            write(item)
+            item.accept(writer)

@@ -11,7 +11,7 @@ from inferstream.codecs import NumpyCodec
 from inferstream.errors import InvalidOutput
 from inferstream.protos.dataplane_pb2 import ModelInferResponse
 from inferstream.protos.grpc import FIELDS
-from inferstream.protos.grpc_responses import dump_response, length
+from inferstream.protos.grpc_responses import WRITERS, length
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput, TensorData
 from inferstream.types.datatypes import DTYPES
 
@@ -71,7 +71,7 @@ def test_protobuf_writes_the_same(tensors: list[ResponseOutput], typed: bool, id
         else:
             expected.raw_output_contents.append(bytes(tensor.data.to_raw(tensor.datatype)))
 
-    assert ModelInferResponse.FromString(dump_response(response, typed)) == expected
+    assert ModelInferResponse.FromString(response.accept(WRITERS[typed])) == expected
 
 
 @pytest.mark.parametrize(
@@ -85,16 +85,14 @@ def test_lengths_are_varints(size: int, written: bytes) -> None:
 def test_a_model_may_use_its_array_again(typed: bool) -> None:
     array = np.zeros(100_000, np.float32)
     response = InferenceResponse(model_name="m", outputs=[NumpyCodec.encode_output("y", array)])
-    written = dump_response(response, typed)
+    written = response.accept(WRITERS[typed])
     array[:] = 1
-    assert written == dump_response(
-        InferenceResponse(model_name="m", outputs=[NumpyCodec.encode_output("y", np.zeros_like(array))]),
-        typed,
-    )
+    zeros = InferenceResponse(model_name="m", outputs=[NumpyCodec.encode_output("y", np.zeros_like(array))])
+    assert written == zeros.accept(WRITERS[typed])
 
 
 @pytest.mark.parametrize("typed", [True, False])
 def test_an_output_that_cannot_be_written_is_named(typed: bool) -> None:
     wrong = ResponseOutput.of(name="y", shape=[1], datatype="INT8", data=TensorData([0.5]))
     with pytest.raises(InvalidOutput, match='Output "y" cannot be written'):
-        dump_response(InferenceResponse(model_name="m", outputs=[wrong]), typed)
+        InferenceResponse(model_name="m", outputs=[wrong]).accept(WRITERS[typed])

@@ -59,7 +59,8 @@ def short_lists() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_arrays, "LONG", 4)
         patch.setattr(json_numbers, "PIECE", 16)
-        patch.setattr(json_arrays, "LARGE", 1)
+        for module in (json_arrays, json_requests):
+            patch.setattr(module, "LARGE", 1)
         yield
 
 

@@ -5,7 +5,7 @@ import pytest
 from inferstream.errors import InvalidRequest
 from inferstream.protos.json_client import dump_request, load_response
 from inferstream.protos.json_requests import build_request, load
-from inferstream.protos.json_responses import dump_response
+from inferstream.protos.json_responses import IN_JSON, JsonWriter
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, RequestOutput, ResponseOutput
 
 
@@ -38,10 +38,10 @@ def test_the_client_reads_what_the_server_writes(binary: bool) -> None:
         ResponseOutput(name="a", shape=[2], datatype="INT32", data=[1, 2]),
         ResponseOutput(name="b", shape=[2], datatype="BYTES", data=["x", "yz"]),
     ]
-    text, blobs = dump_response(InferenceResponse(model_name="m", outputs=outputs), (binary, {}))
+    text, blobs = InferenceResponse(model_name="m", outputs=outputs).accept(JsonWriter((binary, {})))
     read = load_response(b"".join((text, *blobs)), str(len(text)) if binary else None)
     assert read.outputs[0].data.to_numpy("INT32").tolist() == [1, 2]
-    assert dump_response(read)[0] == dump_response(InferenceResponse(model_name="m", outputs=outputs))[0]
+    assert read.accept(IN_JSON)[0] == InferenceResponse(model_name="m", outputs=outputs).accept(IN_JSON)[0]
 
 
 @pytest.mark.parametrize(

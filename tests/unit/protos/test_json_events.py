@@ -7,7 +7,7 @@ from inferstream.codecs import NumpyCodec, StringCodec
 from inferstream.errors import InvalidOutput
 from inferstream.protos import sse
 from inferstream.protos.json_events import EventWriter
-from inferstream.protos.json_responses import dump_response
+from inferstream.protos.json_responses import IN_JSON
 from inferstream.types import InferenceResponse, Parameters, ResponseOutput
 
 
@@ -49,7 +49,7 @@ CHANGES = {
 def test_an_event_owes_nothing_to_the_one_before_it(changed: str) -> None:
     write = EventWriter()
     for item in CHANGES[changed] + CHANGES[changed][::-1]:
-        assert write(item) == sse.event(dump_response(item)[0])
+        assert write(item) == sse.event(item.accept(IN_JSON)[0])
 
 
 def test_a_shape_changed_in_place_is_written_as_it_is() -> None:
@@ -65,4 +65,4 @@ def test_values_that_cannot_be_written_are_refused() -> None:
     write(response(text(["a"])))
     with pytest.raises(InvalidOutput):
         write(response(text(["\ud800"])))
-    assert write(response(text(["b"]))) == sse.event(dump_response(response(text(["b"])))[0])
+    assert write(response(text(["b"]))) == sse.event(response(text(["b"])).accept(IN_JSON)[0])

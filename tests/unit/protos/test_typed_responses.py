@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream import App, TensorOutput
+from inferstream.dataplane.outputs import Finish
 from inferstream.errors import InvalidOutput
 from inferstream.functions.function import Function
 from inferstream.protos.typed import method_of
 from inferstream.protos.typed_files import classes_of
 from inferstream.protos.typed_responses import ResponseWriter
-from inferstream.types import InferenceResponse, ResponseOutput
+from inferstream.types import InferenceRequest, InferenceResponse, ResponseOutput
 
 
 class Typed:
@@ -27,17 +28,15 @@ class Typed:
         app._add(function)
         method = method_of("f", function.signature())
         assert method is not None
-        self.values = function.results.writer("f", None)
+        self.finish = Finish("f", None, None, (), function.results.writer("f", None))
         _, self.message = classes_of(method)
         self.writer = ResponseWriter(method, self.message)
 
     def response(self, value: Any) -> InferenceResponse:
-        response = self.values.write(value, "id")
-        assert response is not None
-        return response
+        return self.finish(value, InferenceRequest(id="id", inputs=[]))
 
     def write(self, value: Any) -> bytes:
-        return self.writer.write(self.response(value))
+        return self.response(value).accept(self.writer)
 
     def expected(self, value: Any) -> bytes:
         return self.message(result=value).SerializeToString()
@@ -69,7 +68,7 @@ def test_single_values(data: st.DataObject, hint: Any, classic: bool) -> None:
     # As a tensor, which workers send, and models that return responses of their own.
     response = typed.response(value)
     whole = InferenceResponse(model_name="f", outputs=[each.model_copy() for each in response.outputs])
-    assert typed.writer.write(whole) == typed.expected(value)
+    assert whole.accept(typed.writer) == typed.expected(value)
 
 
 @given(st.data(), st.sampled_from([*values]), st.booleans())
@@ -100,7 +99,7 @@ def test_arrays(dtype: str, shape: tuple[int, ...]) -> None:
 def test_a_single_value_is_written_without_a_tensor() -> None:
     typed = Typed(str)
     response = typed.response("a")
-    assert typed.writer.write(response) == typed.expected("a")
+    assert response.accept(typed.writer) == typed.expected("a")
     assert response.form is not None
 
 
@@ -118,13 +117,13 @@ def test_what_the_model_does_not_declare_is_refused() -> None:
         tensor = {"name": "output", "shape": [1], "datatype": "BYTES", "data": ["a"], **fields}
         return InferenceResponse(model_name="f", outputs=[ResponseOutput(**tensor)])
 
-    assert typed.writer.write(response()) == typed.expected("a")
+    assert response().accept(typed.writer) == typed.expected("a")
     for fields, fault in (
         ({"name": "x"}, 'returned the output "x", which FResponse does not have'),
         ({"data": ["a", "b"], "shape": [2]}, '"output" cannot be written: it has 2 values'),
         ({"data": [1], "datatype": "INT64"}, '"output" cannot be written'),
     ):
         with pytest.raises(InvalidOutput, match=fault):
-            typed.writer.write(response(**fields))
+            response(**fields).accept(typed.writer)
     with pytest.raises(InvalidOutput, match="surrogates"):
         typed.write("\ud800")

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream import InferenceResponse, Token, Usage
+from inferstream import InferenceRequest, InferenceResponse, Token, Usage
+from inferstream.dataplane.outputs import Finish
 from inferstream.errors import InvalidOutput
-from inferstream.text.output import TextOutput
 from inferstream.text.reader import LEAST_LOGPROB, TextReader
 from inferstream.types import ResponseOutput
 
-written = TextOutput("m", None, ()).write
+finish = Finish("m", None, None).of(InferenceRequest(inputs=[]))
 
 
 def read(items, **options):
@@ -18,7 +18,7 @@ def read(items, **options):
     reader = TextReader(**options)
     pieces = []
     for item in items:
-        pieces.append(reader.read(written(item)))
+        pieces.append(finish(item).accept(reader))
         if reader.finish_reason is not None:
             return pieces, reader
     return [*pieces, reader.end()], reader
@@ -116,18 +116,18 @@ def test_the_first_output_of_texts_is_read():
     response = InferenceResponse(
         model_name="m", outputs=[output("score", "FP32", [1.0]), output("text", "BYTES", ["a", "b"])]
     )
-    assert TextReader().read(response) == "ab"
+    assert response.accept(TextReader()) == "ab"
 
 
 def test_a_response_without_outputs_adds_nothing():
     reader = TextReader()
-    assert reader.read(InferenceResponse(model_name="m", outputs=[])) == ""
+    assert InferenceResponse(model_name="m", outputs=[]).accept(reader) == ""
     assert reader.tokens == 0
 
 
 def test_a_response_without_text_is_an_error():
     with pytest.raises(InvalidOutput, match='"score" of FP32, not a text'):
-        TextReader().read(InferenceResponse(model_name="m", outputs=[output("score", "FP32", [1.0])]))
+        InferenceResponse(model_name="m", outputs=[output("score", "FP32", [1.0])]).accept(TextReader())
 
 
 def test_log_probabilities_are_finite():

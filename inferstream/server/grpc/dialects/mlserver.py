@@ -33,14 +33,14 @@ class MLServerDialect(StreamDialect):
         admission = first.admitted()
         request = request_from(first.message)
         more = _requests_after(admission, exchange, request)
-        dump = MessageWriter(wants_typed(first.message)).write
+        writer = MessageWriter(wants_typed(first.message))
         last: tuple[str | None, Parameters | None] | None = None
         async with await admission.open(Operation.STREAM, request, more) as reply:
             # Not before the first response: a client may retry a call that fails without metadata.
             await self.announce(exchange)
             async for response in reply:
                 last = response.id, response.parameters
-                await exchange.write(dump(response))
+                await exchange.write(response.accept(writer))
                 # Freed now: with hundreds of streams it would leave the core's caches before the next one.
                 del response
         if last is not None:

@@ -14,7 +14,7 @@ from ....protos.dialects import HEADER
 from ....protos.grpc import request_from
 from ....protos.grpc_messages import MessageWriter
 from ....protos.grpc_requests import InferMessage
-from ....protos.grpc_responses import dump_response, length
+from ....protos.grpc_responses import WRITERS, length
 from ....types import Headers
 from ...status import Profile
 from ..rpc import outcome
@@ -168,15 +168,15 @@ class TritonStream:
         admission = request.admitted()
         async with await admission.open(Operation.INFER, request_from(request.message)) as reply:
             assert reply.first is not None
-            return _part(dump_response(reply.first, typed=False), final=True)
+            return _part(reply.first.accept(WRITERS[False]), final=True)
 
     async def _stream(self, message: InferMessage, admission: Admission) -> None:
         try:
             empty_final = _take_empty_final(message)
-            dump = MessageWriter(typed=False).write
+            writer = MessageWriter(typed=False)
             async with await admission.open(Operation.STREAM, request_from(message)) as reply:
                 async for response in reply:
-                    await self._send(_part(dump(response), final=False))
+                    await self._send(_part(response.accept(writer), final=False))
                     del response  # freed now, while the core has it in its caches
             if empty_final:
                 await self._send(_part(_empty(message).SerializeToString(), final=True))

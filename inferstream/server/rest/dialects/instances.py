@@ -124,7 +124,7 @@ class InstancesRequest(WholeRequest):
     def _predictions(self, response: InferenceResponse) -> list[Any]:
         flat = self.admission.pipeline.flat
         if flat is not None and flat.strict:
-            return [flat.results.result(response)]
+            return [response.accept(flat.results)]
         rows = _rows(response)
         return [rows[0] if len(rows) == 1 else rows] if self._each else rows
 

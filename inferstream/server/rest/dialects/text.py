@@ -218,7 +218,7 @@ class TextEvents:
         if index < 0:
             return b""
         reader = self._readers[index]
-        text = reader.read(response)
+        text = response.accept(reader)
         if reader.finish_reason is None:
             return self._format.piece(index, text, reader)
         events = self._format.last(index, text, reader)
@@ -252,7 +252,7 @@ class GatheredTexts:
         if index < 0:
             return True
         reader = self._texts.readers[index]
-        text = reader.read(response)
+        text = response.accept(reader)
         self._pieces[index].append(text)
         self._format.collect(index, text, reader)
         return reader.finish_reason is None or self._texts.end(index, response)

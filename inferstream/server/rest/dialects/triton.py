@@ -12,11 +12,9 @@ from ....errors import InferstreamError, InvalidRequest
 from ....protos import json_requests, sse
 from ....protos.dialects import HEADER, NAMES, asked_dialect
 from ....protos.generate import (
-    RESERVED,
     FlatValues,
+    FlatWriter,
     arguments_of,
-    around_value,
-    dump_flat,
     is_v2,
     parse_flat,
 )
@@ -105,7 +103,7 @@ def _expect(arguments: FlatArguments, request: InferenceRequest) -> None:
 class FlatRequest(ParsedRequest):
     """A request of one flat object. Triton returns no id but the client's own."""
 
-    __slots__ = ("_named", "_values")
+    __slots__ = ("_writer",)
 
     headers = FLAT
 
@@ -120,14 +118,13 @@ class FlatRequest(ParsedRequest):
         self.admission = admission
         self.operation = operation
         self.request = request
-        self._named = request.id is not None
-        self._values = values
+        self._writer = FlatWriter(request.id is not None, values)
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return [JSON], dump_flat(response, self._named, self._values)
+        return [JSON], response.accept(self._writer)
 
     def events(self) -> "FlatEvents":
-        return FlatEvents(self._named, self._values)
+        return FlatEvents(self._writer)
 
     def failure(self, error: InferstreamError) -> bytes:
         """An event without a type, because clients of `generate` know none."""
@@ -137,16 +134,14 @@ class FlatRequest(ParsedRequest):
 class FlatEvents(ValueEvents):
     """Writes each response as a flat object, with the id if the client gave one."""
 
-    __slots__ = ("_named", "_values")
+    __slots__ = ("_writer",)
 
-    def __init__(self, named: bool, values: FlatValues | None = None) -> None:
+    def __init__(self, writer: FlatWriter) -> None:
         super().__init__()
-        self._named = named
-        self._values = values
+        self._writer = writer
 
     def _around(self, form: OutputForm, request_id: str | None) -> tuple[bytes, bytes] | None:
-        return None if self._named or form.name in RESERVED else around_value(form)
+        return self._writer.around(form)
 
     def _write(self, response: InferenceResponse) -> bytes:
-        flat = dump_flat(response, self._named, self._values)
-        return sse.response_event(response.parameters, flat)
+        return sse.response_event(response.parameters, response.accept(self._writer))

@@ -8,7 +8,7 @@ from ....dataplane.caller import Caller
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
 from ....protos.json_events import EventWriter
-from ....protos.json_responses import dump_response
+from ....protos.json_responses import IN_JSON, JsonWriter
 from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
@@ -64,7 +64,7 @@ def with_binary(
 class V2Request(ParsedRequest):
     """A V2 request; `headers` are those of its response, `binary` says which outputs are wanted in that form."""
 
-    __slots__ = ("_binary", "headers")
+    __slots__ = ("_writer", "headers")
 
     compressible = True
 
@@ -79,11 +79,11 @@ class V2Request(ParsedRequest):
         self.admission = admission
         self.operation = operation
         self.request = request
-        self._binary = binary
+        self._writer = IN_JSON if binary is None else JsonWriter(binary)
         self.headers = headers
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        text, blobs = dump_response(response, self._binary)
+        text, blobs = response.accept(self._writer)
         if not blobs:
             return [JSON], text
         length = (b"inference-header-content-length", b"%d" % len(text))

@@ -147,13 +147,13 @@ def test_objects_have_the_names_of_blazerpc() -> None:
 
 async def test_results() -> None:
     def result(name: str, response: InferenceResponse) -> Any:
-        written = orjson.dumps(interface(name).results.result(response), option=orjson.OPT_SERIALIZE_NUMPY)
+        written = orjson.dumps(response.accept(interface(name).results), option=orjson.OPT_SERIALIZE_NUMPY)
         return orjson.loads(written)
 
     async with testing.run(app) as client:
         assert result("add", await client.infer("add", a=1)) == 2
         scaled = await client.infer("scale", x=np.array([0.1, 2], np.float32))
-        assert isinstance(interface("scale").results.result(scaled), np.ndarray)
+        assert isinstance(scaled.accept(interface("scale").results), np.ndarray)
         assert result("scale", scaled) == [0.2, 4.0]
         assert result("pair", await client.infer("pair", a=1)) == {"output_0": 1, "output_1": [0.5, None]}
         assert result("nothing", await client.infer("nothing", InferenceRequest(inputs=[]))) is None
@@ -176,14 +176,14 @@ def test_outputs_that_nothing_declares_are_written_as_they_are() -> None:
         NumpyCodec.encode_output("s", np.array(5.0)),
     ]
     response = InferenceResponse(model_name="m", outputs=outputs)
-    document = found.results.result(response)
+    document = response.accept(found.results)
     assert (document["m"].tolist(), document["t"], document["s"]) == ([[1, 2]], ["a", "b"], 5.0)
-    assert found.results.result(InferenceResponse(model_name="m", outputs=outputs[1:2])) == ["a", "b"]
+    assert InferenceResponse(model_name="m", outputs=outputs[1:2]).accept(found.results) == ["a", "b"]
     bytes_of_no_text = StringCodec.encode_output("t", ["a"])
     bytes_of_no_text.data = [b"\xff\xfe"]
     bad = InferenceResponse(model_name="m", outputs=[bytes_of_no_text])
     with pytest.raises(InvalidOutput, match='Output "t"'):
-        found.results.result(bad)
+        bad.accept(found.results)
 
 
 def test_a_model_of_which_nothing_is_known_has_no_interface() -> None:

@@ -16,6 +16,7 @@ from inferstream.dataplane.workers.remote_call import RemoteCall
 from inferstream.processes.frames import Frame
 from inferstream.types import InferenceRequest
 from inferstream.types.forms import OutputForm
+from inferstream.types.inference import respond
 
 
 class Front(WorkerClient):
@@ -57,7 +58,7 @@ async def test_models_that_load_again_and_again_take_no_more_memory(few: None) -
     sender = ResponseSender(call, frame, None, cast(Any, front), cast(Any, None), known)
     forms = [OutputForm("m", str(load), "output", "BYTES", [1]) for load in range(10)]
     for form in (*forms, forms[3], forms[9], forms[3]):
-        sender._send_value(form, "text")
+        respond(form, "text", "r").accept(sender)
         response = await anext(remote)
         assert response.form is not None
         assert (response.model_version, response.value, response.id) == (form.model_version, "text", "r")
@@ -72,6 +73,6 @@ async def test_a_call_that_ends_with_a_value_counts_no_longer() -> None:
     front._calls = CountedCalls(load)
     front.call()
     assert load.total == 1
-    front.send(frames.Form(1, "m", None, "output", "BYTES", [1], False))
+    front.send(frames.Form(OutputForm("m", None, "output", "BYTES", [1], False, 1)))
     front.send(frames.ItemOf(1, 1, "text", last=True))
     assert load.total == 0

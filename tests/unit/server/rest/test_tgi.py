@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from inferstream.dataplane.outputs import Finish
 from inferstream.errors import (
     DeadlineExceeded,
     Draining,
@@ -27,12 +28,11 @@ from inferstream.settings import ModelSettings
 from inferstream.signature import Signature
 from inferstream.text.fields import Fields
 from inferstream.text.interface import TextInterface, text_interface
-from inferstream.text.output import TextOutput
 from inferstream.text.reader import TextReader
 from inferstream.text.token import Token, Usage
-from inferstream.types import MetadataTensor
+from inferstream.types import InferenceRequest, MetadataTensor
 
-OUTPUT = TextOutput("model", None, [])
+response_of = Finish("model", None, None).of(InferenceRequest(inputs=[]))
 
 
 def interface(*, logprobs: bool = True, formats: bool = False) -> TextInterface:
@@ -67,7 +67,7 @@ def written(format: TgiFormat | PromptFormat, reader: TextReader, *items: object
     """Every event of these items as their JSON."""
     events = b""
     for item in items:
-        text = reader.read(OUTPUT.write(item))
+        text = response_of(item).accept(reader)
         if reader.finish_reason is None:
             events += format.piece(0, text, reader)
         else:
@@ -172,7 +172,7 @@ def test_a_text_that_is_held_at_the_end_comes_with_its_token() -> None:
 
 def test_tokens_without_text_do_not_wait_for_ever() -> None:
     tokens, reader = DecidedTokens(), TextReader()
-    found = [len(tokens.decide(reader.read(OUTPUT.write("")), reader)) for _ in range(MOST_HELD)]
+    found = [len(tokens.decide(response_of("").accept(reader), reader)) for _ in range(MOST_HELD)]
     assert found == [0] * (MOST_HELD - 1) + [MOST_HELD]
 
 
@@ -203,8 +203,8 @@ def test_the_counts_of_the_model_are_told() -> None:
 def test_the_most_probable_sequence_is_the_best() -> None:
     format, readers = tgi(texts=2, prompt="p"), [TextReader(with_logprobs=True) for _ in range(2)]
     for index, logprob in enumerate((-2.0, -1.0)):
-        token = OUTPUT.write(Token(f"text {index}", 1, logprob))
-        format.collect(index, readers[index].read(token), readers[index])
+        token = response_of(Token(f"text {index}", 1, logprob))
+        format.collect(index, token.accept(readers[index]), readers[index])
     found = orjson.loads(format.whole(["text 0", "text 1"], readers))
     assert found["generated_text"] == "ptext 1"
     (other,) = found["details"]["best_of_sequences"]
@@ -220,7 +220,7 @@ def test_a_prompt_has_the_time_to_its_first_token_once() -> None:
 
 def written_prompt(format: PromptFormat, *items: str) -> list[dict[str, Any]]:
     reader = TextReader()
-    events = b"".join(format.piece(0, reader.read(OUTPUT.write(item)), reader) for item in items)
+    events = b"".join(format.piece(0, response_of(item).accept(reader), reader) for item in items)
     events += format.last(0, reader.end(), reader)
     assert format.closing([reader]) == b"data: [DONE]\n\n"
     return [orjson.loads(event.removeprefix(b"data: ")) for event in events.split(b"\n\n") if event]

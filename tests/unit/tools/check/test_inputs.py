@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from hypothesis import find, given
+from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 from inferstream.tools.check.inputs import LARGEST, brief, requests
@@ -48,3 +48,16 @@ def test_texts_are_what_their_content_type_says(content_type: str, read: Any, da
     (request,) = data.draw(requests(_texts(content_type), 1, None))
     read(request.inputs[0].data[0])
     assert request.inputs[0].parameters.content_type == content_type
+
+
+def test_many_integers_are_small_because_one_may_be_the_length_of_a_stream() -> None:
+    drawn: list[int] = []
+
+    @settings(max_examples=50, database=None, derandomize=True)
+    @given(requests([MetadataTensor(name="upto", datatype="INT64", shape=[1])], 1, None))
+    def draw(made: list[InferenceRequest]) -> None:
+        drawn.extend(made[0].inputs[0].data)
+
+    draw()
+    assert sum(1 <= value <= 4 for value in drawn) >= 5
+    assert max(drawn) > 50

@@ -262,7 +262,7 @@ class TokenCount(ParsedRequest):
 
     def add(self, response: InferenceResponse) -> bool:
         """Read a response. False once the number is known, or the model does not tell it."""
-        self._reader.read(response)
+        response.accept(self._reader)
         return self._reader.prompt_tokens is None and self._reader.tokens < MOST_COUNTED
 
     def end(self) -> tuple[RawHeaders, bytes]:
