@@ -29,7 +29,7 @@ Reach = Callable[[str], Awaitable[Callee]]
 """The model of this name, after its load if it loads on demand. Raises ModelNotFound, ModelNotReady."""
 
 
-class Edges:
+class CallEdges:
     """An edge leads from a model to each one that its setting `calls` names. There is no way in a circle."""
 
     def __init__(self, reach: Reach) -> None:

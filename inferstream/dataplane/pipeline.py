@@ -13,7 +13,7 @@ from ..telemetry.console import access_sink
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters, KvMeters, ResidencyMeters, ShadowMeters, StepMeters, TokenMeters
 from .checks import checked
-from .edges import Edges
+from .edges import CallEdges
 from .execution.base import Execution
 from .shadows import Shadows
 from .stages.access_log import access_log
@@ -105,7 +105,7 @@ def build_shared(
     meters: Meters,
     tracer: "Tracer | None" = None,
     shadows: Shadows | None = None,
-    edges: Edges | None = None,
+    edges: CallEdges | None = None,
 ) -> Shared:
     """Make the parts that all models share. The order here is the order of their meters at a scrape.
 

@@ -18,7 +18,7 @@ from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
 from .caller import Caller
-from .edges import Callee, Edges
+from .edges import CallEdges, Callee
 from .elsewhere import Elsewhere
 from .execution.base import Execution
 from .first_calls import FirstCalls, ModelKey, NotLoaded
@@ -96,7 +96,7 @@ class Serving(ABC):
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
         self._shadows = Shadows(lambda name, version: self.serving(name, version).handler, settings)
-        self.edges = Edges(self._callee)
+        self.edges = CallEdges(self._callee)
         self._shared = build_shared(settings, meters, tracer, self._shadows, self.edges)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""

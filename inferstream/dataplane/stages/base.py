@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...telemetry.metrics import Meters
     from ...telemetry.model_meters import ModelMeters
     from ...telemetry.tracing import Tracer
-    from ..edges import Edges
+    from ..edges import CallEdges
     from ..shadows import Shadows
     from .live import Live, LongCalls
     from .store import Store
@@ -46,7 +46,7 @@ class Shared:
     """The stages of other packages."""
     shadows: "Shadows | None" = None
     """The copies of calls for shadows; None where there are no other models."""
-    edges: "Edges | None" = None
+    edges: "CallEdges | None" = None
     """Which models call others; None where there are no other models."""
 
 

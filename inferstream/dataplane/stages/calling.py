@@ -14,7 +14,7 @@ from ...context import models_var
 from ...errors import Abandoned, InvalidRequest, NotFound, Unsupported
 from ...text.usage import tokens_of
 from ..call import Call, Handler, Operation, identify
-from ..edges import Callee, Edges
+from ..edges import CallEdges, Callee
 from ..reply import AtEnd, Reply
 from ..shares import Share
 from .base import Pipeline
@@ -31,7 +31,7 @@ AHEAD = 8
 _END = object()
 
 
-def calls_others(model: Pipeline, edges: Edges) -> Pipeline:
+def calls_others(model: Pipeline, edges: CallEdges) -> Pipeline:
     """Let a model call those that its settings name. Raises ModelLoadFailed for a way in a circle."""
     settings = model.settings
     key, callees = (settings.name, settings.version), tuple(settings.calls)
@@ -47,7 +47,7 @@ def calls_others(model: Pipeline, edges: Edges) -> Pipeline:
 class Calling:
     """Gives each call of a model the models that it may call, and ends what it has called when it ends."""
 
-    def __init__(self, inner: Handler, name: str, callees: tuple[str, ...], edges: Edges) -> None:
+    def __init__(self, inner: Handler, name: str, callees: tuple[str, ...], edges: CallEdges) -> None:
         self._inner = inner
         self.name = name
         self.callees = callees

@@ -6,7 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from inferstream.codecs import NumpyCodec, PandasCodec
+from inferstream.codecs import (
+    NumpyCodec,
+    PandasCodec,
+)
 from inferstream.codecs.lookup import decode_inference_request
 from inferstream.errors import CodecError
 from inferstream.types import InferenceRequest, Parameters, RequestInput, TensorData
@@ -140,3 +143,38 @@ def test_ragged_lists_that_are_no_rows_are_refused_by_name() -> None:
     column = RequestInput(name="c", shape=[3], datatype="BYTES", data=[["a", "b"], []])
     with pytest.raises(CodecError, match='input "c": data is ragged'):
         PandasCodec.decode_request(InferenceRequest(inputs=[column]))
+
+
+def test_frames_keep_their_columns_types_and_gaps() -> None:
+    frame = pd.DataFrame(
+        {
+            "whole": [1, 2],
+            "part": [0.5, np.nan],
+            "text": ["a", None],
+            "thing": [{"k": 1}, [2]],
+            "when": pd.to_datetime(["2026-01-01", "2026-02-01"]),
+            "nullable": pd.array([1, None], dtype="Int64"),
+        }
+    )
+    request = PandasCodec.encode_request(frame)
+    assert all(tensor.shape == [2, 1] for tensor in request.inputs)
+    assert request.inputs[2].parameters.content_type == "str"
+    assert request.inputs[3].parameters.content_type == "pd_json"
+    found = PandasCodec.decode_request(InferenceRequest.parse_raw(request.json()))
+    assert found["whole"].tolist() == [1, 2]
+    assert found["part"].isna().tolist() == [False, True]
+    pd.testing.assert_series_equal(found["text"], frame["text"])
+    assert found["thing"].tolist() == [{"k": 1}, [2]]
+    assert found["when"][0] == datetime(2026, 1, 1)  # noqa: DTZ001
+    assert found["nullable"].isna().tolist() == [False, True]
+
+
+def test_frames_of_uneven_columns_are_refused() -> None:
+    request = InferenceRequest(
+        inputs=[
+            RequestInput(name=name, shape=[n], datatype="FP32", data=[1.0] * n)
+            for name, n in (("a", 1), ("b", 2))
+        ]
+    )
+    with pytest.raises(CodecError, match="one length"):
+        PandasCodec.decode_request(request)

@@ -2,13 +2,14 @@
 
 import logging
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from inferstream.errors import InvalidSettings
 from inferstream.keys import file
 from inferstream.keys.document import Document, written
-from inferstream.keys.file import VARIABLE, KeySource, edit, replace
+from inferstream.keys.file import VARIABLE, KeySource, edit, read_keys, replace
 
 from .documents import entry
 
@@ -140,3 +141,24 @@ def test_a_crash_leaves_the_old_file(path, tmp_path, monkeypatch):
         replace(path, b"new")
     assert path.read_bytes() == before
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_two_who_edit_at_once_lose_nothing(tmp_path):
+    path = tmp_path / "keys.json"
+
+    def add(i):
+        edit(path, lambda document: document.keys.append(entry(id=f"k{i}")))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(40)))
+    assert {key.id for key in read_keys(path).keys} == {f"k{i}" for i in range(40)}
+
+
+def test_an_edit_that_fails_leaves_the_file(tmp_path):
+    path = tmp_path / "keys.json"
+    edit(path, lambda document: document.keys.append(entry()))
+    before = path.read_bytes()
+    with pytest.raises(InvalidSettings, match="there twice"):
+        edit(path, lambda document: document.keys.append(entry()))
+    assert path.read_bytes() == before
+    assert sorted(each.name for each in tmp_path.iterdir()) == [".keys.json.lock", "keys.json"]

@@ -1,11 +1,5 @@
 """Messages and types convert into each other exactly, beside anybody else's protos."""
 
-import ast
-import subprocess
-import sys
-from importlib import import_module
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,8 +18,6 @@ from inferstream.types import (
     ResponseOutput,
 )
 from inferstream.types.datatypes import DTYPES
-
-HERE = Path(__file__).parents[3] / "inferstream" / "protos"
 
 
 @pytest.mark.parametrize("use_raw", [True, False])
@@ -74,70 +66,3 @@ def test_raw_arrays_are_exact(values: list[float]) -> None:
         NumpyCodec.decode_input(ModelInferRequestConverter.to_types(sent).inputs[0]).reshape(-1).tolist()
         == values
     )
-
-
-@pytest.mark.parametrize(
-    "theirs", ["tritonclient.grpc", "grpc_health.v1.health_pb2, grpc_reflection.v1alpha.reflection"]
-)
-@pytest.mark.parametrize("order", ["{ours}, {theirs}", "{theirs}, {ours}"])
-def test_other_peoples_protos_can_live_in_the_same_process(order: str, theirs: str) -> None:
-    code = "import " + order.format(ours="inferstream.server.grpc.grpcio.handlers", theirs=theirs)
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
-
-
-STANDARD = [
-    f"grpc/{name}.proto"
-    for name in ("health/v1/health", "reflection/v1/reflection", "reflection/v1alpha/reflection")
-] + ["xds/service/orca/v3/orca.proto"]
-
-
-@pytest.mark.parametrize(
-    ("compiled", "folder", "sources"),
-    [
-        ("dataplane.binpb", HERE, ["dataplane.proto"]),
-        ("requests.binpb", HERE, ["requests.proto"]),
-        ("standard.binpb", HERE / "standard", STANDARD),
-    ],
-)
-def test_each_descriptor_set_is_compiled_from_its_protos(
-    tmp_path: Path, compiled: str, folder: Path, sources: list[str]
-) -> None:
-    out = tmp_path / "out.binpb"
-    command = ["-m", "grpc_tools.protoc", "-I", str(folder), "--include_imports", *sources]
-    subprocess.run([sys.executable, *command, f"--descriptor_set_out={out}"], check=True, timeout=60)
-    assert out.read_bytes() == (HERE / compiled).read_bytes(), "run `make protos`"
-
-
-STUBS = {
-    "dataplane_pb2": ("", "dataplane.proto"),
-    "health_pb2": ("standard/grpc/health/v1", "health.proto"),
-    "requests_pb2": ("", "requests.proto"),
-    "reflection_pb2": ("standard/grpc/reflection/v1", "reflection.proto"),
-}
-
-
-@pytest.mark.parametrize("name", STUBS)
-def test_each_stub_is_written_from_its_proto(tmp_path: Path, name: str) -> None:
-    folder, source = STUBS[name]
-    command = ["-m", "grpc_tools.protoc", "-I", str(HERE / folder), f"--pyi_out={tmp_path}", source]
-    subprocess.run([sys.executable, *command], check=True, timeout=60)
-    written = (tmp_path / f"{name}.pyi").read_text()
-    assert written == (HERE / f"{name}.pyi").read_text(), "run `make protos`"
-
-
-@pytest.mark.parametrize("name", STUBS)
-def test_each_module_has_what_its_stub_says(name: str) -> None:
-    stub = ast.parse((HERE / f"{name}.pyi").read_text())
-    assert missing_of(stub.body, import_module(f"inferstream.protos.{name}")) == []
-
-
-def missing_of(stub: list[ast.stmt], owner: object) -> list[str]:
-    """The names that a stub has and its module or class has not; fields are there in messages alone."""
-    found = owner() if isinstance(owner, type) else owner
-    names = [ast.unparse(each.target) for each in stub if isinstance(each, ast.AnnAssign)]
-    missing = [f"{owner}: {name}" for name in names if not hasattr(found, name)]
-    for each in stub:
-        # The entry of a map is a class for its descriptor alone.
-        if isinstance(each, ast.ClassDef) and not each.name.endswith("Entry"):
-            missing += missing_of(each.body, getattr(owner, each.name))
-    return missing

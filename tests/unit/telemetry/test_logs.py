@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-from inferstream.context import request_id_var
-from inferstream.telemetry import context
 from inferstream.telemetry.context import model_context
 from inferstream.telemetry.logs import JSONFormatter, LineFormatter, configure_logging
 
@@ -98,23 +96,3 @@ def test_the_fields_of_a_record_are_fields_of_its_object() -> None:
     made.fields = "no object"
     assert json.loads(JSONFormatter().format(made))["message"] == "done"
     assert "success" not in LineFormatter().format(made)
-
-
-def test_a_record_has_the_span_and_the_request_of_its_call(monkeypatch) -> None:
-    assert not context.call_fields()
-    monkeypatch.setattr(context, "_current_span", context._current_span)
-    context.trace_by(lambda: context.SpanIds("0af7", "b7ad"))
-    token = request_id_var.set("mine ] ERROR - 7")
-    try:
-        found = json.loads(JSONFormatter().format(record("x")))
-        assert (found["trace_id"], found["span_id"], found["request_id"]) == (
-            "0af7",
-            "b7ad",
-            "mine ] ERROR - 7",
-        )
-        line = LineFormatter().format(record("hello", ValueError("x")))
-        end = "INFO - hello [trace_id=0af7 span_id=b7ad request_id=mine ] ERROR - 7]\n  ValueError: x"
-        assert line.endswith(end)
-    finally:
-        request_id_var.reset(token)
-    assert LineFormatter().format(record("hello")).endswith("hello [trace_id=0af7 span_id=b7ad]")

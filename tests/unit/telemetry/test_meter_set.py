@@ -7,7 +7,6 @@ from inferstream.telemetry.meter_set import (
     SECONDS,
     TOKENS,
     Bounds,
-    Buckets,
     Changes,
     Histogram,
     MeterSet,
@@ -90,26 +89,3 @@ def test_the_gaps_of_a_fast_stream_are_told_apart() -> None:
     for bound, count in (("0.0001", 1), ("0.0005", 2), ("0.001", 3)):
         labels = f'le="{bound}",model="m",version=""'
         assert f"inferstream_time_between_items_seconds_bucket{{{labels}}} {count}.0" in text
-
-
-def test_each_kind_of_histogram_has_the_bounds_of_the_settings() -> None:
-    meters = Meters(buckets=Buckets(requests=(1.0, 2.0), first_item=(3.0,), between_items=(4.0,)))
-    model = meters.of("m", None)
-    model.durations["success"].observe(1.5)
-    model.streams.first.observe(1)
-    model.streams.gaps.observe(1)
-    meters.rest.requests["GET", "/x", "200"].observe(1.5)
-    rpc = meters.rpc("UNARY", "s", "m")
-    rpc.started = 1
-    rpc.ended("OK", 1.5)
-    found: dict[str, list[str]] = {}
-    for family in meters.collect():
-        for sample in family.samples:
-            if sample.name.endswith("_bucket"):
-                found.setdefault(family.name, []).append(sample.labels["le"])
-    for name in ("inferstream_call_seconds", "rest_server_request_duration_seconds"):
-        assert found[name] == ["1.0", "2.0", "+Inf"]
-    assert found["grpc_server_handling_seconds"] == ["1.0", "2.0", "+Inf"]
-    assert found["inferstream_time_to_first_item_seconds"] == ["3.0", "+Inf"]
-    assert found["inferstream_time_between_items_seconds"] == ["4.0", "+Inf"]
-    assert found["inferstream_queue_wait_seconds"][0] == "0.0001"

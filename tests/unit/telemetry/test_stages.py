@@ -1,6 +1,5 @@
 """Meters of queues and steps."""
 
-from inferstream.telemetry.metrics import Meters
 from inferstream.telemetry.stages import QueueMeters, StepMeters
 
 
@@ -36,20 +35,3 @@ def test_steps_that_are_drained_there_and_added_here_come_to_the_same() -> None:
     assert here.sizes.buckets() == totals.sizes.buckets()
     assert here.durations.buckets() == totals.durations.buckets()
     assert (here.sizes.total, here.durations.total) == (35, 0.202)
-
-
-def test_only_models_with_steps_show_them() -> None:
-    meters = Meters()
-    meters.of("plain", None)
-    stepping = meters.of("stepping", "2").of(StepMeters)
-    stepping.stepped(3, 0.5)
-    stepping.active = 3
-    text = meters.exposition().decode()
-    lines = [
-        line for line in text.splitlines() if line.startswith(("inferstream_step_", "inferstream_streams_"))
-    ]
-    assert not any("plain" in line for line in lines)
-    labels = '{model="stepping",version="2"}'
-    assert f"inferstream_streams_active{labels} 3.0" in text
-    assert f"inferstream_step_size_sum{labels} 3.0" in text
-    assert f"inferstream_step_seconds_sum{labels} 0.5" in text

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from inferstream.types import TensorData
 from inferstream.types.conversion import array_from_values, cast_exactly, flatten, join_bytes, split_bytes
-from inferstream.types.datatypes import DTYPES, INTEGERS, narrow_bf16, widen_bf16
+from inferstream.types.datatypes import DTYPES, INTEGERS
 
 
 @pytest.mark.parametrize("datatype", sorted(INTEGERS))
@@ -45,12 +45,6 @@ def test_single_precision_values_are_kept(values: list[float]) -> None:
 @given(st.lists(st.binary(max_size=20), max_size=8))
 def test_bytes_elements_survive_the_raw_form(values: list[bytes]) -> None:
     assert split_bytes(join_bytes(values)) == values
-
-
-@given(st.lists(st.floats(width=16, allow_nan=False, allow_infinity=False), min_size=1))
-def test_bf16_widens_and_narrows(values: list[float]) -> None:
-    wide = widen_bf16(narrow_bf16(np.array(values, np.float32)))
-    assert np.allclose(wide, values, rtol=2**-7, atol=1e-30)
 
 
 def test_nesting_is_flattened_and_raggedness_refused() -> None:

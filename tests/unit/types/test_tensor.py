@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from inferstream.types import InferenceRequest, Parameters, RequestInput, ResponseOutput, TensorData
+from inferstream.types import ResponseOutput, TensorData
 
 
 def unchecked(root: object) -> TensorData:
@@ -78,16 +78,6 @@ def test_any_iterable_is_data(values: object) -> None:
     assert ResponseOutput(name="y", shape=[3], datatype="INT64", data=values).data.root == [0, 1, 2]
 
 
-@pytest.mark.parametrize("kind", [RequestInput, ResponseOutput])
-def test_data_can_be_assigned(kind: type) -> None:
-    tensor = kind(name="y", shape=[1], datatype="INT64", data=[1])
-    tensor.data = [2]
-    assert tensor.data.to_numpy("INT64").tolist() == [2]
-    tensor.data.root = [3]
-    assert tensor.data.to_numpy("INT64").tolist() == [3]
-    assert tensor.model_dump()["data"] == [3]
-
-
 def test_tensor_data_has_the_calls_of_pydantics_root_models() -> None:
     for made in (
         TensorData.model_validate([1, [2]]),
@@ -99,16 +89,3 @@ def test_tensor_data_has_the_calls_of_pydantics_root_models() -> None:
         assert made.root == made.model_dump() == made.dict() == [1, [2]]
         assert made.json() == made.model_dump_json() == "[1,[2]]"
     assert TensorData.model_validate(made) is made
-
-
-def test_a_request_made_by_hand_has_parameters_and_dumps_none() -> None:
-    request = InferenceRequest(inputs=[])
-    assert request.parameters.content_type is None
-    assert request.parameters.headers.get("x") is None
-    assert request.model_dump() == {"inputs": []}
-    assert request.model_dump_json() == '{"inputs":[]}'
-    assert request.dict() == {"id": None, "parameters": None, "inputs": [], "outputs": None}
-    request.parameters.content_type = "np"
-    assert request.model_dump() == {"parameters": {"content_type": "np"}, "inputs": []}
-    given = InferenceRequest(inputs=[], parameters=Parameters(a=1))
-    assert given.model_dump()["parameters"] == {"a": 1}

@@ -1,6 +1,5 @@
 """JSON values by name as inputs of a model, and its outputs as one JSON value."""
 
-import base64
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 from inferstream import App, InferenceRequest, InferenceResponse, MetadataTensor, TensorInput, testing
 from inferstream.codecs import NumpyCodec, StringCodec
 from inferstream.codecs.values.flat import FlatInterface, flat_interface
-from inferstream.codecs.values.tensor_objects import array_of_object, object_of
 from inferstream.errors import InvalidOutput, InvalidRequest
 from inferstream.signature import Signature
 
@@ -81,42 +79,6 @@ def test_what_is_wrong_is_named(document: Any, fault: str) -> None:
     assert wrong.value.message.startswith(fault)
 
 
-def test_an_array_is_nested_lists_or_an_object_with_base64() -> None:
-    array = np.array([1.5, 2], np.float32)
-    for written in ([1.5, 2], object_of(array), {**object_of(array), "dtype": "float32"}):
-        (tensor,) = interface("scale").arguments.read({"x": written})
-        assert (tensor.datatype, tensor.shape, tensor.data.flat()) == ("FP32", [2], [1.5, 2.0])
-
-
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        ({"data": "!"}, "no base64"),
-        ({"data": 5}, "no base64"),
-        ({"data": "AAAA"}, "has 3 bytes for shape [2] of float, which takes 8"),
-        ({"shape": [-2]}, "no list of sizes"),
-        ({"shape": "2"}, "no list of sizes"),
-        ({"shape": [2**62, 2**62]}, "has 8 bytes"),
-        ({"dtype": "object"}, "unknown dtype: 'object'"),
-        ({"dtype": "string"}, "unknown dtype"),
-        ({"dtype": "<U4"}, "unknown dtype"),
-        ({"dtype": None}, "unknown dtype: null"),
-        ({"dtype": [1]}, "unknown dtype"),
-        ({"dtype": "(3,f4"}, "unknown dtype"),  # NumPy evaluates the part before the comma
-        ({"dtype": "()f4"}, "unknown dtype"),
-        ({"dtype": "a" * 10_000}, "unknown dtype: 'aaaa"),
-        ({"dtype": "bool", "shape": [1], "data": "Ag=="}, "neither 0 nor 1"),
-    ],
-)
-def test_a_wrong_object_is_an_error_that_names_the_argument(change: dict[str, Any], fault: str) -> None:
-    written = {**object_of(np.array([1.5, 2], np.float32)), **change}
-    with pytest.raises(InvalidRequest) as wrong:
-        interface("scale").arguments.read({"x": written})
-    assert wrong.value.message.startswith('argument "x" has ')
-    assert fault in wrong.value.message
-    assert len(wrong.value.message) < 150
-
-
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
@@ -131,18 +93,6 @@ def test_a_wrong_value_is_shown_in_short_however_large_or_deep_it_is(value: byte
     with pytest.raises(InvalidRequest) as wrong:
         interface("add").arguments.read({"a": orjson.loads(value)})
     assert wrong.value.message == f'argument "a" takes an integer, got {shown}'
-
-
-def test_objects_have_the_names_of_blazerpc() -> None:
-    for dtype, name in ((np.float32, "float"), (np.float64, "double"), (np.bool_, "bool"), (np.int8, "int8")):
-        array = np.arange(4).reshape(2, 2).astype(dtype)
-        written = object_of(array)
-        assert (written["dtype"], written["shape"]) == (name, [2, 2])
-        read = array_of_object(written)
-        assert read is not None
-        assert (read == array).all()
-    big = object_of(np.array([1], ">i4"))
-    assert base64.b64decode(big["data"]) == b"\1\0\0\0"
 
 
 async def test_results() -> None:

@@ -128,14 +128,3 @@ async def test_a_dialect_is_a_class_and_a_line_of_registration(monkeypatch) -> N
     exchange = Exchange(message(id="i", parameters={"verda": {"bool_param": True}}))
     await stream.StreamService(FullDataPlane(), Defaults()).ModelStreamInfer(exchange)
     assert exchange.written == [b"i"]
-
-
-async def test_a_refusal_is_raised_where_a_dialect_asks_for_the_admission() -> None:
-    dataplane = FullDataPlane()
-    request = StreamRequest(message(model_name="m"), dataplane, Caller(Headers(()), "grpc"))
-    assert dataplane.refusals == [("grpc", "stream")]
-    assert request.admission is None
-    with pytest.raises(Overloaded, match="full"):
-        request.admitted()
-    with pytest.raises(Overloaded, match="full"):
-        await stream.StreamService(FullDataPlane(), Defaults()).ModelStreamInfer(Exchange(request.message))

@@ -1,13 +1,17 @@
 """Routes that hide each other."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
-from inferstream import App, Application, MLModel
+from inferstream import App, Application, MLModel, custom_handler
 from inferstream.errors import InvalidSettings
-from inferstream.handlers import custom_handler
+
+from ..asgi import Echo
 
 
 class Model(MLModel):
@@ -60,3 +64,85 @@ async def test_a_mount_that_hides_or_is_hidden_does_not_start(before: str, behin
     with pytest.raises(InvalidSettings, match=message):
         async with application.lifespan(host):
             pass
+
+
+async def started(host: Any, application: Application) -> None:
+    async with application.lifespan(host):
+        pass
+
+
+def fastapi(*routes: Callable[[FastAPI, Application], object]) -> tuple[FastAPI, Application]:
+    host, application = FastAPI(), Application(Echo)
+    for add in routes:
+        add(host, application)
+    return host, application
+
+
+def mount(prefix: str) -> Callable[[FastAPI, Application], object]:
+    return lambda host, application: host.mount(prefix, application.asgi)
+
+
+def get(path: str) -> Callable[[FastAPI, Application], object]:
+    return lambda host, application: host.get(path)(lambda: None)
+
+
+def included(path: str) -> Callable[[FastAPI, Application], object]:
+    router = APIRouter()
+    router.get(path)(lambda: None)
+    return lambda host, application: host.include_router(router)
+
+
+@pytest.mark.parametrize(
+    "routes",
+    [
+        [mount("/models")],
+        [get("/models"), mount("/models")],
+        [mount("/models"), get("/modelsmore")],
+        [get("/x")],
+    ],
+)
+async def test_a_mount_that_hides_nothing_starts(routes: Iterable[Any]) -> None:
+    await started(*fastapi(*routes))
+
+
+@pytest.mark.parametrize(
+    ("routes", "reason"),
+    [
+        ([get("/models/v2"), mount("/models")], 'route "/models/v2" hides "/models/v2" of'),
+        ([get("/models/{x}/{y}"), mount("/models")], 'route "/models/{x}/{y}" hides "/models/'),
+        ([included("/models/v2"), mount("/models")], 'hides "/models/v2" of'),
+        ([get("/models/echo/{x}"), mount("/models")], 'hides "/models/echo/{what}" of'),
+        ([mount("/models"), get("/models/mine")], 'mounted at "/models" hides the route "/models/mine"'),
+        ([mount("")], 'route "/openapi.json" hides "/openapi.json" of the application mounted at "/"'),
+    ],
+)
+async def test_a_mount_that_hides_a_route_or_is_hidden_names_both(routes: Iterable[Any], reason: str) -> None:
+    with pytest.raises(InvalidSettings) as refused:
+        await started(*fastapi(*routes))
+    assert reason in refused.value.message
+
+
+async def test_starlette_may_mount_it_at_its_root() -> None:
+    application = Application(Echo)
+    await started(Starlette(routes=[Mount("/", application.asgi)]), application)
+
+
+async def test_a_route_of_a_model_that_the_server_hides_is_named_with_who_claims_it(caplog: Any) -> None:
+    class Hidden(Echo):
+        @custom_handler("/v2/logging")
+        async def log(self) -> None: ...
+
+        @custom_handler("/v2/models/{name}/explain")
+        async def explain(self) -> None: ...
+
+        @custom_handler("/v2/docs", rest_method="GET")
+        async def docs(self) -> None: ...
+
+    async with Application(Hidden):
+        pass
+    said = [record.getMessage() for record in caplog.records if "is hidden" in record.getMessage()]
+    assert sorted(said) == [
+        'model Hidden: its route /v2/docs is hidden: the dialect "documentation" claims it',
+        'model Hidden: its route /v2/logging is hidden: the dialect "triton\'s missing extensions" claims it',
+        'model Hidden: its route /v2/models/{name}/explain is hidden: the dialect "metadata" claims it',
+    ]

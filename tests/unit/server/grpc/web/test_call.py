@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.concurrency.scope import ClientLeft
-from inferstream.errors import PermissionDenied
 from inferstream.server.grpc.context import RpcContext
 from inferstream.server.grpc.rpc import RpcFailed, ServedRpc
 from inferstream.server.grpc.statuses import StatusCode
@@ -268,27 +267,3 @@ def test_any_body_ends_in_trailers(
     client = asyncio.run(ended())
     assert client.head["status"] == 200
     assert client.trailers["grpc-status"] in ("0", "3", "8", "12")
-
-
-async def test_foreign_pages_call_no_rpc() -> None:
-    def check(_: object) -> None:
-        raise PermissionDenied("not this page")
-
-    door = GrpcWeb(One(echo, False), WebLimits(1000, None, 60), "default", check)
-    for path in (PATH, "/a.B/RepositoryModelLoad", "/a.B/RepositoryModelUnload"):
-        client = Client(b"")
-        client.scope["path"] = path
-        await door(client.scope, client.incoming.get, client.send)
-        assert client.trailers["grpc-status"] == "7"
-
-
-def test_what_is_claimed() -> None:
-    door = GrpcWeb(One(echo, False), WebLimits(1000, None, 60), "default", lambda _: None)
-
-    def claims(path: str, media: bytes) -> bool:
-        return door.claims({"path": path, "method": "GET", "headers": [(b"content-type", media)]})
-
-    assert claims(PATH, b"")
-    assert claims("/anything", b"application/grpc-web-text")
-    assert not claims("/some.Service/Other", b"application/json")
-    assert not claims("/v2/health/live", b"")

@@ -89,26 +89,6 @@ async def test_a_hidden_model_is_not_found():
         assert (await asking.get("/v2/models/hidden/ready")).status_code == 200
 
 
-async def test_usage_counts_each_prompt_once():
-    async with Asking(words()) as asking:
-        body = {"prompt": ["a b c", "d e"], "n": 2}
-        whole = (await asking.post("/v1/completions", **body)).json()["usage"]
-        last = (await asking.events("/v1/completions", stream_options={"include_usage": True}, **body))[-1]
-        assert whole == last["usage"] == {"prompt_tokens": 5, "completion_tokens": 10, "total_tokens": 15}
-        assert (await asking.chat("a b c", n=2)).json()["usage"]["prompt_tokens"] == 3
-
-
-async def test_offsets_of_tokens_count_from_the_beginning_of_the_text():
-    async with Asking(words()) as asking:
-        body = {"prompt": "aa b", "logprobs": 0, "echo": True}
-        events = await asking.events("/v1/completions", **body)
-        streamed = [event["choices"][0]["logprobs"] for event in events]
-        assert [found["text_offset"] for found in streamed if found] == [[4], [7]]
-        [choice] = (await asking.post("/v1/completions", **body)).json()["choices"]
-        assert choice["logprobs"]["text_offset"] == [4, 7]
-        assert choice["text"][4:7] == choice["logprobs"]["tokens"][0] == "aa "
-
-
 class Batches(MLModel):
     """Returns how many texts came together."""
 

@@ -6,22 +6,19 @@ from typing import Any
 
 import pytest
 
-from inferstream import App
-from inferstream.codecs.values.flat import FlatArguments
 from inferstream.dataplane.access import Access
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import ModelNotFound
 from inferstream.server.rest.dialects.base import ReadRoute, ScopeClaim
 from inferstream.server.rest.dialects.documentation.dialect import Documentation
-from inferstream.server.rest.dialects.documentation.examples import example_arguments, example_request
-from inferstream.server.rest.dialects.documentation.files import StaticFile, page_document, page_files
+from inferstream.server.rest.dialects.documentation.files import page_files
 from inferstream.server.rest.dialects.metadata import Metadata
 from inferstream.server.rest.messages import PREFIX
 from inferstream.server.rest.routes import Routes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
-from inferstream.types import Headers, MetadataModelResponse, MetadataTensor
+from inferstream.types import Headers, MetadataModelResponse
 
 FILES = files("inferstream")
 PAGE = {file.name: file.read_text() for file in FILES.joinpath("page").iterdir()}
@@ -130,82 +127,3 @@ def test_without_the_page_its_paths_are_free_and_the_documents_stay() -> None:
         assert found.of_path(path, "GET") is None
     for path in ("/", "/openapi.json", "/v2/docs/dataplane.json"):
         assert found.of_path(path, "GET") is not None
-
-
-def test_a_file_is_sent_once_and_each_form_has_a_validator_of_its_own() -> None:
-    file = StaticFile(b"body" * 100, [])
-    status, headers, body = file.response([], True)
-    plain = dict(headers)[b"etag"]
-    assert (status, body) == (200, b"body" * 100)
-    _, headers, body = file.response([(b"accept-encoding", b"gzip")], True)
-    packed = dict(headers)
-    assert packed[b"content-encoding"] == b"gzip"
-    assert packed[b"etag"] != plain
-    assert len(body) < 100
-    known = [(b"if-none-match", b'"a", ' + packed[b"etag"]), (b"accept-encoding", b"gzip")]
-    status, headers, body = file.response(known, True)
-    assert (status, body) == (304, b"")
-    assert b"content-encoding" not in dict(headers)
-    assert file.response(known, False)[0] == 200
-    assert page_document("./") is page_document("./")
-
-
-APP = """
-from dataclasses import dataclass
-from datetime import date
-from typing import Annotated, Literal
-import numpy as np
-from pydantic import BaseModel, Field
-from inferstream import App, TensorInput
-
-app = App()
-
-@dataclass
-class Point:
-    x: int
-    label: str
-
-class Tree(BaseModel):
-    left: "Tree | None"
-    leaves: list["Tree"]
-
-@app.model
-def f(
-    text: str,
-    point: Point,
-    tree: Tree,
-    low: Annotated[int, Field(gt=4, le=9, description="Between 5 and 9.")],
-    x: TensorInput[np.float32, "batch", 2],
-    texts: list[str],
-    day: date,
-    file: bytes,
-    flag: bool = False,
-    word: Literal["a", "b"] = "b",
-    maybe: int | None = 5,
-) -> str: ...
-"""
-
-
-@pytest.fixture(scope="module")
-def inputs() -> tuple[MetadataTensor, ...]:
-    import sys
-    import types
-
-    module = types.ModuleType("documented_app")
-    sys.modules["documented_app"] = module
-    exec(APP, module.__dict__)
-    app: App = module.app
-    found = app["f"].signature().inputs
-    assert found is not None
-    return found
-
-
-def test_the_example_is_taken_by_the_model(inputs: tuple[MetadataTensor, ...]) -> None:
-    example = example_arguments(inputs)
-    assert example["point"] == {"x": 0, "label": "text"}
-    assert example["low"] == 5
-    read = FlatArguments(inputs, True).read(example)
-    assert [tensor.name for tensor in read] == ["text", "point", "tree", "low", "x", "texts", "day", "file"]
-    tensors = example_request(inputs)["inputs"]
-    assert [tensor["shape"] for tensor in tensors[:5]] == [[1], [1], [1], [1], [1, 2]]
-    assert tensors[-2]["data"] == ["b"]

@@ -1,4 +1,4 @@
-"""What a message asks for, and which messages are done with."""
+"""What a message asks for."""
 
 import json
 from types import SimpleNamespace
@@ -10,10 +10,7 @@ from inferstream.dataplane.admission import Admission
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
 from inferstream.kafka.messages import refusal, request_of
-from inferstream.kafka.session import Offsets
 from inferstream.protos.json_checks import JsonLimits
-from inferstream.server.server import Server
-from inferstream.settings import Settings
 
 
 class Record(NamedTuple):
@@ -36,18 +33,6 @@ def admit(model: str, version: str | None, caller: Caller) -> Admission:
         version,
         caller,
     )
-
-
-def test_offsets_are_committed_in_their_order() -> None:
-    offsets = Offsets()
-    for offset in (5, 6, 9):
-        offsets.begin(offset)
-    offsets.end(6)
-    assert offsets.take() is None
-    offsets.end(5)
-    assert (offsets.take(), offsets.take()) == (7, None)
-    offsets.end(9)
-    assert offsets.take() == 10
 
 
 def test_a_record_becomes_a_request() -> None:
@@ -84,13 +69,3 @@ def test_a_record_that_asks_for_nothing_is_refused(record: Record, error: type[I
     message = refusal(record, raised.value)
     assert message.key == record.key
     assert json.loads(message.value)["code"] == raised.value.code.value
-
-
-async def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    for name in ("door", "session"):
-        monkeypatch.delitem(sys.modules, f"inferstream.kafka.{name}", raising=False)
-    monkeypatch.setitem(sys.modules, "aiokafka", None)
-    with pytest.raises(Exception, match=r"inferstream\[kafka\]"):
-        Server(Settings(kafka_enabled=True))

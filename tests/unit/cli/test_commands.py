@@ -1,0 +1,100 @@
+"""Commands of other packages join those of the server, and one that cannot be used takes nothing from the others."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from inferstream.cli import commands
+from inferstream.plugins import COMMANDS, OURS, Plugin
+
+JOINED = """
+import typer
+
+def greet(name: str, times: int = 1) -> None:
+    typer.echo(f"hello {name} " * times)
+
+group = typer.Typer()
+group.command("one")(lambda: typer.echo("one of a group"))
+group.command("two")(lambda: typer.echo("two of a group"))
+
+number = 5
+"""
+
+app = typer.Typer(cls=commands.Commands)
+
+
+@app.command()
+def own() -> None:
+    """A command of the server."""
+    typer.echo("own")
+
+
+@app.command()
+def another() -> None:
+    """Another one, because a single command has no name."""
+
+
+@pytest.fixture
+def joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Plugin]:
+    """The commands that packages bring."""
+    (tmp_path / "commands_of_others.py").write_text(JOINED)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "commands_of_others", raising=False)
+    plugins: dict[str, Plugin] = {}
+    monkeypatch.setattr(commands, "plugins", lambda group: plugins if group == COMMANDS else {})
+    return plugins
+
+
+def plugin(name: str, value: str, package: str = "other") -> Plugin:
+    return Plugin(package, COMMANDS, name, f"commands_of_others:{value}")
+
+
+def called(*arguments: str) -> Result:
+    return CliRunner().invoke(app, [*arguments])
+
+
+def test_a_function_is_a_command_with_its_arguments(joined: dict[str, Plugin]) -> None:
+    joined["greet"] = plugin("greet", "greet")
+    ran = called("greet", "you", "--times", "2")
+    assert (ran.exit_code, ran.stdout) == (0, "hello you hello you \n")
+    assert "greet" in called("--help").stdout
+
+
+def test_an_application_of_typer_is_a_group(joined: dict[str, Plugin]) -> None:
+    joined["group"] = plugin("group", "group")
+    assert called("group", "two").stdout == "two of a group\n"
+
+
+def test_the_server_s_own_command_wins(joined: dict[str, Plugin]) -> None:
+    joined["own"] = plugin("own", "greet")
+    assert called("own").stdout == "own\n"
+    listed = called("--help")
+    assert "the server has a command of this name" in listed.stderr
+    assert "package other" in listed.stderr
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("number", "TypeError: it is neither a function nor a Typer"),
+        ("absent", "has no attribute 'absent'"),
+    ],
+)
+def test_what_is_no_command_is_left_out_with_its_reason(
+    joined: dict[str, Plugin], value: str, reason: str
+) -> None:
+    joined["broken"] = plugin("broken", value)
+    ran = called("broken")
+    assert ran.exit_code == 2
+    assert reason in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert called("own").stdout == "own\n"
+
+
+def test_an_error_of_ours_is_raised(joined: dict[str, Plugin]) -> None:
+    joined["broken"] = plugin("broken", "absent", OURS)
+    assert isinstance(called("broken").exception, AttributeError)

@@ -1,0 +1,126 @@
+"""What clients use, and the line of each operation in the audit log."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from inferstream.dataplane.caller import Caller
+from inferstream.dataplane.metering import Metering, kind_of
+from inferstream.errors import Abandoned, InferenceFailed, ModelError, ModelNotFound, Overloaded
+from inferstream.keys.audit import AuditRecord
+from inferstream.keys.counters import LocalCounters
+from inferstream.keys.errors import LimitExceeded
+from inferstream.keys.principal import KeyLimits, Principal
+from inferstream.keys.quotas import Quotas
+from inferstream.types import Headers
+
+
+class Audit:
+    """Keeps the lines of the audit log."""
+
+    def __init__(self) -> None:
+        self.records: list[AuditRecord] = []
+
+    def put(self, record: AuditRecord) -> None:
+        self.records.append(record)
+
+
+class Proxies:
+    def client(self, headers: Headers) -> str:
+        return "10.0.0.1"
+
+
+def metering() -> tuple[Metering, list[AuditRecord]]:
+    audit = Audit()
+    return Metering(Quotas(LocalCounters()), audit, Proxies()), audit.records  # type: ignore[arg-type]
+
+
+def caller(**limits: Any) -> Caller:
+    made = Caller(Headers(()), "v2")
+    made.key = Principal("alice", "k1", ["infer"], ["*"], None, KeyLimits(**limits))
+    return made
+
+
+async def answer() -> str:
+    return "done"
+
+
+async def test_an_operation_is_a_line_with_its_principal() -> None:
+    metered, records = metering()
+    assert await metered.run("load", caller(), "m", 10, answer) == "done"
+    (record,) = records
+    assert (record.principal, record.key, record.peer, record.operation, record.model) == (
+        *("alice", "k1", "10.0.0.1"),
+        *("load", "m"),
+    )
+    assert (record.status, record.end, record.bytes) == (200, "success", 10)
+
+
+async def test_an_operation_beyond_a_limit_is_refused_and_not_done() -> None:
+    metered, records = metering()
+    done: list[str] = []
+
+    async def work() -> None:
+        done.append("done")
+
+    limited = caller(requests_per_second=0)
+    with pytest.raises(LimitExceeded):
+        await metered.run("load", limited, "m", 0, work)
+    assert done == []
+    assert [(record.status, record.end) for record in records] == [(429, "limit_exceeded")]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "end"),
+    [
+        (ModelNotFound("m"), 404, "not_found"),
+        (ModelError("tea", status_code=418), 418, "invalid"),
+        (ValueError("secret"), 500, "internal"),
+        (asyncio.CancelledError(), 499, "cancelled"),
+    ],
+)
+async def test_a_failure_is_a_line_with_its_status(error: BaseException, status: int, end: str) -> None:
+    metered, records = metering()
+
+    async def fail() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        await metered.run("load", caller(), "m", 0, fail)
+    assert [(record.status, record.end) for record in records] == [(status, end)]
+
+
+async def test_a_refusal_has_one_line_whoever_tells_of_it() -> None:
+    metered, records = metering()
+    refusal = Overloaded("full")
+    for _ in range(2):
+        metered.refused("infer", Caller(Headers(()), "v2"), "m", refusal)
+    assert [(record.principal, record.status) for record in records] == [(None, 429)]
+
+
+async def test_calls_in_flight_come_back_when_an_operation_fails() -> None:
+    metered, _ = metering()
+
+    async def fail() -> None:
+        raise InferenceFailed("broken")
+
+    limited = caller(in_flight=1)
+    for _ in range(3):
+        with pytest.raises(InferenceFailed):
+            await metered.run("load", limited, "m", 0, fail)
+    assert await metered.run("load", limited, "m", 0, answer) == "done"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (None, "success"),
+        (Abandoned(), "cancelled"),
+        (GeneratorExit(), "cancelled"),
+        (OSError(), "internal"),
+        (Overloaded("full"), "overloaded"),
+    ],
+)
+def test_the_end_of_a_call_is_a_word(error: BaseException | None, kind: str) -> None:
+    assert kind_of(error) == kind

@@ -1,0 +1,85 @@
+"""MLServer's dialect: a stream is one call, whatever it sends after its first request."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from inferstream import Application, InferenceRequest, MLModel
+from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
+from inferstream.server.grpc.dialects.mlserver import MLServerDialect
+from inferstream.server.grpc.rpc import RpcFailed
+from inferstream.server.grpc.statuses import StatusCode
+from inferstream.types import Headers
+
+from ..test_rpc import Context
+
+STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
+
+
+class Echo(MLModel):
+    """Answers each request with its id and its number."""
+
+    async def predict_stream(self, payloads: AsyncIterator[InferenceRequest]) -> AsyncIterator[str]:
+        async for payload in payloads:
+            number = payload.inputs[0].data.flat()[0]
+            if number < 0:
+                raise ValueError("secret")
+            yield f"{payload.id} {number}"
+
+
+class Sent(Context):
+    """A call whose initial metadata counts among what is written."""
+
+    async def send_initial_metadata(self, metadata: Any) -> None:
+        self.written.append(dict(metadata))
+
+
+def request(number: int, id: str = "", model: str = "Echo") -> bytes:
+    message = ModelInferRequest(model_name=model, id=id)
+    tensor = message.inputs.add(name="x", datatype="INT64", shape=[1])
+    tensor.contents.int64_contents.append(number)
+    return message.SerializeToString()
+
+
+async def served(*messages: bytes) -> tuple[list[Any], StatusCode]:
+    """What a stream of these requests gets, and the status of its end."""
+    context = Sent(*messages)
+    code, message = StatusCode.OK, ""
+    async with Application(Echo) as application:
+        rpc = application.rpcs.find(STREAM)
+        assert rpc is not None
+        try:
+            await rpc.serve(None, context)
+        except RpcFailed as failed:
+            code, message = failed.code, failed.message
+    assert "secret" not in message
+    return context.written, code
+
+
+def texts(written: list[Any]) -> list[str]:
+    responses = [ModelInferResponse.FromString(each) for each in written if isinstance(each, bytes)]
+    return [response.outputs[0].contents.bytes_contents[0].decode() for response in responses]
+
+
+async def test_later_requests_are_of_the_same_call() -> None:
+    written, code = await served(request(1, "a"), request(2, "other"), request(3))
+    assert written[0] == {"x-stream-dialect": "mlserver"}
+    assert (texts(written), code) == (["a 1", "a 2", "a 3"], StatusCode.OK)
+
+
+async def test_a_failure_ends_the_stream_behind_its_responses() -> None:
+    written, code = await served(request(1, "a"), request(-1))
+    assert (texts(written), code) == (["a 1"], StatusCode.INTERNAL)
+
+
+async def test_a_call_that_fails_at_once_has_no_metadata_so_that_clients_may_try_again() -> None:
+    written, code = await served(request(1, model="nobody"))
+    assert (written, code) == ([], StatusCode.NOT_FOUND)
+
+
+@pytest.mark.parametrize(("parameter", "certain"), [("content_type", True), ("other", False)])
+def test_a_content_type_is_its_mark(parameter: str, certain: bool) -> None:
+    message: Any = ModelInferRequest()
+    message.inputs.add(name="x").parameters[parameter].string_param = "np"
+    assert MLServerDialect.is_certain(message, Headers(())) is certain

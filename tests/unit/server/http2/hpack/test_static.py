@@ -1,0 +1,12 @@
+"""The static table is that of the library that others use."""
+
+import pytest
+
+from inferstream.server.http2.hpack.static import SIZE, TABLE
+
+
+def test_it_is_the_table_of_the_rfc() -> None:
+    table = pytest.importorskip("hpack.table")
+    theirs = tuple((bytes(name), bytes(value)) for name, value in table.HeaderTable.STATIC_TABLE)
+    assert theirs == TABLE
+    assert SIZE == 61

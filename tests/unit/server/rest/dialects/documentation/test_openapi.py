@@ -1,0 +1,88 @@
+"""OpenAPI documents are whole: every reference leads somewhere, and every path is where clients look for it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from inferstream.dataplane.dataplane import Described
+from inferstream.dataplane.execution.base import Capabilities
+from inferstream.server.rest.dialects.documentation.openapi import describe
+from inferstream.settings import Settings
+from inferstream.signature import Signature
+from inferstream.types import MetadataModelResponse, MetadataTensor
+
+INPUTS = [MetadataTensor(name="x", datatype="FP32", shape=[-1, 2])]
+MODEL = MetadataModelResponse(name="a/b", platform="", inputs=INPUTS, outputs=[])
+
+
+def references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        for each in node.values():
+            yield from references(each)
+    elif isinstance(node, list):
+        for each in node:
+            yield from references(each)
+
+
+@pytest.mark.parametrize("model", [None, MODEL])
+def test_every_reference_leads_to_a_schema(model: MetadataModelResponse | None) -> None:
+    document = describe(Settings(), "", model)
+    found = set(references(document))
+    assert found
+    assert {ref.rpartition("/")[2] for ref in found} <= document["components"]["schemas"].keys()
+    assert all(ref.startswith("#/components/schemas/") for ref in found)
+
+
+def test_the_document_of_the_server_has_each_path_of_models_twice() -> None:
+    paths = describe(Settings(), "")["paths"]
+    versioned = {path for path in paths if "/versions/{model_version}" in path}
+    assert {path.replace("/versions/{model_version}", "") for path in versioned} < paths.keys()
+    for path in paths:
+        for operation in paths[path].values():
+            named = {each["name"] for each in operation.get("parameters", ()) if each["in"] == "path"}
+            assert named == {part[1:-1] for part in path.split("/") if part.startswith("{")}
+
+
+@pytest.mark.parametrize(
+    ("version", "base", "title"),
+    [
+        (None, "/v2/models/a/b", "Data Plane for Model a/b"),
+        ("2", "/v2/models/a/b/versions/2", "Data Plane for Model a/b (2)"),
+    ],
+)
+def test_the_document_of_a_model_has_its_paths_alone_and_an_example(
+    version: str | None, base: str, title: str
+) -> None:
+    document = describe(Settings(), "/prefix", MODEL, version)
+    assert all(path.startswith(base) for path in document["paths"])
+    assert (document["info"]["title"], document["servers"]) == (title, [{"url": "/prefix"}])
+    sent = document["paths"][f"{base}/infer"]["post"]["requestBody"]["content"]["application/json"]
+    assert sent["example"]["inputs"][0]["shape"] == [1, 2]
+    assert document["paths"][f"{base}/stream"]["get"]["x-websocket"] == sent["example"]
+
+
+@pytest.mark.parametrize(
+    ("ports", "shown"),
+    [({"grpc_port": 5}, 5), ({"http_port": 7, "grpc_port": None}, 7), ({"grpc_port": 0}, None)],
+)
+def test_the_page_learns_the_port_of_grpc(ports: dict[str, Any], shown: int | None) -> None:
+    info = describe(Settings(**ports), "")["info"]
+    assert info.get("x-server") == (None if shown is None else {"grpc_port": shown})
+
+
+def test_the_page_learns_what_a_model_does() -> None:
+    signature = Signature(inputs=tuple(INPUTS), outputs=(), streams=True, doc="Doubles.", function=True)
+    capabilities = Capabilities(predict=False, streams=True, steps=False, gathers=True)
+    info = describe(Settings(), "", MODEL, described=Described(signature, capabilities, None))["info"]
+    assert info["description"] == "Doubles."
+    assert info["x-model"] == {
+        "predict": True,  # its responses are gathered
+        "streams": False,
+        "steps": False,
+        "function": True,
+        "text": False,
+        "embeddings": False,
+    }

@@ -1,0 +1,60 @@
+"""Inferences by HTTP, and clients that leave them."""
+
+import asyncio
+from typing import Any
+
+from inferstream import (
+    Application,
+)
+
+from ..asgi import BODY, Client, Echo, http, request, waiting
+
+
+async def test_a_client_that_leaves_cancels_its_call_and_not_the_server() -> None:
+    model = waiting()
+    async with Application(model) as application:
+        client = Client(request())
+        serving = asyncio.create_task(
+            application.asgi(http("/v2/models/waiting/infer"), client.messages.get, client.send)
+        )
+        await model.begun.wait()
+        client.messages.put_nowait({"type": "http.disconnect"})
+        async with asyncio.timeout(10):
+            await model.ended.wait()
+            await serving
+        assert not serving.cancelling()
+        assert client.sent == []
+
+
+async def test_the_end_of_a_response_is_not_taken_for_a_client_that_leaves() -> None:
+    async with Application(Echo) as application:
+        client = Client(request())
+
+        async def send(message: Any) -> None:
+            client.sent.append(message)
+            if message["type"] == "http.response.body":
+                client.messages.put_nowait({"type": "http.disconnect"})
+                for _ in range(5):
+                    await asyncio.sleep(0)
+
+        await application.asgi(http("/v2/models/Echo/infer"), client.messages.get, send)
+        assert client.sent[0]["status"] == 200
+        assert 'status_code="499"' not in (await application.meters.scrape()).decode()
+
+
+async def test_nothing_is_left_behind_by_a_request() -> None:
+    async with Application(Echo) as application:
+        before = asyncio.all_tasks()
+        for body in (BODY, b"{", BODY * 3):
+            await Client(request(body)).ask(application.asgi, http("/v2/models/Echo/infer", body))
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == before
+
+
+async def test_http_2_gets_no_header_of_the_connection() -> None:
+    async with Application(Echo, max_body_bytes=1) as application:
+        for version, expected in (("1.1", True), ("2", False)):
+            client = Client(request())
+            scope = http("/v2/models/Echo/infer", http_version=version)
+            assert (await client.ask(application.asgi, scope))[0] == 413
+            assert ((b"connection", b"close") in client.sent[0]["headers"]) is expected

@@ -1,0 +1,77 @@
+"""Lines of `server tail`."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from inferstream.clients.transport import Target
+from inferstream.tools import tail
+from inferstream.tools.tail import record_of, run, shown
+
+RECORD = {
+    "time": 1767268800.5,
+    "model": "m",
+    "status": "success",
+    "ms": 1.5,
+    "dialect": "v2",
+    "operation": "infer",
+}
+
+
+def test_a_record_is_that_of_its_fields_and_the_rest_is_empty() -> None:
+    record = record_of({**RECORD, "unknown": 1})
+    assert (record.model, record.seconds, record.items, record.version) == ("m", 0.0015, 0, "")
+
+
+def test_a_line_is_for_people_or_for_programs() -> None:
+    data = json.dumps(RECORD).encode()
+    assert "m" in shown("message", data, False).split()
+    told = json.loads(shown("message", data, True))
+    assert (told["time"], told["model"]) == ("2026-01-01T12:00:00.500+00:00", "m")
+    assert shown("dropped", b'{"dropped":3}', False) == "3 lines were dropped: this reader is too slow"
+    assert shown("dropped", b'{"dropped":3}', True) == '{"dropped":3}'
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, status: int, body: bytes) -> list[httpx.Request]:
+    """A server with one response."""
+    asked: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(status, content=body)
+
+    def stream(*arguments: Any, timeout: Any, verify: bool, **options: Any) -> Any:
+        return httpx.Client(transport=httpx.MockTransport(handle)).stream(*arguments, **options)
+
+    monkeypatch.setattr(tail.httpx, "stream", stream)
+    return asked
+
+
+def test_records_are_shown_until_the_server_stops(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    events = f': \n\ndata: {json.dumps(RECORD)}\n\nevent: dropped\ndata: {{"dropped":2}}\n\n'.encode()
+    asked = answering(monkeypatch, 200, events)
+    assert run(Target("127.0.0.1:1"), "m", True, True) == 0
+    said = capsys.readouterr()
+    assert [json.loads(line).get("dropped") for line in said.out.splitlines()] == [None, 2]
+    assert said.err.splitlines()[-1] == "the server has stopped"
+    assert dict(asked[0].url.params) == {"errors": "true", "model": "m"}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (404, b"", "there is no access log to follow"),
+        (403, b'{"error": "closed"}', "closed"),
+        (500, b"<html>", "HTTP status 500"),
+    ],
+)
+def test_a_refusal_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int, body: bytes, said: str
+) -> None:
+    answering(monkeypatch, status, body)
+    assert run(Target("127.0.0.1:1"), None, False, False) == 1
+    assert capsys.readouterr().err.startswith("error: http://127.0.0.1:1: " + said)

@@ -1,0 +1,34 @@
+"""Descriptions of models and of the repository."""
+
+import pytest
+from pydantic import ValidationError
+
+from inferstream.types import MetadataModelResponse, MetadataTensor, RepositoryIndexResponse, State
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    tensor = MetadataTensor(name="x", datatype="FP32", shape=[-1], parameters={"content_type": "np"})
+    described = MetadataModelResponse(name="m", platform="", inputs=[tensor])
+    assert described.model_dump() == {
+        "name": "m",
+        "platform": "",
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1], "parameters": {"content_type": "np"}}],
+    }
+
+
+def test_an_unknown_datatype_is_refused_in_a_declaration() -> None:
+    with pytest.raises(ValidationError, match="unknown datatype 'float'; known are BOOL"):
+        MetadataTensor(name="x", datatype="float", shape=[1])
+
+
+def test_an_index_is_a_list_of_its_items() -> None:
+    index = RepositoryIndexResponse.model_validate(
+        [
+            {"name": "a", "state": "READY", "reason": ""},
+            {"name": "b", "version": "1", "state": "LOADING", "reason": ""},
+        ]
+    )
+    assert [item.name for item in index] == ["a", "b"]
+    assert (len(index), index[1].state) == (2, State.LOADING)
+    with pytest.raises(ValidationError, match="state"):
+        RepositoryIndexResponse.model_validate([{"name": "a", "state": "GONE", "reason": ""}])
