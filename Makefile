@@ -21,11 +21,14 @@ RIVALS := $(VENV)/rivals
 # Ray, which the tests use as a program: its clients are in the first environment.
 RAY := $(VENV)/ray
 RAY_STAMP := $(RAY)/.installed
+# Programs that look at the environment and fill others, and are no part of it.
+TOOLS := $(VENV)/tools
+TOOLS_STAMP := $(TOOLS)/.installed
 # Clients of gRPC that others wrote in other languages.
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language chaos overload leaks many floods ray soak-grpc fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language audit hashes chaos overload many soak floods ray fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -155,14 +158,11 @@ bench-steps: $(STAMP)  ## what advancing streams together brings and costs
 chaos: $(STAMP)  ## kill a worker every second for a minute under load
 	$(BIN)/python scripts/chaos.py
 
-leaks: $(STAMP)  ## kill workers two thousand times and look for what the server keeps of them
-	$(BIN)/python -m scripts.leaks
-
 many: $(STAMP)  ## streams, connections and failures by the thousand, and what is kept of them: TIMES as many as in make test
 	TIMES=$(or $(TIMES),100) $(BIN)/python -m pytest -n0 tests/faults/test_many.py
 
-soak-grpc: $(STAMP)  ## misuse the gRPC port in every way, and look for what the server keeps: an hour, or SECONDS
-	$(BIN)/python -m scripts.soak_grpc --seconds $(or $(SECONDS),3600)
+soak: $(STAMP)  ## mixed load over every door, with kills and reloads: an hour, SECONDS or CALLS, from SEED
+	$(BIN)/python -m scripts.soak $(if $(CALLS),--calls $(CALLS),--seconds $(or $(SECONDS),3600)) --seed $(or $(SEED),0)
 
 conformance: $(STAMP)  ## RFC 9113 and RFC 7541 case by case: against the server, or against any PORT=HOST:PORT
 	$(if $(PORT),$(BIN)/python -m tests.conformance.http2 $(PORT),$(BIN)/python -m pytest tests/conformance)
@@ -201,7 +201,18 @@ floods: $(STAMP)  ## hostile clients of HTTP/2 beside a good one: what each cost
 fuzz-short: $(STAMP)  ## wrong requests to REST, WebSocket and gRPC at once: ten minutes, or SECONDS, from SEED
 	$(BIN)/python -m scripts.fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),0)
 
-matrix: $(STAMP)  ## the unit, contract and wire tests under Python 3.11 to 3.13, newest and lowest dependencies: half an hour
+$(TOOLS_STAMP):
+	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom pip-audit uv
+	@touch $@
+
+audit: $(STAMP) $(TOOLS_STAMP)  ## hashes, known vulnerabilities and licences of what the tests run with, and an SBOM
+	$(BIN)/python -m scripts.audit
+
+hashes: $(STAMP) $(TOOLS_STAMP)  ## write constraints.hashes.txt from constraints.txt
+	$(BIN)/python -m scripts.audit --hashes
+
+matrix: $(STAMP) $(TOOLS_STAMP)  ## the unit, contract and wire tests under Python 3.11 to 3.13, newest and lowest dependencies: half an hour
 	$(BIN)/python -m scripts.matrix
 
 neighbours:  ## install beside Triton's client, in either order, and serve: five minutes, needs pip's index

@@ -1,7 +1,8 @@
 """The tests under each Python that is allowed, with the newest dependencies, and with the oldest ones of the core.
 
 Each combination has an environment of its own below .venv/matrix, made without constraints.txt. A Python that is not
-installed is named; the end is an error if a combination failed or none ran.
+installed is named; the end is an error unless each combination has passed. uv chooses the versions: pip tries older and
+older ones, down to those without wheels, which it builds.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENTS = ROOT / ".venv/matrix"
+UV = ROOT / ".venv/tools/bin/uv"
 COMBINATIONS = {"3.11": ("newest", "lowest"), "3.12": ("newest",), "3.13": ("newest",)}
 """The oldest dependencies have no wheels for newer Pythons."""
 
@@ -49,14 +51,14 @@ def _run(version: str, resolution: str, tests: list[str]) -> str:
     environment = ENVIRONMENTS / f"{version}-{resolution}"
     subprocess.run([python, "-m", "venv", "--clear", environment], check=True)
     inside = environment / "bin/python"
-    install = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    extras = f"{ROOT}[test,sklearn,pandas]"
+    install = [UV, "pip", "install", "--quiet", "--python", inside]
+    extras = f"{ROOT}[test,sklearn,pandas,protos]"
     if resolution == "lowest":
         constraints = environment / "lowest.txt"
         constraints.write_text("\n".join(_floors()))
         install += ["-c", constraints]
     if subprocess.run([*install, "-e", extras], cwd=ROOT).returncode:
-        return "failed: pip"
+        return "failed: uv"
     ran = subprocess.run(
         [inside, "-m", "pytest", "-n", "2", *tests], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )

@@ -65,13 +65,24 @@ class CodecTable(Generic[Codec]):
         `list[str]` equals `typing.List[str]`. The origin of `NDArray[np.float32]` is `ndarray`.
         """
         _load_possible()
-        exact, origin = _normal(hint), typing.get_origin(hint)
+        behind = meant(hint)
+        tried: list[Any] = [_normal(hint), _normal(behind)]
+        if (origin := typing.get_origin(behind)) is not None:
+            tried.append(origin)
         codecs = tuple((self.codecs | self.added).values())
-        for wanted in (exact,) if origin is None else (exact, origin):
+        for wanted in tried:
             for codec in codecs:
                 if wanted in map(_normal, _hints(codec)):
                     return codec
         return None
+
+
+def meant(hint: Any) -> Any:
+    """The type behind a `NewType` or a `type` statement, such as numpy's `NDArray` since numpy 2.5."""
+    while (behind := getattr(hint, "__supertype__", None) or getattr(hint, "__value__", None)) is not None:
+        arguments = typing.get_args(hint)
+        hint = behind[arguments] if arguments else behind
+    return hint
 
 
 def _hints(codec: InputCodecLike | RequestCodecLike) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from typing import Any, Literal, Union
 
 import numpy as np
 
+from ..registry import meant
 from .arrays import array_of
 from .base import SingleValue, Value
 from .choices import Choice
@@ -58,7 +59,7 @@ def value_of(hint: Any, by_item: bool = False) -> Value:
 
     If `by_item`, each item of a list is an element of its own, also where it travels as JSON.
     """
-    hint = _meant(hint)
+    hint = meant(hint)
     if typing.get_origin(hint) is typing.Annotated:
         return _annotated(hint)
     known = _single(hint)
@@ -68,7 +69,7 @@ def value_of(hint: Any, by_item: bool = False) -> Value:
         return array
     if typing.get_origin(hint) in (list, Sequence) and typing.get_args(hint):
         item = typing.get_args(hint)[0]
-        of = _single(_meant(item)) or (Json(item) if by_item else None)
+        of = _single(meant(item)) or (Json(item) if by_item else None)
         return Json(hint) if of is None else ListOf(of)
     if is_object(hint):
         return Json(hint)
@@ -79,13 +80,6 @@ def _advice(hint: Any) -> str:
     """What to write in place of the tensor of a framework."""
     convert = FRAMEWORKS.get(str(getattr(hint, "__module__", "")).partition(".")[0])
     return "" if convert is None else f"; write NDArray[np.float32], and {convert} in the function"
-
-
-def _meant(hint: Any) -> Any:
-    """The type behind a `NewType` or a `type` statement."""
-    while (behind := getattr(hint, "__supertype__", None) or getattr(hint, "__value__", None)) is not None:
-        hint = behind
-    return hint
 
 
 def _single(hint: Any) -> SingleValue | None:
@@ -134,7 +128,7 @@ def item_of(hint: Any) -> tuple[Any, bool]:
 
 def without_none(hint: Any) -> tuple[Any, bool]:
     """The hint without `None`, and whether the hint allowed `None`."""
-    hint = _meant(hint)
+    hint = meant(hint)
     origin, members = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         bare, optional = without_none(members[0])

@@ -13,6 +13,7 @@ from typing import Any, Literal, Union
 import numpy as np
 from pydantic import BaseModel
 
+from ...codecs.registry import meant
 from ...codecs.values.arrays import TensorHint
 from ...codecs.values.frames import is_frame
 from ...codecs.values.images import is_image
@@ -47,6 +48,7 @@ class TypeSource:
             return self._array(hint.dtype)
         if hint is Token:
             return "str"
+        hint = meant(hint)
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if origin is typing.Annotated:
             return self.written(arguments[0])

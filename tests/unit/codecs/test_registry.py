@@ -29,6 +29,8 @@ from inferstream.types import (
     ResponseOutput,
 )
 
+from .values.samples import Aliased
+
 
 def test_look_up_by_content_type_payload_and_hint() -> None:
     assert find_input_codec(content_type="str") is StringCodec
@@ -43,6 +45,7 @@ def test_look_up_by_content_type_payload_and_hint() -> None:
     [
         (List[str], StringCodec),  # noqa: UP006
         (npt.NDArray[np.float32], NumpyCodec),
+        (Aliased[np.float32], NumpyCodec),
         (list[DatetimeCodec], None),
         (list[int], None),
     ],

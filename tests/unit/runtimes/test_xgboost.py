@@ -22,6 +22,7 @@ async def test_xgboost_reads_every_format_and_kind(tmp_path, file: str) -> None:
         regressor.predict(asked(FLOWERS, "predict_proba"))
 
 
+@pytest.mark.filterwarnings("ignore:.*gblinear")  # deprecated in 3.4
 async def test_linear_boosters_are_asked_one_at_a_time(tmp_path) -> None:
     path = models.boosted("XGBRegressor", tmp_path, "model.json", booster="gblinear")
     model = await loaded(XGBoostModel, path)

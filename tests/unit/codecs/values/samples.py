@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import orjson
 from pydantic import BaseModel, Field
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
 from inferstream.codecs.values.base import Value
 from inferstream.codecs.values.declared import value_of_tensor
@@ -52,6 +52,11 @@ class Pair(NamedTuple):
 
 
 UserId = typing.NewType("UserId", int)
+
+Scalar = typing.TypeVar("Scalar", bound=np.generic)
+Aliased = TypeAliasType(
+    "Aliased", np.ndarray[tuple[int, ...], np.dtype[Scalar]], type_params=(Scalar,)
+)  # NDArray of numpy 2.5
 
 DAY = date(2024, 2, 29)
 NOON = datetime(2024, 2, 29, 12, 0, 0, 123456, tzinfo=UTC)

@@ -12,7 +12,7 @@ import pytest
 from inferstream import TensorInput, TensorOutput
 from inferstream.codecs.values.hints import value_of, without_none
 
-from .samples import Color, Level, Point
+from .samples import Aliased, Color, Level, Point
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,7 @@ from .samples import Color, Level, Point
         (Level, "INT64", [1], None),
         (Point, "BYTES", [1], "json"),
         (npt.NDArray[np.float32], "FP32", [-1], "np"),
+        (Aliased[np.float32], "FP32", [-1], "np"),
         (np.ndarray[tuple[int, int], np.dtype[np.int16]], "INT16", [-1, -1], "np"),
         (TensorInput[np.float32, "n", 224, None], "FP32", [-1, 224, -1], "np"),
         (TensorOutput[np.uint8], "UINT8", [-1], "np"),

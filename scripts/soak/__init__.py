@@ -1,0 +1,1 @@
+"""Mixed load over every door, with faults, and what the server loses and keeps."""

@@ -1,0 +1,36 @@
+"""The audit: what it pins, which licences it refuses, and that it fails where it could not run."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts import audit
+
+
+def test_each_pinned_version_has_hashes_and_no_line_names_an_index() -> None:
+    assert audit.versions(audit.HASHED) == audit.versions(audit.PINNED)
+    text = audit.HASHED.read_text()
+    assert "://" not in text
+    assert all("--hash=sha256:" in each for each in text.split("==")[1:])
+
+
+@pytest.mark.parametrize(
+    ("licenses", "refused"),
+    [
+        ([{"license": {"id": "MIT"}}], []),
+        ([{"expression": "MPL-2.0 AND (Apache-2.0 OR MIT)"}], []),
+        ([{"license": {"name": "License :: OSI Approved :: BSD License"}}], []),
+        ([{"expression": "MIT AND GPL-3.0-only"}], ["GPL-3.0-only"]),
+        ([{"license": {"name": "Proprietary"}}], ["Proprietary"]),
+        ([], ["no licence"]),
+    ],
+)
+def test_licences_that_are_not_on_the_list_are_refused(licenses: list[dict], refused: list[str]) -> None:
+    assert audit.refused({"name": "package", "licenses": licenses}) == refused
+
+
+def test_parts_that_cannot_run_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit.main([], tools=tmp_path) == 1
+    said = capsys.readouterr().out
+    assert said.count("failed") == len(audit.PARTS)
+    assert "passed" not in said
