@@ -21,14 +21,7 @@ from ...dataplane.reply import Reply
 from ...errors import AlreadyExists, Cancelled, InvalidRequest, Overloaded
 from ...keys.errors import LimitExceeded
 from ...protos.json_checks import JsonLimits
-from ...protos.websocket import (
-    EncodedMessage,
-    FlatMessages,
-    Messages,
-    SocketMessage,
-    V2Messages,
-    dump_error,
-)
+from ...protos.websocket import EncodedMessage, FlatMessages, Messages, SocketMessage, V2Messages, dump_error
 from ...telemetry.metrics import Meters
 from ...types import InferenceRequest, InferenceResponse
 from ...types.parameters import Origin
@@ -272,8 +265,6 @@ class Conversation:
                 last = await self._send_all(reply, messages, admission)
             if last is None:
                 last = messages.end(self._model, self._version, request_id)
-            elif admission.metering is not None:
-                admission.sent(len(last[0]))
         except Exception as error:
             last = dump_error(request_id, wrap(error))
         self._forget(request_id)
@@ -284,18 +275,18 @@ class Conversation:
         self, reply: Reply, messages: Messages, admission: Admission
     ) -> EncodedMessage | None:
         """Send every response; a single one is returned instead, because it is also the last message."""
-        if reply.single:
-            assert reply.first is not None
-            return messages.dump(reply.first, final=True)
         usage = admission.usage
 
-        def send(response: InferenceResponse) -> Awaitable[None] | None:
-            message = messages.dump(response, final=False)
+        def written(response: InferenceResponse, final: bool) -> EncodedMessage:
+            message = messages.dump(response, final=final)
             if usage is not None:
                 usage.sent += len(message[0])
-            return self._send(message)
+            return message
 
-        await give(reply, send)
+        if reply.single:
+            assert reply.first is not None
+            return written(reply.first, final=True)
+        await give(reply, lambda response: self._send(written(response, final=False)))
         return None
 
     def _send(self, message: EncodedMessage) -> Awaitable[None] | None:
