@@ -1,4 +1,4 @@
-"""The inference routes of every dialect, in front of FastAPI.
+"""The inference routes of every dialect, without FastAPI.
 
 FastAPI's routing and response machinery costs three times what the rest of a small request does;
 nothing else is gained or lost by leaving it out.
