@@ -120,6 +120,9 @@ class Call(Scope):
             self.reply.end(reason)
 
 
+CALL_OF_MODEL = "model"
+"""The dialect of calls by the code of another model."""
+
 Handler = Callable[[Call], Awaitable["Reply"]]
 """Returns when the first response exists. Earlier errors are raised, so that they can still become a status."""
 

@@ -201,8 +201,8 @@ class DataPlane:
     def described(self, name: str, version: str | None = None) -> Described:
         """What people are told of a model. Raises ModelNotFound, ModelNotReady."""
         served = self._registry.get(name, version)
-        execution, settings = served.execution, served.execution.settings
-        calls = self._registry.edges.calls((settings.name, settings.version))
+        execution = served.execution
+        calls = self._registry.edges.calls(execution)
         return Described(execution.signature, execution.capabilities, served.pipeline.text, calls)
 
     def typed_models(self) -> list[tuple[str, Signature]]:

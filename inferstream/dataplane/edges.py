@@ -34,31 +34,32 @@ class CallEdges:
 
     def __init__(self, reach: Reach) -> None:
         self.reach = reach
-        self._callees: dict[ModelKey, tuple[str, ...]] = {}
+        self._callees: dict[Execution, tuple[ModelKey, tuple[str, ...]]] = {}
+        """The edges of each load of a model: of an older one too, which calls until its last call has ended."""
 
-    def add(self, key: ModelKey, callees: tuple[str, ...]) -> None:
-        """Add the edges of a model that loads. Raises ModelLoadFailed if one closes a circle."""
+    def add(self, key: ModelKey, callees: tuple[str, ...], execution: Execution) -> None:
+        """Add the edges of a load of a model. Raises ModelLoadFailed if one closes a circle."""
         for callee in callees:
             for path in self._paths(callee):
                 if path[-1] == key[0]:
                     ways = " calls ".join((key[0], *path))
                     raise ModelLoadFailed(f"Model {key[0]} did not load: {ways}, and no call would end.")
-        self._callees[key] = callees
+        self._callees[execution] = (key, callees)
 
-    def remove(self, key: ModelKey, callees: tuple[str, ...]) -> None:
-        """Forget the edges of a model that is unloaded, unless another load of it has put its own in their place."""
-        if self._callees.get(key) is callees:
-            del self._callees[key]
+    def remove(self, execution: Execution) -> None:
+        """Forget the edges of a load that failed later, or has ended."""
+        self._callees.pop(execution, None)
 
-    def calls(self, key: ModelKey) -> CallGraph:
+    def calls(self, execution: Execution) -> CallGraph:
         """What a model calls, and what that calls in turn: of several versions, what any of them calls."""
-        return self._below(self._callees.get(key, ()))
+        _, callees = self._callees.get(execution, (None, ()))
+        return self._below(callees)
 
     def _below(self, callees: Iterable[str]) -> CallGraph:
         return CallGraph({callee: self._below(self._of(callee)) for callee in callees})
 
     def _of(self, name: str) -> Iterator[str]:
-        for (caller, _), callees in self._callees.items():
+        for (caller, _), callees in self._callees.values():
             if caller == name:
                 yield from callees
 

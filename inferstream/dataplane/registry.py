@@ -320,6 +320,7 @@ class Registry(Serving):
         try:
             return ServedModel(execution, pipeline, await self._others.add(settings, execution))
         except BaseException:  # a cancelled load too
+            self.edges.remove(execution)
             await execution.unload()
             raise
 

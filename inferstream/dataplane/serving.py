@@ -167,8 +167,9 @@ class Serving(ABC):
                 served = self._reached(name)
                 return Callee(served.execution, served.handler, served.pipeline.app)
             except NotLoaded as unloaded:
-                waiting = self.first_calls.wait(unloaded.key)
-            await waiting
+                if self.draining:
+                    raise Draining from None
+                await self.first_calls.wait(unloaded.key)
 
     def _reached(self, name: str, version: str | None = None, caller: Caller | None = None) -> ServedModel:
         try:
@@ -264,6 +265,7 @@ class Serving(ABC):
             app = await app_of(execution.settings)
             return build_pipeline(execution, self._shared, app)
         except BaseException:  # a cancelled load too
+            self.edges.remove(execution)
             await execution.unload()
             raise
 

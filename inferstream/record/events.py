@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from time import monotonic
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
@@ -21,7 +22,13 @@ SECONDS = 5.0
 """Seconds in which the other side answers, because those behind wait; and in which the rest is sent at the end."""
 
 MOST_ANSWER = 65536
-"""Bytes of an answer that are read, so that its connection may be used again."""
+"""Bytes of an answer that are read at once. It is read to its end, so that its connection may be used again."""
+
+SHARES = 8
+"""One recording takes at most this part of the room that is left: connections that stay leave some for others."""
+
+MOST_TEXT = 256
+"""Characters of the client's id and content type that an event has."""
 
 CONTENT_TYPES = {"grpc": "application/grpc+proto", "websocket": "application/x-ndjson"}
 """Of the contents of connections; those of HTTP say what they are."""
@@ -71,7 +78,8 @@ class RecordedContents:
             return
         part = content.encode() if isinstance(content, str) else content
         side.size += len(part)
-        if self.kept + len(part) > LARGEST or not self._sink.keep(len(part)):
+        room = min(LARGEST, self._sink.room // SHARES)
+        if self.kept + len(part) > room or not self._sink.keep(len(part)):
             side.dropped += 1
             return
         self.kept += len(part)
@@ -106,9 +114,14 @@ class EventSink(BackgroundWriter[CloudEvent]):
         self._kept = self._freed = 0
         super().__init__(url)
 
+    @property
+    def room(self) -> int:
+        """Bytes that contents may take now."""
+        return MOST_BYTES - self._kept + self._freed
+
     def keep(self, size: int) -> bool:
         """Take room for a content, if there is some."""
-        if self._kept - self._freed + size > MOST_BYTES:
+        if size > self.room:
             return False
         self._kept += size
         return True
@@ -120,7 +133,7 @@ class EventSink(BackgroundWriter[CloudEvent]):
     def end(self, contents: RecordedContents, attributes: Mapping[str, str], door: str) -> None:
         """Send the events of a recording soon."""
         headers = dict(contents.request.get("headers", ()))
-        id = headers.get("ce-id") or attributes["id"]
+        id = headers.get("ce-id", "")[:MOST_TEXT] or attributes["id"]
         kept = contents.kept
         for direction, type in self._types.items():
             side = contents.sides[direction]
@@ -129,7 +142,9 @@ class EventSink(BackgroundWriter[CloudEvent]):
                 named["dropped"] = str(side.dropped)
             sent = {f"Ce-{name.capitalize()}": quote(value, _PRINTABLE) for name, value in named.items()}
             head = headers if direction == "in" else dict(contents.head.get("headers", ()))
-            sent["Content-Type"] = CONTENT_TYPES.get(door) or head.get("content-type", "application/json")
+            sent["Content-Type"] = (
+                CONTENT_TYPES.get(door) or head.get("content-type", "application/json")[:MOST_TEXT]
+            )
             if self.put(CloudEvent(sent, side.body(door), kept)):
                 kept = 0
         self._kept -= kept
@@ -139,7 +154,7 @@ class EventSink(BackgroundWriter[CloudEvent]):
             refused = self._refused
             try:
                 self._send(event, self.lost(refused))
-            except (OSError, HTTPException) as error:
+            except Exception as error:  # the thread goes on with the next event
                 self._connection.close()
                 self.lose(1, str(error) or type(error).__name__)
             else:
@@ -154,7 +169,9 @@ class EventSink(BackgroundWriter[CloudEvent]):
             try:
                 self._connection.request("POST", self._path, event.body, headers)
                 answer = self._connection.getresponse()
-                answer.read(MOST_ANSWER)
+                until = monotonic() + SECONDS
+                while answer.read1(MOST_ANSWER) and monotonic() < until:
+                    pass
                 break
             except (OSError, HTTPException):
                 if not again:

@@ -36,6 +36,9 @@ class RecordSettings(BaseModel):
         parts = urlsplit(url or "http://localhost")
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
             raise ValueError("expected http:// or https:// with a host, and without a user")
+        if url is not None and not url.isascii():
+            raise ValueError("expected characters of ASCII; others are percent-encoded")
+        _ = parts.port  # raises ValueError for one that is no number
         return url
 
     @model_validator(mode="after")

@@ -101,6 +101,10 @@ class RegistryImage(RemoteSource):
 
     def _authorize(self, refused: httpx.Response) -> None:
         """Get the header that the registry asks for: a token for the right to pull, or name and password."""
+        if (
+            refused.url.netloc.decode() != self._host
+        ):  # it redirected: our name and password are not for others
+            refused.raise_for_status()
         challenge = refused.headers.get("www-authenticate", "")
         own = self._login()
         basic = {} if own is None else {"Authorization": f"Basic {own}"}

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from ...concurrency.scope import is_own_cancel
+from ...concurrency.scope import is_own_cancel, swallowed
 from ...errors import InferenceFailed, InferstreamError
 from ...processes.errors import OutOfMemory
 from ...types import InferenceResponse
@@ -67,6 +67,8 @@ class ModelResponses:
             if not closing.done():
                 closing.cancel()
                 cleanup_lingers(call)
+            elif closing.cancelled():
+                cleanup_failed(call, swallowed())
             elif (error := closing.exception()) is not None:
                 cleanup_failed(call, error)
 

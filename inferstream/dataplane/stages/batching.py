@@ -285,6 +285,8 @@ class Batching:
             request, headers = merge([member.call.request for member in members], new_id()), {}
         call = MergedCall(Operation.INFER, first.model, first.version, request, headers, deadline=latest)
         call.halved = len(members) > 1
+        if {member.call.principal for member in members} == {first.principal}:
+            call.principal = first.principal
         batch.call = call
         call.priority = min(member.call.priority for member in members)
         reply = await self._inner(call)

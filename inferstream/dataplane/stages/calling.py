@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from ...clients.model_types import ModelTypes, types_of_function, types_of_metadata
 from ...concurrency.channel import Channel
@@ -13,17 +14,16 @@ from ...concurrency.scope import ClientLeft, Scope
 from ...context import models_var
 from ...errors import Abandoned, InvalidRequest, NotFound, Unsupported
 from ...text.usage import tokens_of
-from ..call import Call, Handler, Operation, identify
+from ..call import CALL_OF_MODEL, Call, Handler, Operation, identify
 from ..edges import CallEdges, Callee
+from ..execution.base import Execution
 from ..reply import AtEnd, Reply
 from ..shares import Share
 from .base import Pipeline
+from .shadow import DIALECT as COPY
 from .tracing import LastParameters
 
 T = TypeVar("T")
-
-DIALECT = "model"
-"""The dialect of such calls in the access log."""
 
 AHEAD = 8
 """Items that a model may be ahead of the one that reads its stream."""
@@ -35,8 +35,8 @@ def calls_others(model: Pipeline, edges: CallEdges) -> Pipeline:
     """Let a model call those that its settings name. Raises ModelLoadFailed for a way in a circle."""
     settings = model.settings
     key, callees = (settings.name, settings.version), tuple(settings.calls)
-    edges.add(key, callees)
-    forget = partial(edges.remove, key, callees)
+    edges.add(key, callees, model.execution)
+    forget = partial(edges.remove, model.execution)
     return replace(
         model,
         handler=Calling(model.handler, settings.name, callees, edges),
@@ -53,7 +53,7 @@ class Calling:
         self.callees = callees
         self.loop = asyncio.get_running_loop()
         self._edges = edges
-        self._types: dict[str, tuple[Callee, ModelTypes]] = {}
+        self._types: WeakKeyDictionary[Execution, ModelTypes] = WeakKeyDictionary()
 
     async def __call__(self, call: Call) -> Reply:
         models = ModelsOfCall(self, call)
@@ -71,10 +71,10 @@ class Calling:
     async def reach(self, name: str) -> tuple[Callee, ModelTypes]:
         """A model and its types, which are read anew after a load."""
         callee = await self._edges.reach(name)
-        known = self._types.get(name)
-        if known is None or known[0].execution is not callee.execution:
-            known = self._types[name] = (callee, await _types_of(name, callee))
-        return callee, known[1]
+        types = self._types.get(callee.execution)
+        if types is None:
+            types = self._types[callee.execution] = await _types_of(name, callee)
+        return callee, types
 
 
 async def _types_of(name: str, callee: Callee) -> ModelTypes:
@@ -208,8 +208,9 @@ class CallOfModel:
         models_var.set(None)  # the other model sets its own, if it calls any
         models = self._models
         try:
-            callee, types = await models.calling.reach(self._name)
+            _, types = await models.calling.reach(self._name)
             call = await self._call(operation, types)
+            callee, types = await models.calling.reach(self._name)  # arguments may have taken their time
             models.begin(call)
             try:
                 async with await callee.handler(call) as reply:
@@ -218,6 +219,8 @@ class CallOfModel:
                     yield reply, types
             finally:
                 models.ended(call)
+                if hasattr(call, "share"):
+                    call.share.end(0)  # of a call without a reply; has no effect on others
         except (InvalidRequest, NotFound, Unsupported) as error:
             raise ValueError(f"model {self._name}: {error.message}") from error
 
@@ -237,10 +240,10 @@ class CallOfModel:
             asyncio.current_task(),
             outer.priority,
             outer.principal,
-            DIALECT,
+            outer.dialect if outer.dialect == COPY else CALL_OF_MODEL,
         )
         if hasattr(outer, "share"):
-            call.share = Share(outer.share.name)
+            call.share = Share(outer.principal or "" if outer.merged else outer.share.name)
         return call
 
 

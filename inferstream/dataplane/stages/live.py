@@ -8,7 +8,7 @@ from weakref import WeakSet
 from ...concurrency.scope import Scope
 from ...errors import DeadlineExceeded
 from ...settings import ModelSettings, Settings
-from ..call import Call, Handler, Operation
+from ..call import CALL_OF_MODEL, Call, Handler, Operation
 from ..reply import AtEnd, Reply, Watcher
 
 Result = TypeVar("Result")
@@ -164,5 +164,10 @@ class LongCalls:
 
 
 def _is_limited(call: Call) -> bool:
-    """Whether it is an inference with one response for a client that waits: a stream ends when its reader stalls."""
+    """Whether it is an inference with one response for a client that waits: a stream ends when its reader stalls.
+
+    A call by another model that waits in a queue is one too: it could wait for a slot that its own caller holds.
+    """
+    if call.dialect == CALL_OF_MODEL and call.waits:
+        return True
     return call.operation is Operation.INFER and call.dialect != "kafka"

@@ -89,7 +89,7 @@ class RestApp:
             self.inferences.serve = edge.http(self.inferences.serve)  # type: ignore[method-assign]
         self._origins = Origins(settings)
         self._profile = settings.status_profile
-        self._limit = settings.max_body_bytes
+        self._limit = min(settings.max_body_bytes, MOST_READ)
         self._dataplane = dataplane
         self._custom = CustomRoutes(dataplane, settings, self.routes)
         self.beside = beside
@@ -204,6 +204,9 @@ class RestApp:
         self._json.check(body)
         return body
 
+
+MOST_READ = 64 * 1024
+"""Bytes of a request that is no inference: it names a model, and is read on the event loop."""
 
 GET_IS_OFF = b'{"error":"Method Not Allowed: the setting get_streams lets a GET run a model"}'
 

@@ -1,51 +1,60 @@
 """Which models may call which: circles, and what a model calls in all."""
 
+from typing import Any
+
 import pytest
 
 from inferstream.dataplane.edges import CallEdges, Callee
 from inferstream.errors import ModelLoadFailed, ModelNotFound
 
 
+class Load:
+    """One load of a model, in the place of its execution."""
+
+
 async def nowhere(name: str) -> Callee:
     raise ModelNotFound(name)
 
 
+class Graph(CallEdges):
+    def load(self, name: str, *callees: str, version: str | None = None) -> Any:
+        load: Any = Load()
+        self.add((name, version), callees, load)
+        return load
+
+
 @pytest.fixture
-def edges() -> CallEdges:
-    return CallEdges(nowhere)
+def graph() -> Graph:
+    return Graph(nowhere)
 
 
-def test_a_circle_of_three_names_its_way(edges: CallEdges) -> None:
-    edges.add(("a", None), ("b",))
-    edges.add(("b", "2"), ("other", "c"))
+def test_a_circle_of_three_names_its_way(graph: Graph) -> None:
+    graph.load("a", "b")
+    graph.load("b", "other", "c", version="2")
     with pytest.raises(ModelLoadFailed, match="Model c did not load: c calls a calls b calls c, and no call"):
-        edges.add(("c", None), ("a",))
-    assert edges.calls(("c", None)) == {}
+        graph.load("c", "a")
 
 
-def test_a_model_that_calls_itself_is_a_circle(edges: CallEdges) -> None:
+def test_a_model_that_calls_itself_is_a_circle(graph: Graph) -> None:
     with pytest.raises(ModelLoadFailed, match="a calls a"):
-        edges.add(("a", None), ("a",))
+        graph.load("a", "a")
 
 
-def test_two_ways_to_one_model_are_no_circle(edges: CallEdges) -> None:
-    edges.add(("a", None), ("b", "c"))
-    edges.add(("b", None), ("d",))
-    edges.add(("c", None), ("d",))
-    assert edges.calls(("a", None)) == {"b": {"d": {}}, "c": {"d": {}}}
+def test_two_ways_to_one_model_are_no_circle(graph: Graph) -> None:
+    a = graph.load("a", "b", "c")
+    graph.load("b", "d")
+    graph.load("c", "d")
+    assert graph.calls(a) == {"b": {"d": {}}, "c": {"d": {}}}
 
 
-def test_a_model_that_is_unloaded_closes_no_circle(edges: CallEdges) -> None:
-    callees = ("b",)
-    edges.add(("a", None), callees)
-    edges.remove(("a", None), callees)
-    edges.add(("b", None), ("a",))
-    assert edges.calls(("b", None)) == {"a": {}}
+def test_a_load_that_has_ended_closes_no_circle(graph: Graph) -> None:
+    graph.remove(graph.load("a", "b"))
+    assert graph.calls(graph.load("b", "a")) == {"a": {}}
 
 
-def test_the_end_of_an_older_load_leaves_the_edges_of_a_newer_one(edges: CallEdges) -> None:
-    older, newer = ("b",), ("c",)
-    edges.add(("a", None), older)
-    edges.add(("a", None), newer)
-    edges.remove(("a", None), older)
-    assert edges.calls(("a", None)) == {"c": {}}
+def test_a_reload_that_fails_leaves_the_edges_of_the_model_that_serves(graph: Graph) -> None:
+    serving = graph.load("a", "b")
+    graph.remove(graph.load("a", "c"))
+    assert graph.calls(serving) == {"b": {}}
+    with pytest.raises(ModelLoadFailed, match="b calls a calls b"):
+        graph.load("b", "a")

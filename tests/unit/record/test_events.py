@@ -163,10 +163,59 @@ def test_a_name_that_no_header_may_have_is_encoded(sink: Sink) -> None:
     assert sink.events[0][0]["ce-modelid"] == "a%0D%0Ab%20%C3%A9"
 
 
+def test_an_id_of_the_client_is_cut(sink: Sink) -> None:
+    file = file_of(sink.url, mode="request")
+    recorded(file, 200, id="x" * 30_000)
+    eventually(lambda: bool(sink.events), 30)
+    file.close()
+    assert sink.events[0][0]["ce-id"] == "x" * events.MOST_TEXT
+
+
+def test_recordings_that_stay_open_leave_room_for_others(sink: Sink) -> None:
+    log = events.EventSink(sink.url, "all", "server")
+    try:
+        recordings = [events.RecordedContents(log, None) for _ in range(64)]
+        for recording in recordings:
+            for _ in range(16):
+                recording.add("in", b"x" * (events.LARGEST // 16))
+        last = events.RecordedContents(log, None)
+        last.add("in", b"y" * 1000)
+        assert last.kept == 1000
+        assert all(recording.kept <= events.LARGEST for recording in recordings)
+    finally:
+        log.close()
+
+
+def test_an_error_that_nobody_thought_of_ends_no_thread(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = file_of(sink.url, mode="request")
+    log = file._sink
+    assert log is not None
+    send, failures = log._send, [ValueError("no")]
+
+    def fail(*arguments: Any) -> None:
+        if failures:
+            raise failures.pop()
+        send(*arguments)
+
+    monkeypatch.setattr(log, "_send", fail)
+    recorded(file, 200)
+    eventually(lambda: not failures, 30)
+    recorded(file, 200)
+    eventually(lambda: bool(sink.events), 30)
+    file.close()
+    assert sink.events[0][0]["ce-lost"] == "1"
+
+
+@pytest.mark.parametrize("url", ["http://host/\u00e4", "http://host:port/", "ftp://host", "http://a:b@host/"])
+def test_a_url_that_no_event_could_be_sent_to_is_refused(url: str) -> None:
+    with pytest.raises(ValueError):
+        RecordSettings(url=url)
+
+
 def test_a_slow_sink_loses_events_and_is_told_how_many(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(events, "MOST_BYTES", 100)
+    monkeypatch.setattr(events, "MOST_BYTES", 400)
     monkeypatch.setattr("inferstream.telemetry.background.MOST", 2)
     monkeypatch.setattr(events, "SECONDS", 60.0)
     file = file_of(sink.url, mode="response")

@@ -1,7 +1,9 @@
 """Calls of models by other models: values, streams, errors, and how they end with the call around them."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
@@ -11,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from inferstream import App, MLModel, request_context
+from inferstream.dataplane.stages import live
 from inferstream.errors import DeadlineExceeded, InferenceFailed, InferstreamError, ModelLoadFailed
 from inferstream.settings import ModelSettings
 from inferstream.testing import InProcess, run
@@ -284,6 +287,62 @@ async def test_the_time_limit_holds_for_what_is_called(pipeline: Pipeline) -> No
         with pytest.raises(DeadlineExceeded):
             await client.infer("outer")
     assert pipeline.closed == ["hangs"]
+
+
+async def test_a_call_that_waits_for_a_slot_of_its_own_caller_ends_at_the_default_limit(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "says_limit", lambda settings: False)  # as if the limit were the default
+
+    @pipeline.app.model(max_concurrency=1)
+    async def narrow(text: str) -> AsyncIterator[str]:
+        for _ in range(20):
+            yield text
+
+    async def outer() -> AsyncIterator[str]:
+        async for text in pipeline.app.models.narrow("a"):
+            async for inner in pipeline.app.models.narrow(text):
+                yield inner
+
+    pipeline.caller(outer, "narrow")
+    async with run(pipeline.app, request_timeout=0.2) as client:
+        with pytest.raises(DeadlineExceeded):
+            async with asyncio.timeout(20):
+                [_ async for _ in client.stream("outer")]
+
+
+async def test_a_batch_of_one_principal_calls_in_its_name(pipeline: Pipeline) -> None:
+    seen: list[Any] = []
+
+    @pipeline.app.middleware
+    async def look(call: Any, call_next: Any) -> Any:
+        if call.model == "outer":
+            call.principal = "ada"
+        seen.append((call.model, call.principal))
+        return await call_next(call)
+
+    async def outer(words: list[str]) -> list[int]:
+        return [await pipeline.app.models.length(word) for word in words]
+
+    pipeline.caller(outer, "length", batch=2, within_ms=1)
+    assert await infer(pipeline, "outer", words=["abc"]) == [3]
+    assert seen == [("outer", "ada"), ("length", "ada")]
+
+
+async def test_a_model_that_is_unloaded_is_not_kept_by_those_that_call_it(pipeline: Pipeline) -> None:
+    async def outer() -> int:
+        return await pipeline.app.models.length("abc")
+
+    pipeline.caller(outer, "length")
+    async with run(pipeline.app) as client:
+        await client.infer("outer")
+        registry: Any = client.application.dataplane._registry
+        unloaded = weakref.ref(registry.get("length").execution)
+        await registry.unload("length")
+        gc.collect()
+        assert unloaded() is None
+        with pytest.raises(InferenceFailed):
+            await client.infer("outer")
 
 
 async def test_headers_principal_and_priority_cross(pipeline: Pipeline) -> None:
