@@ -158,9 +158,9 @@ class Steps:
             stream = self._join(request, payloads.call)
             items, last = 0, None
             try:
-                async for response in stream:
-                    items, last = items + 1, response.parameters
-                    yield response
+                async for item in stream:  # a response, or a text that becomes one later
+                    items, last = items + 1, getattr(item, "parameters", None)
+                    yield item
             finally:
                 await stream.aclose()
             share_of(payloads.call).settle(tokens_of(last, items))
