@@ -68,12 +68,13 @@ def _quiet() -> Iterator[None]:
 
 
 def _check(options: Options, runner: asyncio.Runner, results: list[Result]) -> None:
+    others = {thread.ident for thread in threading.enumerate()}
     context = serving(options.target)
     subjects = runner.run(context.__aenter__())
     try:
         for name in _names(options, subjects, runner):
             _one(name, options, subjects, runner, results)
-        if places().keys() - {threading.get_ident()}:
+        if places().keys() - others:
             _leave(options, results)
     finally:
         runner.run(context.__aexit__(None, None, None))
