@@ -55,7 +55,7 @@ class FetchedRepository(FolderRepository):
         return [model._replace(reason=f"{model.reason}{more}") for model in await super().broken()]
 
     async def _fetch(self, stale: bool) -> None:
-        self._root = (await self._blobs.fetch(self._uri, self._trusted, stale)).resolve()
+        self._root = self._artefact = (await self._blobs.fetch(self._uri, self._trusted, stale)).resolve()
         if not self._fetched:
             self._fetched, self._compared = True, self._root
 

@@ -129,7 +129,10 @@ class RestApp:
             if route is None:
                 await self._custom.serve(scope, receive, send, caller)
                 return
-            status, headers, body = await self._read(route, scope, receive, caller)
+            try:
+                status, headers, body = await self._read(route, scope, receive, caller)
+            except ClientLeft:  # before it has sent its body
+                return
             if isinstance(body, bytes):
                 await respond(send, status, body, headers, typed_last=not route.dialect.of_models)
             else:
@@ -167,7 +170,7 @@ class RestApp:
     async def _read(
         self, route: ReadRoute, scope: Scope, receive: Receive, caller: Caller
     ) -> tuple[int, RawHeaders, bytes | AsyncGenerator[bytes, None]]:
-        """Status, headers and body of a request that is no inference."""
+        """Status, headers and body of a request that is no inference. Raises ClientLeft."""
         claim, method = route.claim, scope["method"]
         if claim.methods is not None and method not in claim.methods and not route.dialect.of_models:
             return 405, [(b"allow", ", ".join(claim.methods).encode()), JSON], NOT_ALLOWED
@@ -190,6 +193,8 @@ class RestApp:
             if method == "POST" and method not in (claim.methods or ("POST",)):
                 error.message += f": {POSTED}"
             return route.dialect.error(error)
+        except ClientLeft:
+            raise
         except Exception as error:
             return route.dialect.error(wrap(error))
         posted = method == "POST" and route.path.startswith("/v2/models/")
