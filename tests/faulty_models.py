@@ -133,7 +133,11 @@ class Stubborn(MLModel):
                 await asyncio.sleep(0.05)
             except asyncio.CancelledError:
                 note(f"swallowed {request.id}")
-            yield words(self, f"item {i}")
+            try:
+                yield words(self, f"item {i}")
+            except GeneratorExit:  # it was not awaiting when its client left
+                note(f"swallowed {request.id}")
+                raise
 
 
 class Failing(MLModel):

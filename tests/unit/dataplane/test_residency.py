@@ -260,6 +260,9 @@ class Walk:
         self.closed: set[int] = set()
         """Models that are being unloaded or reloaded, so that calls find none."""
 
+    def _there(self, resident: Resident) -> bool:
+        return resident.home.processes()[0] in self.house.memory
+
     async def run(self, steps: int) -> None:
         for number in range(12):
             await self.house.use(number)
@@ -269,9 +272,12 @@ class Walk:
             assert sum(self.house.memory.values()) <= self.LIMIT, "above the limit"
         while self.calls:
             await asyncio.wait(self.calls)
+        async with asyncio.timeout(30):  # what is leaving is still there
+            while any(each.loaded != self._there(each) for each in self.house.models):
+                await asyncio.sleep(0)
         for each in self.house.models:
             assert each.users == 0
-            assert each.loaded == (each.home.processes()[0] in self.house.memory)
+            assert each.loaded == self._there(each)
             assert each.meters.loaded == each.loaded
 
     async def _step(self) -> None:
