@@ -13,7 +13,7 @@ from inferstream.server.grpc.native.head import CallHead
 from inferstream.server.grpc.native.streaming import StreamingCall
 from inferstream.server.grpc.rpc import RpcFailed, ServedRpc
 from inferstream.server.grpc.statuses import StatusCode
-from inferstream.server.http2 import frames
+from inferstream.server.http2 import frames, sending
 from inferstream.server.http2.connection import Http2Connection
 from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.hpack import encode
@@ -131,6 +131,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
     monkeypatch.setattr(outgoing, "perf_counter", found)
+    monkeypatch.setattr(sending, "monotonic", found)
     return found
 
 
