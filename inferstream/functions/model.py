@@ -4,7 +4,7 @@ import functools
 import inspect
 from typing import Any, ClassVar
 
-from ..context import Threads
+from ..concurrency.threads import Threads
 from ..model import MLModel, StepModel
 from ..signature import Signature
 from ..types.forms import InputsForm

@@ -2,13 +2,11 @@
 
 import asyncio
 import threading
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context, copy_context
 
 import pytest
 
-from inferstream.context import RequestContext, Threads, enter, request_context, request_id_var
-
-variable: ContextVar[str] = ContextVar("variable")
+from inferstream.context import RequestContext, enter, request_context, request_id_var
 
 
 def test_outside_of_model_code_there_is_none() -> None:
@@ -54,36 +52,3 @@ def test_a_request_may_have_an_id() -> None:
         assert context.request_id == "7"
     finally:
         request_id_var.reset(token)
-
-
-async def test_a_call_has_its_arguments_and_its_context() -> None:
-    enter(RequestContext())
-    variable.set("here")
-
-    def called(self: int, function: int, *, named: int) -> tuple[object, ...]:
-        return self, function, named, variable.get(), threading.current_thread().name
-
-    assert await Threads("m", 1).run(called, 1, function=2, named=3) == (1, 2, 3, "here", "model-m_0")
-
-
-async def test_the_end_of_an_iterator_is_an_error() -> None:
-    enter(RequestContext())
-    with pytest.raises(RuntimeError, match="__next__ raised StopIteration"):
-        await Threads("m", 1).run(iter(()).__next__)
-
-
-async def test_code_of_a_client_that_has_left_is_told_so() -> None:
-    context, begun, go_on = RequestContext(), threading.Event(), threading.Event()
-    enter(context)
-
-    def wait() -> None:
-        begun.set()
-        go_on.wait(10)
-
-    running = asyncio.ensure_future(Threads("m", 1).run(wait))
-    await asyncio.to_thread(begun.wait, 10)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert context.cancelled
-    go_on.set()

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from ...context import THREADS, RequestContext, Threads, enter
+from ...concurrency.threads import THREADS, Threads
+from ...context import RequestContext, enter
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...functions.model import DescribedModel, FunctionModel
 from ...garbage import settle_soon

@@ -13,15 +13,14 @@ from ...concurrency.channel import Channel
 from ...concurrency.scope import ClientLeft, Scope
 from ...context import models_var
 from ...errors import Abandoned, InvalidRequest, NotFound, Unsupported
-from ...text.usage import tokens_of
 from ..call import CALL_OF_MODEL, Call, Handler, Operation, identify
 from ..edges import CallEdges, Callee
 from ..execution.base import Execution
 from ..reply import AtEnd, Reply
 from ..shares import Share
 from .base import Pipeline
+from .limits import settled
 from .shadow import DIALECT as COPY
-from .tracing import LastParameters
 
 T = TypeVar("T")
 
@@ -87,7 +86,7 @@ async def _types_of(name: str, callee: Callee) -> ModelTypes:
 
 
 class ModelsOfCall:
-    """What model code calls others by, in one of its calls: a `OtherModels`."""
+    """What model code calls others by, in one of its calls: an `OtherModels`."""
 
     def __init__(self, calling: Calling, call: Call) -> None:
         self.calling = calling
@@ -128,8 +127,8 @@ class ModelsOfCall:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same for a thread. Raises RuntimeError on an event loop, which would wait for itself."""
-        with suppress(RuntimeError):
+        """The same for a thread. Raises TypeError on an event loop, which would wait for itself."""
+        with suppress(RuntimeError):  # there is none in a thread
             asyncio.get_running_loop()
             work.close()
             raise TypeError("a coroutine calls models with `await` and `async for`")
@@ -213,14 +212,11 @@ class CallOfModel:
             callee, types = await models.calling.reach(self._name)  # arguments may have taken their time
             models.begin(call)
             try:
-                async with await callee.handler(call) as reply:
-                    if hasattr(call, "share"):
-                        reply.watch(_Use(call.share))
+                handler = settled(callee.handler) if hasattr(call, "share") else callee.handler
+                async with await handler(call) as reply:
                     yield reply, types
             finally:
                 models.ended(call)
-                if hasattr(call, "share"):
-                    call.share.end(0)  # of a call without a reply; has no effect on others
         except (InvalidRequest, NotFound, Unsupported) as error:
             raise ValueError(f"model {self._name}: {error.message}") from error
 
@@ -245,19 +241,6 @@ class CallOfModel:
         if hasattr(outer, "share"):
             call.share = Share(outer.principal or "" if outer.merged else outer.share.name)
         return call
-
-
-class _Use(LastParameters):
-    """Charges the tokens of a call to the principal of the calling one."""
-
-    __slots__ = ("_share",)
-
-    def __init__(self, share: Share) -> None:
-        super().__init__()
-        self._share = share
-
-    def end(self, error: BaseException | None) -> None:
-        self._share.end(tokens_of(self.parameters, self.items))
 
 
 async def _next(items: AsyncGenerator[Any]) -> Any:

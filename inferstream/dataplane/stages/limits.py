@@ -5,11 +5,13 @@ from dataclasses import replace
 
 from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.stages import QueueMeters
+from ...text.usage import tokens_of
 from ..call import Call, Handler
 from ..reply import Reply, Watcher
-from ..shares import Shares
+from ..shares import Share, Shares
 from ..slots import FairQueue, Queue, Slots, charged
 from .base import Pipeline, Shared
+from .tracing import LastParameters
 
 Turn = asyncio.Future[None]
 
@@ -104,6 +106,33 @@ class Limits(Watcher):
         more, self._slots = slots - self._slots, slots
         self.free += more - 1
         self._release()
+
+
+class _Used(LastParameters):
+    """Ends the share of a call with the tokens that it has used."""
+
+    __slots__ = ("_share",)
+
+    def __init__(self, share: Share) -> None:
+        super().__init__()
+        self._share = share
+
+    def end(self, error: BaseException | None) -> None:
+        self._share.end(tokens_of(self.parameters, self.items))
+
+
+def settled(inner: Handler) -> Handler:
+    """A handler that ends the share of each call, which has one."""
+
+    async def handle(call: Call) -> Reply:
+        try:
+            reply = await inner(call)
+        except BaseException:  # a cancelled call too
+            call.share.end(0)
+            raise
+        return reply.watch(_Used(call.share))
+
+    return handle
 
 
 def limits(model: Pipeline, shared: Shared) -> Pipeline:

@@ -15,7 +15,6 @@ from ...processes.shared_memory import Outgoing
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.model_meters import ModelMeters
-from ...text.usage import tokens_of
 from ...types import InferenceRequest, InferenceResponse
 from ...types.forms import OutputForm
 from ..call import Call, Handler, Operation
@@ -23,9 +22,8 @@ from ..cloudevents import CloudEvents
 from ..execution.local import Local
 from ..reply import Reply
 from ..shares import Share, Shares
-from ..stages.limits import Limits
+from ..stages.limits import Limits, settled
 from ..stages.show_errors import ToldErrors, carried
-from ..stages.tracing import LastParameters
 from .frames import (
     MOST_FORMS,
     Ended,
@@ -66,7 +64,7 @@ class Instance:
         self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.meters.queue, shares)
         if shares is not None:
             local.share(shares)
-            self.handler = _settled(self.handler)
+            self.handler = settled(self.handler)
         if models.tracing is not None:
             self.handler = _in_span(self.handler, models.tracing)
         if models.shows_errors:
@@ -91,33 +89,6 @@ def _started(inner: Handler) -> Handler:
     def handle(call: Call) -> Awaitable[Reply]:
         call.started()
         return inner(call)
-
-    return handle
-
-
-class _Used(LastParameters):
-    """Ends the share of a call with the tokens that it has used."""
-
-    __slots__ = ("_share",)
-
-    def __init__(self, share: Share) -> None:
-        super().__init__()
-        self._share = share
-
-    def end(self, error: BaseException | None) -> None:
-        self._share.end(tokens_of(self.parameters, self.items))
-
-
-def _settled(inner: Handler) -> Handler:
-    """A handler that ends the share of each call."""
-
-    async def handle(call: Call) -> Reply:
-        try:
-            reply = await inner(call)
-        except BaseException:  # a cancelled call too
-            call.share.end(0)
-            raise
-        return reply.watch(_Used(call.share))
 
     return handle
 
