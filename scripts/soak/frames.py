@@ -9,7 +9,7 @@ from inferstream.server.http2.errors import ErrorCode
 from inferstream.server.http2.hpack import encode
 
 from .grpc import SERVICE, asking
-from .site import MODELS, Site
+from .site import MODELS, Site, send_a_part
 
 BLOCK = encode(
     (
@@ -58,15 +58,7 @@ async def resets(site: Site, choose: random.Random) -> None:
 async def disconnects(site: Site, choose: random.Random) -> None:
     """Connections that end in the middle of anything."""
     octets = CLIENT + ACKNOWLEDGED + b"".join(call_of(stream, choose) for stream in range(1, 20, 2))
-    _, writer = await asyncio.open_connection("127.0.0.1", site.grpc_port)
-    with suppress(OSError):
-        writer.write(octets[: choose.randrange(1, len(octets))])
-        await writer.drain()
-        await asyncio.sleep(choose.random() * 0.05)
-    if choose.random() < 0.5:
-        writer.transport.abort()
-    else:
-        writer.close()
+    await send_a_part(site.grpc_port, octets, choose)
     site.note("disconnects", "", "left", "left")
 
 

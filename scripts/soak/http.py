@@ -5,13 +5,12 @@ import json
 import random
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
-from .site import DEADLINES, Ask, Site, draw
+from .site import DEADLINES, Ask, Site, draw, send_a_part
 
 TOGETHER = 8
 """Calls that a client has in flight."""
@@ -137,15 +136,7 @@ async def hang_ups(site: Site, choose: random.Random) -> None:
     body = json.dumps(v2(Ask("near", "leaves", 10**5, 10, 0.001)))
     head = f"POST /v2/models/near/infer_stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     octets = (head + body).encode() * 2
-    _, writer = await asyncio.open_connection("127.0.0.1", site.http_port)
-    with suppress(OSError):
-        writer.write(octets[: choose.randrange(1, len(octets))])
-        await writer.drain()
-        await asyncio.sleep(choose.random() * 0.05)
-    if choose.random() < 0.5:
-        writer.transport.abort()
-    else:
-        writer.close()
+    await send_a_part(site.http_port, octets, choose)
     site.note("hang_ups", "near", "left", "left")
 
 

@@ -3,6 +3,7 @@
 import random
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 MODELS = {"near": 0, "kept": 2, "killed": 2}
@@ -64,3 +65,16 @@ class Site:
         by_kill = model == "killed" and end in KILLED and re.search(r"worker|not ready", said)
         if end != "ok" and end not in explained and not by_kill:
             self.unexplained[f"{client} of {model}: {end} {said[:300]}"] += 1
+
+
+async def send_a_part(port: int, octets: bytes, choose: random.Random) -> None:
+    """Send the first of these octets, and leave: with a reset, or an orderly end."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    with suppress(OSError):
+        writer.write(octets[: choose.randrange(1, len(octets))])
+        await writer.drain()
+        await asyncio.sleep(choose.random() * 0.05)
+    if choose.random() < 0.5:
+        writer.transport.abort()
+    else:
+        writer.close()

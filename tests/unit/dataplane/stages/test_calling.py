@@ -154,6 +154,20 @@ async def test_a_function_with_a_loop_of_its_own_calls_and_iterates(pipeline: Pi
     assert await infer(pipeline, "outer", text="a b") == ["['a', 'b'] 3"]
 
 
+def seen_as_ada(pipeline: Pipeline) -> list[tuple[str, str, str]]:
+    """Model, principal and dialect of each call, where Ada calls the model `outer`."""
+    seen: list[tuple[str, str, str]] = []
+
+    @pipeline.app.middleware
+    async def look(call: Any, call_next: Any) -> Any:
+        if call.model == "outer":
+            call.principal = "ada"
+        seen.append((call.model, call.principal, call.face))
+        return await call_next(call)
+
+    return seen
+
+
 class Inner(MLModel):
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         outputs = [
@@ -312,21 +326,14 @@ async def test_a_call_that_waits_for_a_slot_of_its_own_caller_ends_at_the_defaul
 
 
 async def test_a_batch_of_one_principal_calls_in_its_name(pipeline: Pipeline) -> None:
-    seen: list[Any] = []
-
-    @pipeline.app.middleware
-    async def look(call: Any, call_next: Any) -> Any:
-        if call.model == "outer":
-            call.principal = "ada"
-        seen.append((call.model, call.principal))
-        return await call_next(call)
+    seen = seen_as_ada(pipeline)
 
     async def outer(words: list[str]) -> list[int]:
         return [await pipeline.app.models.length(word) for word in words]
 
     pipeline.caller(outer, "length", batch=2, within_ms=1)
     assert await infer(pipeline, "outer", words=["abc"]) == [3]
-    assert seen == [("outer", "ada"), ("length", "ada")]
+    assert seen == [("outer", "ada", ""), ("length", "ada", "model")]
 
 
 async def test_a_model_that_is_unloaded_is_not_kept_by_those_that_call_it(pipeline: Pipeline) -> None:
@@ -346,14 +353,7 @@ async def test_a_model_that_is_unloaded_is_not_kept_by_those_that_call_it(pipeli
 
 
 async def test_headers_principal_and_priority_cross(pipeline: Pipeline) -> None:
-    seen: list[Any] = []
-
-    @pipeline.app.middleware
-    async def look(call: Any, call_next: Any) -> Any:
-        if call.model == "outer":
-            call.principal = "ada"
-        seen.append((call.model, call.principal, call.face))
-        return await call_next(call)
+    seen = seen_as_ada(pipeline)
 
     async def outer() -> int:
         return await pipeline.app.models.length("abc")
