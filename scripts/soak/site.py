@@ -1,5 +1,6 @@
 """The server under load, what its clients ask for, and how each call ended."""
 
+import asyncio
 import random
 import re
 from collections import Counter
