@@ -1,14 +1,117 @@
-"""The server's own resources: their names are no models', and the access log is a stream that its client may leave."""
+"""The repository, `.proto` files and the access log: their routes, refusals, and a client that leaves a stream."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
+import pytest
 import pytest_asyncio
 
 from inferstream import App
 from inferstream.server.application import Application
+from inferstream.server.rest.dialects.resources import LOAD_PARAMETERS, _events
+from inferstream.telemetry.access import AccessLines, Subscribers
+from tests.unit.telemetry.test_console import record
+
+from ...asgi import Echo, asking
+
+INDEX = "/v2/repository/index"
+
+
+async def test_a_model_is_unloaded_and_loaded_again() -> None:
+    async with asking(Echo, allow_open_repository=True) as (client, _):
+        unloaded = await client.post("/v2/repository/models/Echo/unload")
+        assert unloaded.json() == {"name": "Echo", "unload": True}
+        assert [model["state"] for model in (await client.post(INDEX)).json()] == ["UNAVAILABLE"]
+        assert (await client.post(INDEX, json={"ready": True})).json() == []
+        loaded = await client.post("/v2/repository/models/Echo/load", content=b" ")
+        assert loaded.json() == {"name": "Echo", "load": True}
+        assert [model["state"] for model in (await client.post(INDEX, json={"ready": True})).json()] == [
+            "READY"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "said"),
+    [
+        (INDEX, b"{", 400, "The body is not valid JSON"),
+        (INDEX, b"[]", 400, "The body must be a JSON object."),
+        (INDEX, b'{"ready": 1}', 400, '"ready" must be true or false'),
+        (INDEX, b'{"a":' * 200 + b"1" + b"}" * 200, 400, "max_json_depth"),
+        ("/v2/repository/models/Echo/load", b'{"parameters": {"config": "x"}}', 400, LOAD_PARAMETERS),
+        ("/v2/repository/models/other/load", b"", 404, "other"),
+        ("/v2/repository/models/other/unload", b"", 404, "other"),
+    ],
+)
+async def test_a_wrong_call_of_the_repository_is_told(path: str, body: bytes, status: int, said: str) -> None:
+    async with asking(Echo, allow_open_repository=True) as (client, _):
+        refused = await client.post(path, content=body)
+        assert (refused.status_code, said in refused.json()["error"]) == (status, True)
+
+
+async def test_a_plain_request_for_a_socket_is_told_to_upgrade() -> None:
+    async with asking(Echo, allow_open_repository=True) as (client, _):
+        for path in ("/v2/models/Echo/stream", "/v2/models/Echo/versions/1/stream"):
+            answered = await client.get(path)
+            assert (answered.status_code, answered.headers["upgrade"]) == (426, "websocket")
+
+
+async def test_the_files_of_rpcs_are_listed_with_their_paths() -> None:
+    app = App()
+
+    @app.model
+    def add(a: int) -> int:
+        return a
+
+    async with asking(app, root_path="/ml") as (client, _):
+        listed = (await client.get("/proto")).json()
+        assert all(file["path"] == f"/ml/proto/{file['name']}" for file in listed)
+        texts = {file["name"]: (await client.get(f"/proto/{file['name']}")).text for file in listed}
+        assert any("rpc PredictAdd" in text for text in texts.values())
+        missing = await client.get("/proto/no.proto")
+        assert (missing.status_code, listed[0]["name"] in missing.json()["error"]) == (404, True)
+
+
+async def test_nobodys_path_is_an_error_in_json() -> None:
+    async with asking(Echo, allow_open_repository=True) as (client, _):
+        missing = await client.get("/nobody")
+        assert (missing.status_code, missing.json()) == (404, {"error": "Not Found"})
+
+
+async def test_a_wrong_flag_of_the_access_log_is_named() -> None:
+    async with asking(Echo, allow_open_repository=True) as (client, _):
+        refused = await client.get("/v2/access?errors=maybe")
+        assert refused.status_code == 400
+        assert refused.json()["error"] == "argument \"errors\" takes true or false, got 'maybe'"
+
+
+async def test_a_subscriber_gets_records_and_what_it_has_lost_until_the_end() -> None:
+    lines = AccessLines()
+    subscribers = Subscribers(lines)
+    events = _events(subscribers, None, errors=False)
+    assert not lines.on, "nobody has read anything"
+    assert (await anext(events)).startswith(b":")
+    assert lines.on
+    lines.put(record(model="m"))
+    subscribers.put_foreign([], 3)
+    assert await anext(events) == b'event: dropped\ndata: {"dropped":3}\n\n'
+    told = json.loads((await anext(events)).removeprefix(b"data: "))
+    assert told["model"] == "m"
+    subscribers.end()
+    async with asyncio.timeout(10):
+        assert all(event.startswith(b":") for event in [event async for event in events])
+    assert not lines.on
+
+
+async def test_a_subscriber_that_leaves_is_forgotten() -> None:
+    lines = AccessLines()
+    events: Any = _events(Subscribers(lines), None, errors=False)
+    await anext(events)
+    await events.aclose()
+    assert not lines.on
+
 
 app = App()
 
