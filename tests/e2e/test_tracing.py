@@ -19,7 +19,7 @@ from tests.texts import write_text_model
 CODE = """
 import logging
 from opentelemetry import trace
-from inferstream import MLModel, Token, Usage, custom_handler
+from inferstream import MLModel, Token, Usage, custom_handler, request_context
 from inferstream.types import InferenceResponse, ResponseOutput
 
 tracer = trace.get_tracer("model")
@@ -48,6 +48,13 @@ class Blocking(MLModel):
     def predict(self, payload):
         with tracer.start_as_current_span("in a thread"):
             return word(self, "done")
+
+class Calling(MLModel):
+    async def predict(self, payload):
+        await request_context().models.predicting(x="hi")
+        async for each in request_context().models.streaming(x="hi"):
+            pass
+        return word(self, "done")
 
 class Routed(Predicting):
     @custom_handler("/own/route", rest_method="GET")
@@ -93,6 +100,7 @@ def traced(workers: int, collector: Collector, tmp_path_factory: pytest.TempPath
     folder = tmp_path_factory.mktemp("traced") / "models"
     for name in ("Predicting", "Blocking", "Streaming", "Routed", "Logging"):
         write_model(folder, name.lower(), f"model.{name}", CODE, parameters={"version": "1"})
+    write_model(folder, "calling", "model.Calling", CODE, calls=["predicting", "streaming"])
     write_text_model(folder, "tokens")
     words = {"datatype": "BYTES", "shape": [1]}
     chat = {"inputs": [{"name": "messages", **words}], "outputs": [{"name": "w", **words}]}
@@ -166,6 +174,17 @@ def test_a_call_of_grpc_web_is_the_span_of_an_rpc_and_no_other(traced: Running, 
     door = collector.one("inference.GRPCInferenceService/ModelInfer", trace)
     assert door.parent_span_id.hex() == SPAN
     assert collector.one("infer predicting", trace).parent_span_id == door.span_id
+
+
+def test_a_model_that_another_calls_has_a_span_below_its(traced: Running, collector: Collector) -> None:
+    trace, header = fresh()
+    assert traced.infer("calling", request(), headers=header).status_code == 200
+    call = collector.one("infer calling", trace)
+    inner = collector.one("infer predicting", trace)
+    assert (inner.parent_span_id, collector.one("stream streaming", trace).parent_span_id) == (
+        call.span_id,
+    ) * 2
+    assert collector.one("in the model", trace).parent_span_id == inner.span_id
 
 
 def test_code_in_a_thread_is_in_the_trace_too(traced: Running, collector: Collector) -> None:
