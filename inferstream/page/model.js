@@ -28,7 +28,9 @@ export class ModelView extends HTMLElement {
     this._changed = changed;
     this._described = null;
     this._shown = "";
+    this.inert = true; // the form on the page is still the last model's
     await this.look();
+    if (this._chosen === chosen) this.inert = false;
   }
 
   /** Look whether the model has changed, and show it as it is now. */

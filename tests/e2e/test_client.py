@@ -317,8 +317,12 @@ async def test_a_server_that_is_killed_and_one_that_follows(
         with pytest.raises(ConnectionFailed):
             await pending
         first.process.wait()
-        with pytest.raises(ConnectionFailed) as caught:
-            await client.predict("add", a=1)
+        # What a dying connection still took may have arrived. After it nothing can.
+        for _ in range(20):
+            with pytest.raises(ConnectionFailed) as caught:
+                await client.predict("add", a=1)
+            if caught.value.unreachable:
+                break
         assert caught.value.unreachable
         file.write_text(
             file.read_text()

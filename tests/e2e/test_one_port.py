@@ -1,18 +1,17 @@
 """One port for HTTP/1, HTTP/2, gRPC and WebSocket, in plain and over TLS."""
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 
 import grpc
 import httpx
 import pytest
 import tritonclient.grpc
 import tritonclient.http
-from httpx_sse import connect_sse
+from httpx_sse import aconnect_sse
 from websockets.sync.client import connect
 
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
@@ -58,35 +57,45 @@ def http2(plain: Running) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_clients_of_every_protocol_share_a_port_with_tls(encrypted: OnePort) -> None:
+async def test_clients_of_every_protocol_share_a_port_with_tls(encrypted: OnePort) -> None:
     """All at once: a hundred streams of one connection of HTTP/2, gRPC, HTTP/1.1 and a WebSocket."""
     assert encrypted.running.grpc_port == encrypted.running.http_port
-    together = Barrier(MANY + 1)
-    with encrypted.http2() as browser, ThreadPoolExecutor(MANY) as threads:
-        lines = set()
+    lines = set()
+    begun, others = asyncio.Barrier(MANY + 1), asyncio.Event()
+    # The library's blocking client numbers streams in one thread and sends them in another: not in their order.
+    options = {"base_url": encrypted.url, "verify": encrypted.trust(), "timeout": 60}
+    async with httpx.AsyncClient(**options, http1=False, http2=True) as browser, asyncio.TaskGroup() as group:
 
-        def read(_: int) -> list[str]:
+        async def read() -> list[str]:
             body = text(parameters={"items": 2, "delay": 0.01})
-            with connect_sse(browser, "POST", "/v2/models/streaming/generate_stream", json=body) as source:
+            async with aconnect_sse(
+                browser, "POST", "/v2/models/streaming/generate_stream", json=body
+            ) as source:
                 assert source.response.http_version == "HTTP/2"
                 lines.add(source.response.extensions["network_stream"].get_extra_info("client_addr"))
-                together.wait(60)  # every stream has begun
-                return [json.loads(event.data)["outputs"][0]["data"][0] for event in source.iter_sse()]
+                await begun.wait()
+                await others.wait()
+                return [json.loads(event.data)["outputs"][0]["data"][0] async for event in source.aiter_sse()]
 
-        streams = [threads.submit(read, number) for number in range(MANY)]
-        together.wait(60)
-        with encrypted.channel() as channel:
-            stub = GRPCInferenceServiceStub(channel)
-            assert stub.ModelInfer(message(), timeout=20).outputs[0].contents.fp32_contents == [1.5]
-        with encrypted.http() as client:
-            answer = client.post("/v2/models/echo/infer", json=fp32([1.5]))
-            assert (answer.http_version, answer.status_code) == ("HTTP/1.1", 200)
-        url = f"{encrypted.url.replace('https', 'wss')}/v2/models/streaming/stream"
-        with connect(url, ssl=encrypted.trust()) as socket:
-            socket.send(json.dumps(text(parameters={"items": 1})))
-            assert json.loads(socket.recv(timeout=20))["outputs"][0]["data"] == ["item 0"]
-        assert all(stream.result() == ["item 0", "item 1"] for stream in streams)
+        streams = [group.create_task(read()) for _ in range(MANY)]
+        await begun.wait()
+        await asyncio.to_thread(_ask_by_other_protocols, encrypted)
+        others.set()
+    assert all(stream.result() == ["item 0", "item 1"] for stream in streams)
     assert len(lines) == 1
+
+
+def _ask_by_other_protocols(encrypted: OnePort) -> None:
+    with encrypted.channel() as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        assert stub.ModelInfer(message(), timeout=20).outputs[0].contents.fp32_contents == [1.5]
+    with encrypted.http() as client:
+        answer = client.post("/v2/models/echo/infer", json=fp32([1.5]))
+        assert (answer.http_version, answer.status_code) == ("HTTP/1.1", 200)
+    url = f"{encrypted.url.replace('https', 'wss')}/v2/models/streaming/stream"
+    with connect(url, ssl=encrypted.trust()) as socket:
+        socket.send(json.dumps(text(parameters={"items": 1})))
+        assert json.loads(socket.recv(timeout=20))["outputs"][0]["data"] == ["item 0"]
 
 
 def test_a_client_certificate_has_the_same_names_over_each_protocol(encrypted: OnePort) -> None:
