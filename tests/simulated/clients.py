@@ -47,7 +47,7 @@ class Client:
     async def _call(self) -> None:
         ledger, seen, visit = self._ledger, self._seen, self._seen.visit
         loop = ledger.loop
-        seen.others = sum(other.open for other in ledger.seen)
+        seen.others = ledger.occupied
         seen.opened, seen.opened_turn = loop.time(), loop.turns
         if visit.timeout is not None:
             seen.deadline = loop.time() + visit.timeout

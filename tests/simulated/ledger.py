@@ -30,7 +30,7 @@ class Seen:
     said: str = ""
     ended: float = 0.0
     others: int = 0
-    """Calls that had come and not ended when it came."""
+    """Calls that had come and not ended when it came, or whose code still ran."""
     request: weakref.ref | None = None
 
     @property
@@ -87,6 +87,13 @@ class Ledger:
         for seen in own:
             seen.begun += 1
         return execution
+
+    @property
+    def occupied(self) -> int:
+        """Calls that have not ended, and code that still cleans up after its call."""
+        values = {seen.visit.value for seen in self.seen if seen.open}
+        cleaning = sum(values.isdisjoint(execution.values) for execution in self.running)
+        return sum(seen.open for seen in self.seen) + cleaning
 
     @property
     def _shared(self) -> bool:

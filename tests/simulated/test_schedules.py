@@ -20,6 +20,7 @@ FOUND: dict[int, str] = {
     8115: "a call that failed while it was cancelled by its id kept its task cancelled, and its request",
     27: "the error of a call in a worker kept its request",
     88163: "a stream whose end was cancelled gave its slot away while the model's cleanup ran",
+    34752: "a queue of one was full while an ended call cleaned up: the promise was wrong",
 }
 """Seeds that once broke a promise."""
 
