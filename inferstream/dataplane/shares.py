@@ -69,15 +69,16 @@ class Share:
         flow = self._flow
         if flow is None:
             flow = self._flow = shares.flow(self.name, priority)
-        if not flow.waiting:
-            flow.used = max(flow.used, flow.lane.virtual_time)
+        if not flow.waiting and flow.used < flow.lane.virtual_time:
+            flow.used = flow.lane.virtual_time
         return flow
 
     def begin(self) -> None:
         """Charge a request of the call, which has entered, with the usual tokens; once."""
         flow = self._flow
         if flow is not None and not self._charged:
-            flow.lane.virtual_time = max(flow.lane.virtual_time, flow.used)
+            if flow.lane.virtual_time < flow.used:
+                flow.lane.virtual_time = flow.used
             self._charged = flow.usual
             flow.used += flow.usual
 
@@ -88,7 +89,7 @@ class Share:
         """
         flow = self._flow
         if flow is not None and self._charged:
-            flow.usual = max(tokens, 1)
+            flow.usual = tokens if tokens > 1 else 1
             flow.used += flow.usual - self._charged
             self._charged = 0
             self._settled += flow.usual

@@ -1,12 +1,11 @@
 """The number of calls of a model that may run at once, and the queues of those that wait."""
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Generic, Self, TypeVar
 
-from .call import HIGHEST, LOWEST, Call, Handler
-from .reply import Reply
+from .call import HIGHEST, LOWEST, Call
 from .shares import Flow, Share, Shares
 
 
@@ -120,18 +119,8 @@ class FairQueue(Queue[Waiter]):
 
 def share_of(call: Call) -> Share:
     """The share of a call. One without a principal belongs to those without."""
-    if not hasattr(call, "share"):
-        call.share = Share("")
-    return call.share
-
-
-def charged(inner: Handler, shares: Shares) -> Handler:
-    """A handler that charges each call to its principal as it begins; one that had to wait is charged already."""
-
-    def handle(call: Call) -> Awaitable[Reply]:
-        share = share_of(call)
-        share.enter(shares, call.priority)
-        share.begin()
-        return inner(call)
-
-    return handle
+    try:
+        return call.share
+    except AttributeError:
+        share = call.share = Share("")
+        return share

@@ -25,7 +25,8 @@ class WithoutKeys(Headers):
     __slots__ = ()
 
     def __init__(self, headers: Headers) -> None:
-        super().__init__(headers.raw, None, headers.origin)
+        self._raw, self._origin = headers._raw, headers._origin
+        self._more = self._decoded = None
 
     @property
     def raw(self) -> list[tuple[bytes | str, bytes | str]]:

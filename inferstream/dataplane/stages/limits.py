@@ -9,7 +9,7 @@ from ...text.usage import tokens_of
 from ..call import Call, Handler
 from ..reply import Reply, Watcher
 from ..shares import Share, Shares
-from ..slots import FairQueue, Queue, Slots, charged
+from ..slots import FairQueue, Queue, Slots, share_of
 from .base import Pipeline, Shared
 from .tracing import LastParameters
 
@@ -31,7 +31,8 @@ class Limits(Watcher):
         meters: QueueMeters | None = None,
         shares: Shares | None = None,
     ) -> None:
-        self._inner = inner if shares is None else charged(inner, shares)
+        self._inner = inner
+        self._shares = shares
         self._slots = self.free = slots.count
         """Calls that may begin now; less than none where more run than may now."""
         slots.watch(self._resized)
@@ -50,6 +51,10 @@ class Limits(Watcher):
             self.free -= 1
         else:
             await self._wait(call)
+        if self._shares is not None:  # one that had to wait is charged already
+            share = share_of(call)
+            share.enter(self._shares, call.priority)
+            share.begin()
         try:
             reply = await self._inner(call)
         except BaseException:  # a cancelled call too
