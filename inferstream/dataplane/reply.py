@@ -237,7 +237,9 @@ class StreamReply(Reply):
                 response = self._finish(response)
         except StopAsyncIteration:
             if self._scope is not None or reader.cancelling():
+                del reader  # as below
                 await self._end_despite_model()
+            del reader
             await self.aclose(None)
             raise
         except BaseException as raised:  # a cancel ends the stream too
@@ -257,6 +259,7 @@ class StreamReply(Reply):
         finally:
             self._waiting = False
         if self._scope is not None or reader.cancelling():
+            del reader
             await self._end_despite_model()
         if self._item is not None:
             self._item(response)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
-from .loop import VirtualLoop
+from .loop import SECONDS, VirtualLoop
 from .plans import Plan, Visit
 
 
@@ -93,7 +93,12 @@ class Ledger:
         """Calls that have not ended, and code that still cleans up after its call."""
         values = {seen.visit.value for seen in self.seen if seen.open}
         cleaning = sum(values.isdisjoint(execution.values) for execution in self.running)
-        return sum(seen.open for seen in self.seen) + cleaning
+        return sum(seen.open or self._in_thread(seen) for seen in self.seen) + cleaning
+
+    def _in_thread(self, seen: Seen) -> bool:
+        """Whether a function may run on after its call was ended, as none in a thread can be stopped."""
+        left = seen.ends not in ([], [""]) and self.loop.time() - seen.ended <= max(SECONDS)
+        return left and self.plan.kind == "threads"
 
     @property
     def _shared(self) -> bool:

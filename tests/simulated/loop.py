@@ -11,6 +11,9 @@ from typing import Any
 RESOLUTION = 0.001
 """Seconds by which timers may fire out of order: uvloop's timers count milliseconds."""
 
+SECONDS = (0.0, 0.0, 0.001, 0.004, 0.02)
+"""What a thread may take for one function."""
+
 MOST = 50_000
 """Callbacks after which a schedule counts as one that never ends."""
 

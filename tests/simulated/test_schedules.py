@@ -21,6 +21,7 @@ FOUND: dict[int, str] = {
     27: "the error of a call in a worker kept its request",
     88163: "a stream whose end was cancelled gave its slot away while the model's cleanup ran",
     34752: "a queue of one was full while an ended call cleaned up: the promise was wrong",
+    277923: "a stream that was ended despite its model kept its task, and so its request",
 }
 """Seeds that once broke a promise."""
 

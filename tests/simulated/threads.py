@@ -11,10 +11,7 @@ from typing import Any
 from inferstream.dataplane.execution.local import Local
 from inferstream.dataplane.execution.method_caller import MethodCaller, Outcome, _call_each, _give
 
-from .loop import VirtualLoop
-
-SECONDS = (0.0, 0.0, 0.001, 0.004, 0.02)
-"""What a thread may take for one function."""
+from .loop import SECONDS, VirtualLoop
 
 
 class VirtualThreads(Executor):
