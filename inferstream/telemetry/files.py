@@ -100,7 +100,10 @@ class MetricFiles:
             self._lock = None
 
     def _of(self, pid: int) -> list[Path]:
-        return [] if self._folder is None else list(self._folder.glob(f"*_{pid}.db"))
+        """The files of a process. A pattern for each would stay: `fnmatch` keeps the last 32,768."""
+        if self._folder is None:
+            return []
+        return [file for file in self._folder.iterdir() if file.name.endswith(f"_{pid}.db")]
 
 
 class ModelMetrics(Collector):
