@@ -82,7 +82,7 @@ class ResultWriter:
         only = results.only
         self.form: OutputForm | None = None
         if only is not None and type(only) in PLAIN and only.datatype in KINDS:
-            self.form = OutputForm(model, version, OUTPUT, only.datatype, [1], isinstance(only, Binary))
+            self.form = OutputForm(model, version, OUTPUT, only.datatype, (1,), isinstance(only, Binary))
         declared = results.tensors() or ()
         self._texts = TextOutput(model, version, declared) if isinstance(only, Text) else None
 

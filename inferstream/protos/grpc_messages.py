@@ -1,5 +1,7 @@
 """Writes the responses of one stream as the bytes of ModelInferResponses, and caches the parts that repeat."""
 
+from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from ..types import InferenceResponse
@@ -22,7 +24,7 @@ class MessageWriter:
     def __init__(self, typed: bool) -> None:
         self._whole = WRITERS[typed]
         self._facts: tuple[Any, ...] | None = None
-        self._shape: list[int] = []
+        self._shape: Sequence[int] = []
         self._before: dict[int, bytes] = {}
         """What precedes a text, by its size in bytes."""
 
@@ -47,7 +49,7 @@ class MessageWriter:
         return self._text(values[0], tensor.shape, (tensor.name, content_type, *names), response)
 
     def _text(
-        self, text: Any, shape: list[int], facts: tuple[Any, ...], response: InferenceResponse
+        self, text: Any, shape: Sequence[int], facts: tuple[Any, ...], response: InferenceResponse
     ) -> bytes:
         """The message of a response whose only value is `text`. All else depends on the shape and the facts."""
         if type(text) is str:
@@ -58,7 +60,7 @@ class MessageWriter:
         if type(text) is not bytes:
             return response.accept(self._whole)
         if facts != self._facts or shape != self._shape:
-            self._facts, self._shape = facts, [*shape]
+            self._facts, self._shape = facts, copy(shape)  # of a list, which a model may change
             self._before.clear()
         before = self._before.get(len(text))
         if before is not None:

@@ -124,7 +124,7 @@ VALUES: dict[str, tuple[bytes, Callable[[Any], bytes]]] = {
 def _frame(form: OutputForm) -> tuple[bytes, bytes]:
     """The names in a response of one value, and its output without contents."""
     names = _names(form.model_name, form.model_version or "")
-    return names, _plain_opening(form.name, form.datatype, tuple(form.shape), None)
+    return names, _plain_opening(form.name, form.datatype, form.shape, None)
 
 
 def _only_text(tensor: ResponseOutput) -> bytes | None:

@@ -25,7 +25,7 @@ class TextOutput:
         output = next((tensor for tensor in declared if tensor.datatype == "BYTES"), None)
         self._name = TEXT if output is None else output.name
         self._shape = [1] * (1 if output is None else len(output.shape))
-        self.form: OutputForm | None = OutputForm(model, version, self._name, "BYTES", self._shape)
+        self.form: OutputForm | None = OutputForm(model, version, self._name, "BYTES", tuple(self._shape))
 
     def write(self, item: object) -> InferenceResponse | None:
         """The response that a `Token`, `str` or `bytes` stands for; None for any other object.

@@ -1,7 +1,6 @@
 """Forms: what a model's requests and responses of single values hold beside the values, made once when it loads."""
 
 from collections.abc import Collection, Mapping
-from itertools import count
 from typing import Any
 
 import msgspec
@@ -32,19 +31,19 @@ class InputsForm:
         return len(values) == len(kinds) or self.required <= values.keys()
 
 
-class OutputForm(msgspec.Struct, array_like=True, eq=False):
+class OutputForm(msgspec.Struct, array_like=True, frozen=True, cache_hash=True):
     """Everything of a response of one value but the value and the request's id.
 
-    `base64` tells that the value is `bytes` which JSON holds as base64. `number` is unique in the process of the model.
+    `base64` tells that the value is `bytes` which JSON holds as base64. The form of a model that is loaded again is
+    equal, so that what is cached for it stays one.
     """
 
     model_name: str
     model_version: str | None
     name: str
     datatype: str
-    shape: list[int]
+    shape: tuple[int, ...]
     base64: bool = False
-    number: int = msgspec.field(default_factory=count().__next__)
 
     @property
     def kind(self) -> type[Any]:

@@ -137,7 +137,7 @@ class WorkerClient:
     def _form(self, frame: frames.Form) -> None:
         if len(self._forms) >= frames.MOST_FORMS:
             self._forms.clear()
-        self._forms[frame.form.number] = frame.form
+        self._forms[frame.number] = frame.form
 
     def _item_of(self, frame: frames.ItemOf) -> None:
         if (remote := self._calls.get(frame.call)) is not None:

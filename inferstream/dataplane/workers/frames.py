@@ -188,11 +188,12 @@ class Item(Frame):
 class Form(Frame):
     """The form of values that follow, sent once to each front end."""
 
+    number: int
     form: OutputForm
 
 
 class ItemOf(Frame):
-    """A response that is one value of a form; `last` as in `Item`."""
+    """A response that is one value of the form of a number; `last` as in `Item`."""
 
     call: int
     form: int

@@ -162,7 +162,7 @@ class ResponseSender:
         more: "RemoteRequests | None",
         link: Link,
         arena: Outgoing,
-        forms: set[int],
+        forms: dict[OutputForm, int],
     ) -> None:
         """`forms` are the numbers of the forms that the front end knows."""
         self.call = call
@@ -236,13 +236,14 @@ class ResponseSender:
         return size + self._arena.written - before
 
     def value(self, form: OutputForm, response: InferenceResponse) -> int:
-        if form.number not in self._forms:
+        number = self._forms.get(form)
+        if number is None:
             if len(self._forms) >= MOST_FORMS:
-                self._forms.clear()
-            self._forms.add(form.number)
-            self._link.send(Form(form))
+                self._forms.clear()  # as the reader of the frame does
+            number = self._forms[form] = len(self._forms)
+            self._link.send(Form(number, form))
         try:
-            return self._link.send(ItemOf(self.number, form.number, response.value, self._single))
+            return self._link.send(ItemOf(self.number, number, response.value, self._single))
         except UNENCODABLE as error:
             raise unencodable(error, self.call.model) from error
 

@@ -11,6 +11,7 @@ from ...processes.endpoint import Endpoint, Handlers, MakeLink
 from ...processes.frames import pack_failure, unpack_failure
 from ...processes.shared_memory import Memory
 from ...types import Headers
+from ...types.forms import OutputForm
 from ..execution.responses import cause, translated
 from . import frames
 from .instance import Instance, Models, RemoteRequests, ResponseSender, WorkerCall
@@ -34,7 +35,7 @@ class ConnectedFrontEnd:
         self._incoming, self._outgoing = self._memory.incoming, self._memory.outgoing
         self._calls: dict[int, ResponseSender] = {}
         self._cancelled: set[int] = set()
-        self._forms: set[int] = set()
+        self._forms: dict[OutputForm, int] = {}
         """The numbers of the forms of values that the front end knows."""
         handlers: Handlers = {
             frames.Open: self._open,

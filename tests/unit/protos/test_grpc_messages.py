@@ -16,8 +16,8 @@ from inferstream.types import InferenceResponse, Parameters, ResponseOutput
 from inferstream.types.forms import OutputForm
 from inferstream.types.inference import respond
 
-FORM = OutputForm("m", "1", "text", "BYTES", [1])
-NUMBER = OutputForm("m", "1", "number", "INT64", [1])
+FORM = OutputForm("m", "1", "text", "BYTES", (1,))
+NUMBER = OutputForm("m", "1", "number", "INT64", (1,))
 
 
 def response(*outputs: ResponseOutput, **fields) -> InferenceResponse:
@@ -65,7 +65,7 @@ VARIANTS = [
     respond(FORM, "a", "1"),
     respond(FORM, "b", "1"),
     respond(FORM, b"\xff", "2"),
-    respond(OutputForm("m", "1", "other", "BYTES", [1]), "a", "1"),
+    respond(OutputForm("m", "1", "other", "BYTES", (1,)), "a", "1"),
     respond(NUMBER, 3, "1"),
     respond(NUMBER, -3, "1"),
 ]

@@ -74,7 +74,7 @@ def test_a_request_of_values_carries_the_headers() -> None:
     assert [tensor["name"] for tensor in dumped["inputs"]] == ["a", "b", "c"]
 
 
-OUTPUT = OutputForm("m", "1", "output", "BYTES", [1], base64=True)
+OUTPUT = OutputForm("m", "1", "output", "BYTES", (1,), base64=True)
 TENSORS = InferenceResponse(
     model_name="m",
     model_version="1",

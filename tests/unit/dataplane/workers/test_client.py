@@ -50,13 +50,13 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_models_that_load_again_and_again_take_no_more_memory(few: None) -> None:
-    front, known = Front(), set[int]()
+    front, known = Front(), dict[OutputForm, int]()
     remote = front.call()
     call = Call(Operation.STREAM, "m", None, InferenceRequest(inputs=[]), {}, task=asyncio.current_task())
     packed = frames.PackedRequest("r", None, [], None)
     frame = frames.Open(1, 1, True, 8, False, None, 5, packed)
     sender = ResponseSender(call, frame, None, cast(Any, front), cast(Any, None), known)
-    forms = [OutputForm("m", str(load), "output", "BYTES", [1]) for load in range(10)]
+    forms = [OutputForm("m", str(load), "output", "BYTES", (1,)) for load in range(10)]
     for form in (*forms, forms[3], forms[9], forms[3]):
         respond(form, "text", "r").accept(sender)
         response = await anext(remote)
@@ -73,6 +73,6 @@ async def test_a_call_that_ends_with_a_value_counts_no_longer() -> None:
     front._calls = CountedCalls(load)
     front.call()
     assert load.total == 1
-    front.send(frames.Form(OutputForm("m", None, "output", "BYTES", [1], False, 1)))
+    front.send(frames.Form(1, OutputForm("m", None, "output", "BYTES", (1,))))
     front.send(frames.ItemOf(1, 1, "text", last=True))
     assert load.total == 0
