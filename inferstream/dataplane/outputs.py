@@ -93,7 +93,8 @@ class Finish:
         self, response: InferenceResponse, request_id: str | None, wanted: Sequence[RequestOutput] | None
     ) -> InferenceResponse:
         """The rest of `__call__`."""
-        name, version, outputs = response.model_name, response.model_version, response.outputs
+        outputs = response.outputs  # after which the response is one of tensors, and has these slots
+        name, version = response._model_name, response._model_version
         if (name is not None and type(name) is not str) or (version is not None and type(version) is not str):
             raise InvalidOutput(
                 f"Model {self._model} answered model_name {name!r} and model_version {version!r}, not texts."
@@ -108,9 +109,9 @@ class Finish:
             # A fresh response, as nearly all are: completing it in place spares a copy per token.
             response.id = request_id
             if not name:
-                response.model_name = self._model
+                response._model_name = self._model
             if not version:
-                response.model_version = self._version
+                response._model_version = self._version
             return response
         return InferenceResponse.of(
             name or self._model, outputs, version or self._version, request_id, response.parameters

@@ -77,8 +77,8 @@ class EventWriter(ValueEvents):
         return value_frame(form, request_id)
 
     def _write(self, response: InferenceResponse) -> bytes:
-        outputs = response.outputs
-        if len(outputs) != 1 or response.parameters is not None:
+        outputs = response._outputs  # the slots, because properties would cost a token 5 %
+        if len(outputs) != 1 or response._parameters is not None:
             return _whole(response)
         tensor = outputs[0]
         parameters, datatype, shape = tensor.parameters, tensor.datatype, tensor.shape
@@ -90,8 +90,14 @@ class EventWriter(ValueEvents):
         values, encoded = json_values(tensor.data, datatype)
         if encoded:
             return _whole(response)
-        names = (response.id, response.model_name, response.model_version)
-        facts = (*names, tensor.name, datatype, content_type)
+        facts = (
+            response.id,
+            response._model_name,
+            response._model_version,
+            tensor.name,
+            datatype,
+            content_type,
+        )
         if facts != self._facts or shape != self._shape:
             self._prepare(response, tensor, parameters)
             self._form = None

@@ -149,9 +149,11 @@ def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
 
 
 def _text(values: Any) -> tuple[Any, bool]:
-    if not isinstance(values, list):
+    if type(values) is not list:
         values = [values]
     try:
+        if len(values) == 1 and type(values[0]) is bytes:
+            return [values[0].decode()], False  # a token
         return [value.decode() if type(value) is bytes else _decoded(value) for value in values], False
     except UnicodeDecodeError:
         return _base64(TensorData(values).flat())

@@ -19,7 +19,7 @@ from ...types import InferenceResponse
 from ..call import Call
 from .responses import CLOSE_LIMIT, cleanup_failed, cleanup_lingers
 
-AHEAD = 8
+AHEAD = 16
 """Responses that may be made before they are read: enough to hide the switch between threads."""
 
 REST_AFTER = 0.001
