@@ -1,75 +1,69 @@
-"""Fuzzes REST, WebSocket and gRPC at once: no server errors, no tracebacks in the log, no memory kept."""
+"""Fuzzes REST, WebSocket and gRPC at once: no server errors, no tracebacks in the log, no call left, no memory kept."""
 
 import argparse
 import asyncio
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from math import inf
 from pathlib import Path
 from statistics import median
 
+import httpx
+
 from scripts.chaos import address
 
-from . import grpc, rest, websocket
+from . import corpus, grpc, rest, websocket
+from .run import OWN, Run
 
-APP = """
+FUNCTIONS = """
 from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
-from inferstream import App, MLModel
-from inferstream.types import InferenceRequest, InferenceResponse
 
-app = App()
-
-@app.model
 def words(prompt: str) -> Iterator[str]:
     yield from prompt.split()[:20]
 
-@app.model
 def add(a: int, b: float = 1.0) -> float:
     return a + b
 
-@app.model
 def total(x: NDArray[np.int64]) -> int:
     return int(np.asarray(x).size)
-"""
-ECHO = """
-from inferstream import MLModel
-from inferstream.types import InferenceResponse, ResponseOutput
-
-class Echo(MLModel):
-    async def predict(self, payload):
-        outputs = [ResponseOutput(name="output", datatype="INT64", shape=[1], data=[len(payload.inputs)])]
-        return InferenceResponse(model_name=self.name, outputs=outputs)
 """
 GROWTH = 20 * 1024
 """KiB by which the last third of the run may need more memory than the first."""
 
-CLIENTS = {rest: 8, websocket: 2, grpc: 2}
+CLIENTS = {rest: 32, websocket: 4, grpc: 4}
 """Clients at each door. Those of REST wait often, for answers that are not due."""
+
+TRACEBACK = re.compile(r"^.*(model \S+ failed|)[^\n]*\nTraceback .*\n(?:[ \t].*\n)*(.*)$", re.M)
+"""What a line of the log says of a model, and the last line of the traceback below it."""
 
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=600, help="length of the run; all doors at once")
+    options.add_argument("--requests", type=int, help="end after so many answers, and not after seconds")
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        (root / "app.py").write_text(APP)
-        (root / "echo").mkdir()
-        (root / "echo" / "model.py").write_text(ECHO)
-        (root / "echo" / "model-settings.json").write_text('{"name": "echo", "implementation": "model.Echo"}')
-        log = root / "log"
+        root = Path(folder, "models")
+        corpus.serve(root)
+        for name in ("words", "add", "total"):
+            (root / name).mkdir()
+            (root / name / "functions.py").write_text(FUNCTIONS)
+            settings = {"name": name, "implementation": f"functions.{name}"}
+            (root / name / "model-settings.json").write_text(json.dumps(settings))
+        log = Path(folder, "log")
         command = [
             sys.executable,
             "-m",
             "inferstream",
             "start",
-            folder,
+            str(root),
             "--http-port",
             "0",
             "--grpc-port",
@@ -77,52 +71,65 @@ def main() -> int:
         ]
         with log.open("w") as output:
             server = subprocess.Popen(
-                [*command, "--metrics-port", "0"], stdout=output, stderr=subprocess.STDOUT, cwd=folder
+                [*command, "--metrics-port", "0"], stdout=output, stderr=subprocess.STDOUT, cwd=root
             )
         try:
-            return asyncio.run(run(server, log, given.seconds, given.seed))
+            return asyncio.run(fuzz(server, log, given))
         finally:
             server.kill()
 
 
-async def run(server: subprocess.Popen[bytes], log: Path, seconds: float, seed: int) -> int:
+async def fuzz(server: subprocess.Popen[bytes], log: Path, given: argparse.Namespace) -> int:
     """Fuzz, and say what was found; the exit code."""
     rest_port = int(address(log).rpartition(":")[2])
     grpc_port = int(re.findall(r"^gRPC +\S+:(\d+)", log.read_text(), re.M)[0])
-    until = asyncio.get_running_loop().time() + seconds
-    seen: Counter[str] = Counter()
-    faults: list[str] = []
+    run = Run(inf if given.requests else given.seconds, given.requests)
     sizes: list[int] = []
     async with asyncio.TaskGroup() as group:
         for door, clients in CLIENTS.items():
             port = grpc_port if door is grpc else rest_port
             for number in range(clients):
-                group.create_task(door.fuzz(port, seed * 100 + number, until, seen, faults))
-        while asyncio.get_running_loop().time() < until and server.poll() is None:
-            await asyncio.sleep(min(1.0, seconds / 30))
+                group.create_task(door.fuzz(port, given.seed * 100 + number, run))
+        while not run.over and server.poll() is None:
+            await asyncio.sleep(min(1.0, given.seconds / 30))
             sizes.append(pss(server.pid))
     alive = server.poll() is None
+    left = await left_over(rest_port) if alive else ""
     server.terminate()
     code = await asyncio.to_thread(server.wait, 30)
     third = max(len(sizes) // 3, 1)
     first, last = median(sizes[:third]), median(sizes[-third:])
     text = log.read_text(errors="replace")
-    tracebacks = re.findall(r"^\w*(?:Error|Exception).*$", text, re.M) if "Traceback" in text else []
-    print(*(f"{count:9,} {name}" for name, count in sorted(seen.items())), sep="\n")
+    tracebacks = [last for head, last in TRACEBACK.findall(text) if not OWN.search(head.capitalize())]
+    print(*(f"{count:9,} {name}" for name, count in sorted(run.seen.items())), sep="\n")
     print(f"memory: {first / 1024:.1f} MiB in the first third, {last / 1024:.1f} in the last")
-    for fault in dict.fromkeys(faults[:20]):
+    for fault in dict.fromkeys(run.faults[:20]):
         print("FAULT", fault)
     for line in dict.fromkeys(tracebacks[:20]):
         print("TRACEBACK", line)
     wrong = [
         *(["the server ended early"] if not alive else []),
         *([f"the server ended with {code}"] if code else []),
-        *([f"{len(faults)} faults"] if faults else []),
+        *([left] if left else []),
+        *([f"{len(run.faults)} faults"] if run.faults else []),
         *([f"{len(tracebacks)} tracebacks in the log"] if tracebacks else []),
         *([f"memory grew by {(last - first) / 1024:.1f} MiB"] if last > first + GROWTH else []),
     ]
     print("; ".join(wrong) or "nothing found")
     return 1 if wrong else 0
+
+
+async def left_over(port: int) -> str:
+    """Calls that are left two minutes after their clients, or an answer that should be right; empty for neither."""
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        for _ in range(240):
+            load = (await client.get("/v2/load")).json()
+            if not load["running"] and not load["waiting"]:
+                answer = await client.post("/v2/models/add/generate", json={"a": 1})
+                return "" if answer.is_success else f"a right call is answered {answer.text}"
+            await asyncio.sleep(0.5)
+    busy = [name for name, each in load["models"].items() if each["running"] or each["waiting"]]
+    return f"calls are left of {', '.join(busy)}"
 
 
 def pss(pid: int) -> int:

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +9,8 @@ import grpc
 
 from inferstream.protos import dataplane_pb2 as pb
 
-from . import mutations
+from . import corpus, mutations
+from .run import Run
 
 SERVICE = "/inference.GRPCInferenceService/"
 UNARY = [
@@ -60,26 +60,30 @@ def message(choose: random.Random) -> bytes:
     return mutations.broken(found, choose) if choose.random() < 0.3 else found
 
 
-async def fuzz(port: int, seed: int, until: float, seen: Counter[str], faults: list[str]) -> None:
-    """Call until the loop's clock says `until`."""
+async def fuzz(port: int, seed: int, run: Run) -> None:
+    """Call until the run is over."""
     choose = random.Random(seed)
     loop = asyncio.get_running_loop()
-    while loop.time() < until:
+    while not run.over:
         async with grpc.aio.insecure_channel(
             f"127.0.0.1:{port}", [("fuzz", seed), ("n", loop.time())]
         ) as channel:
             for _ in range(50):
-                if loop.time() >= until:
+                if run.over:
                     break
-                await _call(channel, choose, seen, faults)
+                await _call(channel, choose, run)
 
 
-async def _call(channel: Any, choose: random.Random, seen: Counter[str], faults: list[str]) -> None:
-    text = message(choose)
+async def _call(channel: Any, choose: random.Random, run: Run) -> None:
+    text, path = message(choose), SERVICE + choose.choice(UNARY)
+    if of_corpus := choose.random() < 0.4:
+        method, seed = choose.choice(corpus.rpcs())
+        path = f"/{method}" if "/" in method else SERVICE + method
+        text = mutations.broken(seed, choose) if choose.random() < 0.8 else seed
     metadata = (
         [("x-stream-dialect", choose.choice(["triton", "mlserver", "x"]))] if choose.random() < 0.2 else []
     )
-    stream = choose.random() < 0.4
+    stream = not of_corpus and choose.random() < 0.4
     try:
         if stream:
             texts = [text, *(message(choose) for _ in range(choose.choice([0, 0, 2])))]
@@ -91,15 +95,15 @@ async def _call(channel: Any, choose: random.Random, seen: Counter[str], faults:
                     calls.cancel()
                     break
         else:
-            await channel.unary_unary(SERVICE + choose.choice(UNARY))(text, timeout=5, metadata=metadata)
-        seen["grpc OK"] += 1
+            await channel.unary_unary(path)(text, timeout=5, metadata=metadata)
+        run.seen["grpc OK"] += 1
     except grpc.aio.AioRpcError as error:
-        seen[f"grpc {error.code().name}"] += 1
+        run.seen[f"grpc {error.code().name}"] += 1
         # grpc.aio says this of its own where a call ends while it writes to it.
         if error.code() in FAULTS and error.details() != "Internal error from Core":
-            faults.append(f"grpc {error.code().name} {error.details()!r} to {text[:2000]!r}")
+            run.fault(f"grpc {error.code().name} {error.details()!r}", text)
     except asyncio.CancelledError:
-        seen["grpc cancelled"] += 1
+        run.seen["grpc cancelled"] += 1
 
 
 async def _each(texts: list[bytes]) -> AsyncIterator[bytes]:

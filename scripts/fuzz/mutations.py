@@ -46,7 +46,7 @@ def document(choose: random.Random) -> dict[str, Any]:
         if choose.random() < 0.3:
             found["id"] = "request"
     for _ in range(choose.choice([0, 1, 1, 2])):
-        _change(found, choose)
+        change(found, choose)
     return found
 
 
@@ -69,7 +69,7 @@ def _tensor(choose: random.Random) -> dict[str, Any]:
     return found
 
 
-def _change(value: Any, choose: random.Random) -> None:
+def change(value: Any, choose: random.Random) -> None:
     """Change one part of a document to something nasty, remove it, or add one."""
     places: list[tuple[Any, Any]] = []
     level = [value]

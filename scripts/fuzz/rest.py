@@ -5,9 +5,9 @@ import contextlib
 import gzip
 import random
 import re
-from collections import Counter
 
-from . import mutations
+from . import corpus, mutations
+from .run import Run
 
 PATHS = [
     "/v2/models/{}/infer", "/v2/models/{}/infer_stream", "/v2/models/{}/generate", "/v2/models/{}/generate_stream",
@@ -25,12 +25,14 @@ HEADERS = [
     "Content-Type: text/plain", "X-Request-Id: a", "Origin: null", "Transfer-Encoding: gzip, chunked",
     "X-Request-Timeout: nan", "Accept: text/event-stream", "Authorization: Bearer x", "Upgrade: h2c",
 ]  # fmt: skip
-ALLOWED = {501}
-"""Server errors that are right: a transfer coding that the server does not know."""
+ALLOWED = {501, 504}
+"""Server errors that are right: a transfer coding that the server does not know, and a deadline of the client's own."""
 
 
 def request(choose: random.Random) -> bytes:
-    """One request as bytes."""
+    """One request as bytes: every second one is of the corpus."""
+    if choose.random() < 0.5:
+        return corpus.mutated_http(choose)
     body = mutations.text(choose)
     headers = [line for line in HEADERS if choose.random() < 0.06]
     if "Content-Encoding: gzip" in headers and choose.random() < 0.8:
@@ -52,23 +54,22 @@ def request(choose: random.Random) -> bytes:
     return found
 
 
-async def fuzz(port: int, seed: int, until: float, seen: Counter[str], faults: list[str]) -> None:
-    """Send requests until the loop's clock says `until`."""
+async def fuzz(port: int, seed: int, run: Run) -> None:
+    """Send requests until the run is over."""
     choose = random.Random(seed)
-    loop = asyncio.get_running_loop()
-    while loop.time() < until:
+    while not run.over:
         text = request(choose)
         try:
             answer = await asyncio.wait_for(_ask(port, text, choose), 20)
         except TimeoutError:
-            seen["http no answer"] += 1  # a body that was announced and not sent waits for body_timeout
+            run.seen["http no answer"] += 1  # a body that was announced and not sent waits for body_timeout
             continue
         for status in map(int, re.findall(rb"^HTTP/1\.1 (\d{3})", answer, re.M)):
-            seen[f"http {status}"] += 1
+            run.seen[f"http {status}"] += 1
             if status >= 500 and status not in ALLOWED:
-                faults.append(f"http {status} to {text[:2000]!r}: {answer[:300]!r}")
+                run.fault(f"http {answer[:500].decode('latin-1')!r}", text)
         if b'"code":"internal"' in answer:
-            faults.append(f"http stream error to {text[:2000]!r}: {answer[-300:]!r}")
+            run.fault(f"http stream error {answer[-300:].decode('latin-1')!r}", text)
 
 
 async def _ask(port: int, text: bytes, choose: random.Random) -> bytes:
@@ -80,7 +81,7 @@ async def _ask(port: int, text: bytes, choose: random.Random) -> bytes:
             writer.write(text)
             if choose.random() < 0.05:
                 return found  # a client that leaves
-            while piece := await asyncio.wait_for(reader.read(65536), 1.0 if found else 5.0):
+            while piece := await asyncio.wait_for(reader.read(65536), 1.0 if found else 2.0):
                 found += piece
                 if _complete(text, found):
                     break
