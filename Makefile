@@ -24,11 +24,14 @@ RAY_STAMP := $(RAY)/.installed
 # Programs that look at the environment and fill others, and are no part of it.
 TOOLS := $(VENV)/tools
 TOOLS_STAMP := $(TOOLS)/.installed
+# Schemathesis and atheris.
+FUZZ := $(VENV)/fuzz
+FUZZ_STAMP := $(FUZZ)/.installed
 # Clients of gRPC that others wrote in other languages.
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language audit hashes chaos overload many soak floods ray fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language audit hashes chaos overload many soak floods ray fuzz fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -197,6 +200,15 @@ overload: $(STAMP)  ## ask a model for ten times what it can do, for a minute
 
 floods: $(STAMP)  ## hostile clients of HTTP/2 beside a good one: what each costs the server, five minutes
 	$(BIN)/python -m scripts.floods
+
+$(FUZZ_STAMP): pyproject.toml
+	test -x $(FUZZ)/bin/python || $(PYTHON) -m venv $(FUZZ)
+	$(FUZZ)/bin/python -m pip install --quiet --disable-pip-version-check schemathesis atheris -e '.[protos]'
+	@touch $@
+
+fuzz: $(STAMP) $(FUZZ_STAMP)  ## a million wrong requests, or REQUESTS, from SEED, after those of schemathesis; then atheris on our parsers
+	$(BIN)/python -m scripts.fuzz --requests $(or $(REQUESTS),1000000) --seed $(or $(SEED),0) --schemathesis $(FUZZ)/bin/st
+	$(FUZZ)/bin/python -m scripts.fuzz.parsers --runs $(or $(RUNS),1000000) --seed $(or $(SEED),0)
 
 fuzz-short: $(STAMP)  ## wrong requests to REST, WebSocket and gRPC at once: ten minutes, or SECONDS, from SEED
 	$(BIN)/python -m scripts.fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),0)

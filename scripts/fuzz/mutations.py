@@ -6,6 +6,8 @@ import random
 import struct
 from typing import Any
 
+from inferstream.protos import dataplane_pb2 as pb
+
 NASTY: list[Any] = [
     None, True, False, 0, 1, -1, 2**31, 2**63, 2**64, -(2**63), 1e308, -0.0, 1.5, "", "a", "\x00", "\ud800", "é" * 40,
     "x" * 5000, [], [[]], [1, [2]], [None], ["a", 1], {}, {"a": {}}, [[[[]]]], "NaN", "[1,2]", "../../etc", "%00",
@@ -138,3 +140,38 @@ def raw_elements(choose: random.Random) -> bytes:
     if kind < 0.7:
         return struct.pack("<4f", 1, float("nan"), float("inf"), 1e-40)
     return choose.randbytes(choose.randrange(64))
+
+
+def message(choose: random.Random) -> bytes:
+    """One ModelInferRequest as bytes."""
+    request = pb.ModelInferRequest(model_name=choose.choice(["words", "add", "total", "echo", "x", ""]))
+    request.id = choose.choice(["", "a", "\n", "x" * 300])
+    for _ in range(choose.choice([0, 1, 1, 2])):
+        datatype = choose.choice(DATATYPES)
+        tensor = request.inputs.add(name=choose.choice(["a", "b", "x", "prompt", ""]), datatype=datatype)
+        tensor.shape.extend(choose.choice([[1], [0], [-1], [4], [2, 2], [2**40, 2**40], [1] * 33]))
+        kind = choose.random()
+        if kind < 0.5:
+            field = choose.choice(
+                [
+                    "bool_contents",
+                    "int_contents",
+                    "int64_contents",
+                    "uint_contents",
+                    "fp32_contents",
+                    "fp64_contents",
+                ]
+            )
+            getattr(tensor.contents, field).extend([1, 0, 1, 1])
+        elif kind < 0.7:
+            tensor.contents.bytes_contents.extend([b"a", b"\xff", b""])
+        else:
+            request.raw_input_contents.append(raw_elements(choose))
+        if choose.random() < 0.2:
+            tensor.parameters["content_type"].string_param = choose.choice(["np", "str", "pd", "x"])
+    if choose.random() < 0.2:
+        request.outputs.add(name=choose.choice(["output", "", "x"]))
+    if choose.random() < 0.2:
+        request.parameters["timeout"].int64_param = choose.choice([-1, 0, 5, 2**62])
+    found: bytes = request.SerializeToString()
+    return broken(found, choose) if choose.random() < 0.3 else found

@@ -11,6 +11,8 @@ OBJECTS: Schema = {"type": "array", "items": {"type": "object"}}
 COUNT: Schema = {"type": "integer", "minimum": 1}
 POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
 
+OBJECT: Schema = {"type": "object"}
+OBJECT_OR_LIST: Schema = {"type": ["object", "array"]}
 EVENTS = "text/event-stream"
 """The media type of most streams."""
 
@@ -25,16 +27,18 @@ def an_object(required: tuple[str, ...], **properties: Schema) -> Schema:
 
 def getting(summary: str) -> dict[str, Any]:
     """A path that is read."""
-    answer = {"description": "Success", "content": {"application/json": {"schema": {"type": "object"}}}}
-    return {"get": {"tags": TEXTS, "summary": summary, "responses": {"200": answer}}}
+    return {"get": {"tags": TEXTS, "summary": summary, "responses": _responses(_json(OBJECT))}}
 
 
 def posting(
-    summary: str, schema: Schema, example: dict[str, Any], stream: str | None = EVENTS
+    summary: str,
+    schema: Schema,
+    example: dict[str, Any],
+    stream: str | None = EVENTS,
+    answer: Schema = OBJECT,
 ) -> dict[str, Any]:
-    """A path that takes JSON and answers JSON, or a stream of this media type."""
-    document = {"application/json": {"schema": {"type": "object"}}}
-    content = document if stream is None else {**document, stream: {"schema": STRING}}
+    """A path that takes JSON and answers JSON, or a stream of this media type, whose items OpenAPI 3.1 cannot tell."""
+    content = _json(answer) if stream is None else {**_json(answer), stream: {}}
     return {
         "post": {
             "tags": TEXTS,
@@ -43,9 +47,15 @@ def posting(
                 "required": True,
                 "content": {"application/json": {"schema": schema, "example": example}},
             },
-            "responses": {
-                "200": {"description": "Success", "content": content},
-                "default": {"description": "Failure", "content": document},
-            },
+            "responses": _responses(content),
         }
     }
+
+
+def _json(schema: Schema) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _responses(content: dict[str, Any]) -> dict[str, Any]:
+    failure = {"description": "Failure", "content": _json(OBJECT)}
+    return {"200": {"description": "Success", "content": content}, "default": failure}

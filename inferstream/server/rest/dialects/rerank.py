@@ -31,7 +31,7 @@ from ...status import http_headers, status_of
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import InferenceDialect, Route
-from .operations import STRING, STRINGS, an_object, posting
+from .operations import OBJECT_OR_LIST, STRING, STRINGS, an_object, posting
 from .text import admit_named, identified
 from .tgi.errors import TYPES
 from .whole import WholeRequest, tokens_read
@@ -63,7 +63,11 @@ class Rerank(InferenceDialect):
         pair = {"model": STRING, "text_1": STRING, "text_2": STRINGS}
         example = {"model": "model", "query": "text", "documents": ["text"]}
         rerank = posting(
-            "Documents in the order of their relevance", an_object((*documents,), **documents), example, None
+            "Documents in the order of their relevance",
+            an_object((*documents,), **documents),
+            example,
+            None,
+            OBJECT_OR_LIST,
         )
         score = posting(
             "Scores of pairs of texts",

@@ -16,6 +16,7 @@ from .....types import (
     MetadataServerResponse,
 )
 from ..base import HttpDialect
+from ..operations import EVENTS, OBJECTS
 from .examples import example_arguments, example_request
 from .flat_schema import flat_schema
 
@@ -140,7 +141,7 @@ def _model_paths(
         body = body | {"example": example_request(model.inputs)}
     sent = {"required": True, "content": {"application/json": body}}
     arguments_sent = {"required": True, "content": {"application/json": flat}}
-    event = {"text/event-stream": {"schema": {"type": "string", "description": "InferenceResponse events"}}}
+    event = {EVENTS: {"schema": {"description": "InferenceResponse events"}}}
     whole = _reference("InferenceResponse")
     plain = {"application/json": {"schema": {"type": "object"}}}
     return {
@@ -185,6 +186,7 @@ def _upgrade(parameters: list[dict[str, Any]], example: dict[str, Any] | None) -
 
 def _server_paths() -> dict[str, Any]:
     plain = {"application/json": {"schema": {"type": "object"}}}
+    listed = {"application/json": {"schema": OBJECTS}}
     name = [_path_parameter("model_name")]
     return {
         "/v2": {"get": _operation("Metadata of the server", [], _reference("MetadataServerResponse"))},
@@ -194,7 +196,7 @@ def _server_paths() -> dict[str, Any]:
         "/v2/requests/{id}": {
             "delete": _operation("Cancel the requests with this id", [_path_parameter("id")], plain)
         },
-        "/v2/repository/index": {"post": _operation("Models on disk and in memory", [], plain)},
+        "/v2/repository/index": {"post": _operation("Models on disk and in memory", [], listed)},
         "/v2/repository/models/{model_name}/load": {
             "post": _operation("Load or reload a model", name, plain)
         },

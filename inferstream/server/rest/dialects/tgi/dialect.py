@@ -16,7 +16,7 @@ from ....status import http_headers
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
 from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
-from ..operations import FLAG, STRING, an_object, getting, posting
+from ..operations import FLAG, OBJECT_OR_LIST, STRING, an_object, getting, posting
 from ..text import TextRequest, admit_named, generating
 from .errors import error_object, error_status
 from .formats import TgiFormat
@@ -49,7 +49,9 @@ class Tgi(InferenceDialect):
         summary = "A text, or a stream of tokens"
         either = {"oneOf": [PROMPT_SCHEMA, inputs]}
         return {
-            ROOT: posting(summary, an_object(("inputs",), **tgi, stream=FLAG), {"inputs": "text"}),
+            ROOT: posting(
+                summary, an_object(("inputs",), **tgi, stream=FLAG), {"inputs": "text"}, answer=OBJECT_OR_LIST
+            ),
             GENERATE: posting(summary, either, {"prompt": "text", "stream": True}),
             GENERATE_STREAM: posting("A stream of tokens", inputs, {"inputs": "text"}),
             "/info": getting("The default model"),
