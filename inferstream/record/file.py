@@ -5,7 +5,7 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -20,7 +20,7 @@ from ..settings.record import RecordSettings
 from ..statuses import HTTP_OF_GRPC, code_of_http
 from ..telemetry.lines import LineFile, open_private, reopened
 from .events import EventSink, RecordedContents
-from .recording import Event, PortRecording, RecordedRequest, Waiting, encoding_of, shown
+from .recording import Event, PortRecording, RecordedRequest, ShownHeaders, Waiting, encoding_of
 from .redaction import redacted
 
 SCHEMA = "inferstream.record/1"
@@ -63,7 +63,7 @@ class RecordFile(LineFile[PortRecording]):
         self, settings: RecordSettings, hidden: frozenset[str], sink: EventSink | None = None
     ) -> None:
         self._settings = settings
-        self._hidden = hidden
+        self._shown = ShownHeaders(hidden)
         self._sink = sink
         self._new_id = Ids().new
         self.waiting = Waiting(settings.bodies)
@@ -125,7 +125,7 @@ class RecordFile(LineFile[PortRecording]):
 
     def _line(self, record: PortRecording) -> bytes:
         status = record.status  # before the events, which end with it
-        events = [*self._events(record, record.take())]
+        events = self._events(record, record.take())
         record.whole = status is not None
         record.id = record.id or self._new_id()
         request, record.request = self._request(record.request), None
@@ -135,7 +135,10 @@ class RecordFile(LineFile[PortRecording]):
         if not self._settings.path:
             return b""
         if self._settings.bodies:
-            events = [(at, kind, self._placed(content, record.door)) for at, kind, content in events]
+            events = [
+                (at, kind, self._placed(content, record.door) if type(content) is bytes else content)
+                for at, kind, content in events
+            ]
         line = RecordLine(
             SCHEMA,
             record.id,
@@ -177,19 +180,22 @@ class RecordFile(LineFile[PortRecording]):
         target = _target(head.path, head.model, head.version) if head.method else head.path
         if head.query and self._settings.bodies and not self._settings.redact:
             target += "?" + head.query.decode("latin-1")
-        request = {"target": target, "headers": shown(head.headers, self._hidden)}
+        request = {"target": target, "headers": self._shown(head.headers)}
         return {**request, "method": head.method} if head.method else request
 
-    def _events(self, record: PortRecording, events: Sequence[Event]) -> Iterator[tuple[float, str, Any]]:
+    def _events(self, record: PortRecording, events: Sequence[Event]) -> list[tuple[float, str, Any]]:
+        """What happened, and when in milliseconds."""
         encoding = ""
+        timed: list[tuple[float, str, Any]] = []
         for at, direction, content in events:
             if direction == "head":
                 status, headers = content
-                content = {"status": status, "headers": shown(headers, self._hidden)}
+                content = {"status": status, "headers": self._shown(headers)}
                 encoding = encoding_of(content)
             elif direction != "end" and self._settings.bodies:
                 content = self._clean(content, record.door, encoding if direction == "out" else "")
-            yield round((at - record.began) * 1000, 3), direction, content
+            timed.append((int((at - record.began) * 1e6) / 1e3, direction, content))
+        return timed
 
     def _clean(self, content: bytes | str, door: str, encoding: str) -> bytes | str | int:
         """A content without what is redacted, or its size where nobody can tell what it has."""
@@ -198,16 +204,16 @@ class RecordFile(LineFile[PortRecording]):
                 content = zlib.decompress(content, 47)
         if not self._settings.redact:
             return content
-        clean = None if door == "grpc" else redacted(content, self._hidden)  # a message is no text
+        clean = None if door == "grpc" else redacted(content, self._shown.hidden)  # a message is no text
         return len(content) if clean is None else clean
 
-    def _placed(self, content: Any, door: str) -> Any:
-        """A text for bytes, or their place in the file beside; all else as it is."""
-        if not isinstance(content, bytes):
-            return content
+    def _placed(self, content: bytes, door: str) -> str | list[int]:
+        """A text for bytes, or their place in the file beside."""
         if door == "http" and b"\x00" not in content:
-            with suppress(UnicodeDecodeError):
+            try:
                 return content.decode()
+            except UnicodeDecodeError:
+                pass
         written = os.write(self._beside, content)
         if written < len(content):
             raise OSError("the disk is full")

@@ -1,6 +1,7 @@
 """Recordings: what crossed a port for one request, or for one connection of messages."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from time import perf_counter, time
 from typing import Any, Literal, NamedTuple
 
@@ -106,21 +107,31 @@ class PortRecording:
     def _size(self, events: Sequence[Event]) -> int:
         size = EVENT_BYTES * len(events)
         if self._waiting.bodies:
-            size += sum([len(content) for _, direction, content in events if direction in ("in", "out")])
+            for _, direction, content in events:
+                if direction in ("in", "out"):
+                    size += len(content)
         return size
 
 
-def shown(headers: Collection[tuple[Any, Any]], hidden: frozenset[str]) -> list[tuple[str, str]]:
+class ShownHeaders:
     """Headers as texts, without the hidden ones."""
-    try:
-        texts = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
-    except AttributeError:  # gRPC's metadata have texts
-        texts = [(_text(name).lower(), _text(value)) for name, value in headers]
-    return [pair for pair in texts if pair[0] not in hidden]
+
+    def __init__(self, hidden: frozenset[str]) -> None:
+        self.hidden = hidden
+        self._name = lru_cache(1024)(self._name_of)
+
+    def _name_of(self, name: bytes | str) -> str | None:
+        """The text of a name; None for a hidden one."""
+        lower = _text(name).lower()
+        return None if lower in self.hidden else lower
+
+    def __call__(self, headers: Collection[tuple[Any, Any]]) -> list[tuple[str, str]]:
+        pairs = [(self._name(name), value) for name, value in headers]
+        return [(name, _text(value)) for name, value in pairs if name is not None]
 
 
 def _text(value: bytes | str) -> str:
-    return value if isinstance(value, str) else bytes(value).decode("latin-1")
+    return value.decode("latin-1") if type(value) is bytes else str(value)
 
 
 def encoding_of(head: Mapping[str, Any]) -> str:

@@ -47,7 +47,9 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=600, help="length of the run; all doors at once")
     options.add_argument("--requests", type=int, help="end after so many answers, and not after seconds")
-    options.add_argument("--schemathesis", help="this program of theirs reads our OpenAPI document first")
+    options.add_argument(
+        "--schemathesis", type=os.path.abspath, help="this program of theirs reads our OpenAPI document first"
+    )
     options.add_argument("--seed", type=int, default=0)
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -137,7 +139,8 @@ def unlike_document(port: int, given: argparse.Namespace) -> bool:
         "--warnings=off",
     ]
     only = ["--phases=examples,coverage,fuzzing", "--exclude-path-regex=/health"]
-    return subprocess.run([*command, *options, *only]).returncode != 0
+    with tempfile.TemporaryDirectory() as notes:
+        return subprocess.run([*command, *options, *only], cwd=notes).returncode != 0
 
 
 async def left_over(port: int) -> str:
