@@ -7,9 +7,11 @@ A client that is missing is skipped, and the reason says so.
 """
 
 import base64
+import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -181,6 +183,31 @@ def test_kserve(served: Running) -> None:
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout.splitlines()[-1])
     assert found == {"live": True, "ready": True, "model": True, "same": True, "responses": 50}
+
+
+def test_kserve_with_a_key(models: Path, tmp_path: Path) -> None:
+    need("kserve")
+    key = f"ifs_k_{secrets.token_urlsafe(32)}"
+    entry = {
+        "id": "k",
+        "principal": "p",
+        "sha256": hashlib.sha256(key.encode()).hexdigest(),
+        "scopes": ["infer"],
+        "models": ["*"],
+    }
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"version": 1, "keys": [entry]}))
+    running = Running(models, INFERSTREAM_KEYS_FILE=str(keys))
+    command = [FOLDER / "kserve" / "bin" / "python", HERE / "kserve_key.py", running.grpc, running.url, key]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert running.stop() == 0, running.text()
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.splitlines()[-1]) == {
+        "grpc": [0.0, 1.0, 2.0],
+        "grpc without": "UNAUTHENTICATED",
+        "rest": [0.0, 1.0, 2.0],
+        "rest without": 401,
+    }
 
 
 # Clients of HTTP/2
