@@ -27,14 +27,27 @@ class RayHost(Running):
     http2 = False
     holds_back = False
 
-    def __init__(self, served: Path | str, root: Path, *, haproxy: bool = False, **options: object) -> None:
+    def __init__(
+        self,
+        served: Path | str,
+        root: Path,
+        *,
+        haproxy: bool = False,
+        address: str = "127.0.0.1",
+        **options: object,
+    ) -> None:
         self.folder, self.haproxy = root, haproxy
         self.output, self.log = root / "ray.output", root / "ray.log"
         self.log.touch()
         self.http_port, self.grpc_port = _free_ports()
         self.url, self.grpc = f"http://127.0.0.1:{self.http_port}", f"127.0.0.1:{self.grpc_port}"
         self._deployments = 0
-        self.environment = {"TEST_LOG": str(self.log), "RAY_HOST_OPTIONS": json.dumps(options), **ALONE}
+        self.environment = {
+            "TEST_LOG": str(self.log),
+            "RAY_HOST_ADDRESS": address,
+            "RAY_HOST_OPTIONS": json.dumps(options),
+            **ALONE,
+        }
         if haproxy:
             self.environment |= {
                 "RAY_SERVE_ENABLE_HA_PROXY": "1",

@@ -58,10 +58,13 @@ def _below(pid: int) -> Iterator[int]:
                 yield from _below(int(child))
 
 
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[RayHost]:
+@pytest.fixture(params=[False, True], ids=["proxy", "haproxy"])
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RayHost]:
     (tmp_path / "counting.py").write_text(APP)
-    running = RayHost("counting:app", tmp_path, **{**ONE_EACH, "num_replicas": 1})
+    # HAProxy calls the replicas of other nodes at their own addresses, where the same setting makes them listen.
+    address = "0.0.0.0" if request.param else "127.0.0.1"
+    options = {**ONE_EACH, "num_replicas": 1}
+    running = RayHost("counting:app", tmp_path, haproxy=request.param, address=address, **options)
     yield running
     assert running.stop() == 0
 
