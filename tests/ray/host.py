@@ -2,11 +2,10 @@
 
 import json
 import os
-import socket
 import subprocess
 from pathlib import Path
 
-from tests.serving import Running, eventually
+from tests.serving import Running, eventually, two_free_ports
 
 PYTHON = os.environ.get("RAY_PYTHON")
 """A Python with Ray; without one nothing runs on Ray."""
@@ -39,7 +38,7 @@ class RayHost(Running):
         self.folder, self.haproxy = root, haproxy
         self.output, self.log = root / "ray.output", root / "ray.log"
         self.log.touch()
-        self.http_port, self.grpc_port = _free_ports()
+        self.http_port, self.grpc_port = two_free_ports()
         self.url, self.grpc = f"http://127.0.0.1:{self.http_port}", f"127.0.0.1:{self.grpc_port}"
         self._deployments = 0
         self.environment = {
@@ -103,10 +102,3 @@ class RayHost(Running):
         finally:
             self.process.kill()
             self.process.stdin.close()
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        for each in (one, other):
-            each.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]
