@@ -36,6 +36,7 @@ class RayHost(Running):
         **options: object,
     ) -> None:
         self.folder, self.haproxy = root, haproxy
+        self.sees_leaving = haproxy
         self.output, self.log = root / "ray.output", root / "ray.log"
         self.log.touch()
         self.http_port, self.grpc_port = two_free_ports()
