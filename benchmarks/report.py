@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from . import footprint, load
+from . import footprint, load, ports, scrapes
 from .run import STREAMS, Figures, measure
 from .servers import (
     HERE,
@@ -102,6 +102,8 @@ def run(rounds: int, seconds: float, mlserver: bool) -> dict[str, Any]:
         with serving(start["inferstream"]) as (ours,):
             found["by_connections"] = footprint.cost_by_connections(runner, ours, seconds)
         found["by_models"] = footprint.cost_by_models(runner, servers, seconds)
+        found["ports"] = ports.costs_by_ports(runner, servers, max(rounds, 6), seconds)
+        found["scrapes"] = scrapes.costs_of_scrapes(runner, servers, rounds, seconds)
         start["bare"] = lambda: start_bare(servers, "rest", "grpc", "grpc-sync", "grpc-sync-600", "fastapi")
         start["functions"] = lambda: [start_functions(servers)]
         start |= with_grpc

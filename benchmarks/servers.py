@@ -50,10 +50,12 @@ def start_ours(
     workers: int = 0,
     models: Path = MODELS,
     frontends: int = 1,
+    one_port: bool = False,
     **variables: str,
 ) -> Target:
     """A server on these cores, started as a user would."""
-    ports = [part for kind in ("http", "grpc", "metrics") for part in (f"--{kind}-port", "0")]
+    kinds = ("http", "metrics") if one_port else ("http", "grpc", "metrics")
+    ports = [part for kind in kinds for part in (f"--{kind}-port", "0")] + ["--one-port"] * one_port
     ours = subprocess.Popen(
         [sys.executable, "-m", "inferstream", "start", str(models), *ports],
         cwd=HERE.parent,

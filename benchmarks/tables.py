@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from . import ports
 from .run import STREAMS, Cell, Figures
 from .works import CALLERS, WORKS
 
@@ -126,6 +127,10 @@ def _streams(found: dict[str, dict[str, float]]) -> list[str]:
 def _footprint(found: dict[str, Any]) -> list[str]:
     one, hundred, bare = found["start"][1], found["start"][100], found["bare_start"]
     connections, models = found["by_connections"], found["by_models"]
+
+    def looks(kind: str) -> str:
+        return ", ".join(f"{costs[kind]:.0f}" for costs in found["scrapes"].values()) + " µs"
+
     rows = (
         ("`import inferstream`", "≤ 0.15 s", f"{found['import']:.2f} s"),
         ("start to first 200, one model", "≤ 0.45 s", f"{one['seconds']:.2f} s, CPU {one['cpu']:.2f} s"),
@@ -151,6 +156,15 @@ def _footprint(found: dict[str, Any]) -> list[str]:
             "flat",
             ", ".join(f"{cost:.0f}" for cost in models.values()) + " µs",
         ),
+        (
+            "small request over HTTP/1.1, one port by two",
+            "≤ 1.02",
+            f"{ports.ratio(found['ports']):.3f}",
+        ),
+        ("`/metrics/load` with 100 models; 0, 2 workers", "≤ 200 µs", looks("load")),
+        ("`/v2/health/live`, the same", "", looks("live")),
+        ("`/metrics/load` every 50 ms, the same", "", looks("load, paced")),
+        ("`/v2/health/live` every 50 ms, the same", "", looks("live, paced")),
     )
     return ["| beside the requests | goal | inferstream |", "|---|---|---|"] + [
         f"| {name} | {goal} | {value} |" for name, goal, value in rows

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -219,3 +220,11 @@ def fp32(data: list, **more) -> dict:
 
 def text(value: str = "hi", **more) -> dict:
     return {"inputs": [tensor("text", "BYTES", [value])], **more}
+
+
+def two_free_ports() -> tuple[int, int]:
+    """Ports for programs of others, which cannot say what they chose."""
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], other.getsockname()[1]

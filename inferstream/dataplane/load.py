@@ -53,6 +53,15 @@ class Loads:
         others = [] if self._peers.alone else await self._peers.ask_others(CountLoad(ends))
         return _summed(self._own(ends), others)
 
+    async def totals(self) -> Load:
+        """The load of the server now. Only models with a load are counted: pickers ask twenty times a second."""
+        if not self._peers.alone:
+            return (await self.current()).total
+        loaded = [
+            _of_model(key, served, False) for key, served in self._registry.items() if _has_load(served)
+        ]
+        return _summed(ProcessLoad(loaded, 0.0)).total
+
     def recent(self) -> tuple[ServerLoad, ServerLoad]:
         """The latest load and the one before, without waiting. Front ends are asked again after `FRESH` seconds."""
         if self._latest is None or monotonic() - self._latest.at >= FRESH:
@@ -88,6 +97,13 @@ class Loads:
 def load_of(model: ModelLoad) -> Load:
     """The load of one model."""
     return _summed(ProcessLoad([model], 0.0)).total
+
+
+def _has_load(served: ServedModel) -> bool:
+    """Whether a model adds to the totals of a server with one front end."""
+    served.execution.measure()
+    meters = served.pipeline.meters
+    return meters.in_flight > 0 or KvMeters in meters.stages
 
 
 def _of_model(key: ModelKey, served: ServedModel, ends: bool) -> ModelLoad:

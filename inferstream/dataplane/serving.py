@@ -232,14 +232,14 @@ class Serving(ABC):
 
     def items(self) -> list[tuple[ModelKey, ServedModel]]:
         """Every model that is loaded, by name and version."""
-        return sorted(self._served.items(), key=lambda item: (item[0][0], item[0][1] or ""))
+        return [*self._served.items()]
 
     def lives(self) -> list[Live]:
         """The calls in progress of every model, those that are retired included."""
         return [served.live for served in (*self._served.values(), *self._retiring.values())]
 
     def names(self) -> list[ModelKey]:
-        return sorted(self._served, key=lambda key: (key[0], key[1] or ""))
+        return [*self._served]
 
     def summary(self) -> list[tuple[str, str, str, str, str]]:
         """Name, version, capabilities, time of the load and state of every model, for people."""
@@ -277,6 +277,8 @@ class Serving(ABC):
         self._shared.long_calls.begin()
         old = self._served.get(key)
         self._served[key] = served
+        if old is None:  # sorted here, because the load is counted twenty times a second
+            self._served = dict(sorted(self._served.items(), key=lambda item: (item[0][0], item[0][1] or "")))
         self._choose_default(key[0])
         if old is not None:
             self._retire(old)
@@ -302,13 +304,8 @@ class Serving(ABC):
             self._defaults[name] = self._served[key]
         else:
             self._defaults.pop(name, None)
-        self.text_models = sorted(
-            {
-                name
-                for (name, _), served in self._served.items()
-                if (text := served.pipeline.text) is not None and text.generates and text.listed
-            }
-        )
+        texts = [(name, served.pipeline.text) for (name, _), served in self._served.items()]
+        self.text_models = sorted({name for name, text in texts if text and text.generates and text.listed})
         self.routes = [
             (route, model) for model, served in self._defaults.items() for route in served.execution.routes
         ]

@@ -36,6 +36,8 @@ class Host(Protocol):
     """Whether REST comes over HTTP/2."""
     holds_back: bool
     """Whether a client that does not read holds its model back; Ray takes what a model makes without a limit."""
+    sees_leaving: bool
+    """Whether each client that leaves ends its model; Serve's proxy may miss one of gRPC while it sends to it."""
 
     def noted(self, line: str) -> bool: ...
 
@@ -60,6 +62,7 @@ class Direct(Running):
     closes_sockets = False
     http2 = False
     holds_back = True
+    sees_leaving = True
 
 
 class OnePort(Direct):
@@ -85,6 +88,7 @@ class Mounted:
     closes_sockets = True
     http2 = False
     holds_back = True
+    sees_leaving = True
 
     def __init__(self, root: Path, workers: int) -> None:
         self._programs: list[Program] = []

@@ -1,7 +1,8 @@
 """Runs a cluster of Ray on this machine that serves a folder or an app, and obeys lines on its input.
 
 `python cluster.py SERVED HTTP_PORT GRPC_PORT`, with the settings of the server and options of Serve as JSON in
-RAY_HOST_OPTIONS. A line of JSON deploys again with these options. SIGTERM stops in good order.
+RAY_HOST_OPTIONS, and the address at which Serve listens in RAY_HOST_ADDRESS. A line of JSON deploys again with these
+options. SIGTERM stops in good order.
 """
 
 import json
@@ -47,7 +48,7 @@ def main(served: str, http_port: str, grpc_port: str) -> None:
     try:
         serve.start(
             proxy_location="HeadOnly",
-            http_options=HTTPOptions(host="127.0.0.1", port=int(http_port)),
+            http_options=HTTPOptions(host=os.environ["RAY_HOST_ADDRESS"], port=int(http_port)),
             grpc_options=gRPCOptions(port=int(grpc_port), grpc_servicer_functions=[SERVICES]),
         )
         serve.run(application(served, **options))

@@ -2,11 +2,10 @@
 
 import json
 import os
-import socket
 import subprocess
 from pathlib import Path
 
-from tests.serving import Running, eventually
+from tests.serving import Running, eventually, two_free_ports
 
 PYTHON = os.environ.get("RAY_PYTHON")
 """A Python with Ray; without one nothing runs on Ray."""
@@ -27,14 +26,28 @@ class RayHost(Running):
     http2 = False
     holds_back = False
 
-    def __init__(self, served: Path | str, root: Path, *, haproxy: bool = False, **options: object) -> None:
+    def __init__(
+        self,
+        served: Path | str,
+        root: Path,
+        *,
+        haproxy: bool = False,
+        address: str = "127.0.0.1",
+        **options: object,
+    ) -> None:
         self.folder, self.haproxy = root, haproxy
+        self.sees_leaving = haproxy
         self.output, self.log = root / "ray.output", root / "ray.log"
         self.log.touch()
-        self.http_port, self.grpc_port = _free_ports()
+        self.http_port, self.grpc_port = two_free_ports()
         self.url, self.grpc = f"http://127.0.0.1:{self.http_port}", f"127.0.0.1:{self.grpc_port}"
         self._deployments = 0
-        self.environment = {"TEST_LOG": str(self.log), "RAY_HOST_OPTIONS": json.dumps(options), **ALONE}
+        self.environment = {
+            "TEST_LOG": str(self.log),
+            "RAY_HOST_ADDRESS": address,
+            "RAY_HOST_OPTIONS": json.dumps(options),
+            **ALONE,
+        }
         if haproxy:
             self.environment |= {
                 "RAY_SERVE_ENABLE_HA_PROXY": "1",
@@ -90,10 +103,3 @@ class RayHost(Running):
         finally:
             self.process.kill()
             self.process.stdin.close()
-
-
-def _free_ports() -> tuple[int, int]:
-    with socket.socket() as one, socket.socket() as other:
-        for each in (one, other):
-            each.bind(("127.0.0.1", 0))
-        return one.getsockname()[1], other.getsockname()[1]

@@ -10,10 +10,15 @@ logger = logging.getLogger("inferstream.model")
 
 
 def measure(model: MLModel, max_active: int, meters: ModelMeters) -> None:
-    """Set the meters to what the model reports; without a report, of steps, to its active streams."""
+    """Set the meters to what the model reports; without a report, of steps, to its active streams.
+
+    `max_active` is 0 for a model without steps.
+    """
     try:
         used = model.kv_usage
         if used is None:
+            if not max_active:  # the rule, and a picker asks of each model: look at nothing else
+                return
             steps = meters.stages.get(StepMeters)
             if not isinstance(steps, StepMeters):
                 return

@@ -82,7 +82,9 @@ class Local:
         self._meters = ModelMeters(model.name, model.version)
         self._may_report = not isinstance(model, FunctionModel)  # functions have no KV cache
         self._steps: Steps | None = None
+        self._places = 0
         if isinstance(model, StepModel):
+            self._places = settings.max_active
             self._steps = Steps(model, settings.max_active, settings.priority_aging, self._loaded.thread)
         self._streams = signature.streams
         self._stream_only = self._streams and not predicts
@@ -144,7 +146,7 @@ class Local:
 
     def measure(self) -> None:
         if self._may_report:
-            kv.measure(self._model, self.settings.max_active, self._meters)
+            kv.measure(self._model, self._places, self._meters)
 
     def meter(self, meters: ModelMeters) -> None:
         self._meters = meters

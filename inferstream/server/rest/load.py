@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from ...dataplane.load import Load, Loads, ServerLoad, load_of
+from ...dataplane.load import Load, Loads, load_of
 
 TOTALS = (
     ("inferstream_waiting", "Calls that wait, of all models"),
@@ -30,9 +30,9 @@ since its start is left out: pickers read it as the number of running calls, whi
 """
 
 
-def exposition(load: ServerLoad, aliases: Sequence[str]) -> bytes:
-    """The totals in Prometheus' text format: gauges without labels, also by the names of other servers."""
-    named = zip(TOTALS, load.total, *(ALIASES[server] for server in aliases), strict=True)
+def exposition(total: Load, aliases: Sequence[str]) -> bytes:
+    """The load of the server in Prometheus' text format: gauges without labels, also by the names of other servers."""
+    named = zip(TOTALS, total, *(ALIASES[server] for server in aliases), strict=True)
     return "".join(
         f"# HELP {name} {help}\n# TYPE {name} gauge\n{name} {round(value, 6)}\n"
         for (own, help), value, *others in named

@@ -4,12 +4,13 @@ import asyncio
 
 import pytest
 
-from inferstream import App
+from inferstream import App, MLModel
 from inferstream.dataplane import load
 from inferstream.dataplane.load import Loads, load_of
 from inferstream.dataplane.peers import CountLoad, ModelLoad, Peers, ProcessLoad
 from inferstream.dataplane.registry import Registry
 from inferstream.server.application import Application
+from inferstream.types import InferenceRequest, InferenceResponse
 
 
 class Nothing:
@@ -83,3 +84,39 @@ async def test_what_has_ended_counts_where_it_is_asked_for() -> None:
         assert isinstance(application.registry, Registry)
         assert (await found.current(ends=True))[2:4] == (2, 1)
         assert (await found.current())[2:4] == (0, 0)
+
+
+async def test_the_totals_of_one_front_end_are_those_of_the_models_that_have_a_load() -> None:
+    app = App()
+
+    @app.model(max_concurrency=2)
+    async def busy(n: int) -> int:
+        return n
+
+    @app.model
+    async def idle(n: int) -> int:
+        return n
+
+    async with Application(app) as application:
+        found = application.dataplane.loads
+        assert await found.totals() == (0, 0, 0.0, 0.0)
+        meters = application.registry.get("busy").pipeline.meters
+        meters.in_flight, meters.queue.depth = 3, 1
+        assert await found.totals() == (await found.current()).total == (1, 2, 1.5, 0.0)
+        meters.in_flight = meters.queue.depth = 0
+
+
+async def test_the_totals_have_the_cache_of_a_model_without_calls() -> None:
+    class Cached(MLModel):
+        kv_usage = 0.25
+
+        async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+            raise NotImplementedError
+
+    async with Application(Cached) as application:
+        assert (await application.dataplane.loads.totals()).kv_usage == 0.25
+
+
+async def test_the_totals_of_several_front_ends_are_of_all_of_them() -> None:
+    other = ProcessLoad([ModelLoad("m", None, 3, 1, 2)], 0.0)
+    assert await loads(other).totals() == (1, 2, 1.5, 0.0)

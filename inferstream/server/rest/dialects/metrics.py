@@ -30,7 +30,7 @@ class MetricsRoute(HttpDialect):
         return 200, await self._meters.scrape() + totals
 
     async def _totals(self, _: ReadRoute) -> tuple[int, bytes]:
-        return 200, exposition(await self._dataplane.loads.current(), self._settings.metric_aliases)
+        return 200, exposition(await self._dataplane.loads.totals(), self._settings.metric_aliases)
 
     async def _load(self, _: ReadRoute) -> tuple[int, bytes]:
         return 200, await load_document(self._dataplane.loads)
