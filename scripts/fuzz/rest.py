@@ -12,6 +12,7 @@ from .run import Run
 PATHS = [
     "/v2/models/{}/infer", "/v2/models/{}/infer_stream", "/v2/models/{}/generate", "/v2/models/{}/generate_stream",
     "/v2/models/{}/versions/1/infer", "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses",
+    "/v1/audio/transcriptions", "/v1/audio/speech", "/v1/images/generations",
     "/generate", "/generate_stream", "/rpc", "/v2/repository/index", "/v2/models/{}", "/v2/health/ready", "/metrics",
     "/v2", "/docs", "/v2/models/stats", "/v2/requests/a", "/proto", "/%2e%2e/x", "/v2/models/%00/infer",
 ]  # fmt: skip
