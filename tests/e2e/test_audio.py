@@ -4,7 +4,6 @@ import asyncio
 import base64
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import openai
