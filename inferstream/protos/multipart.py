@@ -23,27 +23,27 @@ _DISPOSITION = re.compile(rb"content-disposition:[ \t]*form-data[ \t]*", re.I)
 _PARAMETER = re.compile(rb';[ \t]*([\w*-]+)=(?:"((?:[^"\\\r\n]|\\[^\r\n])*)"|([^\s";]+))[ \t]*')
 
 
-class Part(NamedTuple):
+class FormPart(NamedTuple):
     """One part. Of its headers the server reads the name alone: a file's name is what its client calls it."""
 
     name: str
     content: bytes
 
 
-def parts_of(media_type: bytes, body: bytes) -> list[Part]:
+def parts_of(media_type: bytes, body: bytes) -> list[FormPart]:
     """The parts of a body. Raises InvalidRequest, and UnsupportedEncoding for a body of another media type."""
-    found = _MEDIA_TYPE.match(media_type[:256])
-    if found is None:
+    match = _MEDIA_TYPE.match(media_type[:256])
+    if match is None:
         raise UnsupportedEncoding(
             "The body must be multipart/form-data, and its Content-Type name a boundary."
         )
-    boundary = found[1] or found[2]
+    boundary = match[1] or match[2]
     if len(boundary) > LONGEST_BOUNDARY:
         raise InvalidRequest(f"The boundary is longer than {LONGEST_BOUNDARY} characters.")
     delimiter = b"\r\n--" + boundary
     if not body.startswith(delimiter[2:]):
         raise InvalidRequest("The body does not begin with its boundary.")
-    parts: list[Part] = []
+    parts: list[FormPart] = []
     at = len(delimiter) - 2
     while not body.startswith(b"--", at):
         if len(parts) == MOST_PARTS:
@@ -58,26 +58,26 @@ def parts_of(media_type: bytes, body: bytes) -> list[Part]:
     return parts
 
 
-def _part(body: bytes, start: int, end: int) -> Part:
+def _part(body: bytes, start: int, end: int) -> FormPart:
     """The part between the ends of two boundaries. Its headers begin with a line break, and end with two."""
     head = body.find(b"\r\n\r\n", start, min(end, start + LONGEST_HEAD))
     if head < 0:
         raise InvalidRequest(f"A part has no headers, or more than {LONGEST_HEAD} bytes of them.")
     lines = body[start:head].split(b"\r\n")
-    names = [_name(line[found.end() :]) for line in lines if (found := _DISPOSITION.match(line))]
+    names = [_name(line[match.end() :]) for line in lines if (match := _DISPOSITION.match(line))]
     if len(names) != 1:
         raise InvalidRequest('A part needs one header "Content-Disposition: form-data" with a name.')
-    return Part(names[0], body[head + 4 : end])
+    return FormPart(names[0], body[head + 4 : end])
 
 
 def _name(parameters: bytes) -> str:
     """The name in the parameters of a header, each of which is read, so that none hides in the value of another."""
     names: list[bytes] = []
     at = 0
-    while (found := _PARAMETER.match(parameters, at)) is not None:
-        if found[1].lower() == b"name":
-            names.append(found[3] if found[2] is None else found[2])
-        at = found.end()
+    while (match := _PARAMETER.match(parameters, at)) is not None:
+        if match[1].lower() == b"name":
+            names.append(match[3] if match[2] is None else match[2])
+        at = match.end()
     if len(names) != 1 or at != len(parameters):
         raise InvalidRequest("A part has no name, or parameters that cannot be read.")
     try:

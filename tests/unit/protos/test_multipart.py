@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.errors import InvalidRequest, UnsupportedEncoding
-from inferstream.protos.multipart import LONGEST_BOUNDARY, LONGEST_HEAD, MOST_PARTS, Part, parts_of
+from inferstream.protos.multipart import LONGEST_BOUNDARY, LONGEST_HEAD, MOST_PARTS, FormPart, parts_of
 
 FORM = b"multipart/form-data; boundary=x"
 HEAD = b'Content-Disposition: form-data; name="a"'
@@ -27,14 +27,14 @@ def body(*parts: bytes) -> bytes:
 def test_what_httpx_writes_is_read(content: bytes, name: str, file: str, text: str) -> None:
     asked = httpx.Request("POST", "http://x", files={name: (file, content)}, data={"text": text})
     found = parts_of(asked.headers["content-type"].encode(), asked.read())
-    assert found == [Part("text", text.encode()), Part(name, content)]
+    assert found == [FormPart("text", text.encode()), FormPart(name, content)]
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_parts_or_refused(content: bytes) -> None:
     for whole in (content, body(content), body(HEAD + content), body(HEAD + b"\r\n\r\n" + content)):
         with suppress(InvalidRequest):
-            assert all(isinstance(part, Part) for part in parts_of(FORM, whole))
+            assert all(isinstance(part, FormPart) for part in parts_of(FORM, whole))
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_a_body_of_another_media_type_is_refused(media_type: bytes) -> None:
 )
 def test_forms_of_a_media_type(media_type: bytes) -> None:
     assert parts_of(media_type, body(HEAD + b"\r\n\r\n1", HEAD + b"\r\n\r\n")) == [
-        Part("a", b"1"),
-        Part("a", b""),
+        FormPart("a", b"1"),
+        FormPart("a", b""),
     ]
 
 
@@ -90,7 +90,7 @@ def test_what_is_wrong_is_refused(whole: bytes, sentence: str) -> None:
 
 def test_a_name_within_the_name_of_a_file_is_none() -> None:
     head = HEAD + rb'; filename="b\"; name=\"model\".wav"'
-    assert parts_of(FORM, body(head + b"\r\n\r\n1")) == [Part("a", b"1")]
+    assert parts_of(FORM, body(head + b"\r\n\r\n1")) == [FormPart("a", b"1")]
 
 
 def test_a_boundary_is_short() -> None:

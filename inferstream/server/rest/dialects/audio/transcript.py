@@ -1,4 +1,4 @@
-"""What a model has heard: texts, segments with their times, and subtitles of these."""
+"""The transcript of a file: texts, segments with their times, and subtitles of these."""
 
 from collections.abc import Sequence
 from math import isfinite
