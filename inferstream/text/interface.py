@@ -121,15 +121,14 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
 
 def holds_text(tensor: MetadataTensor) -> bool:
     """Whether a tensor holds texts, and not the texts of another content type, such as JSON or base64."""
-    content_type = tensor.parameters.content_type if tensor.parameters is not None else None
-    return tensor.datatype == "BYTES" and content_type in (None, "str")
+    return tensor.datatype == "BYTES" and _content_type(tensor) in (None, "str")
 
 
 def holds_vectors(tensor: MetadataTensor) -> bool:
     """Whether a tensor holds floats, or lists of them as JSON, which is what `list[list[float]]` declares."""
     if tensor.datatype in FLOATS:
         return True
-    if tensor.parameters is None or tensor.parameters.content_type != Json.content:
+    if tensor.parameters is None or not holds_json(tensor):
         return False
     schema = orjson.loads(tensor.parameters.get(SCHEMA) or "{}")
     while schema.get("type") == "array" and isinstance(schema.get("items"), dict):
@@ -142,6 +141,43 @@ def holds_vectors(tensor: MetadataTensor) -> bool:
 def optional(tensor: MetadataTensor) -> bool:
     """Whether a request may leave an input out."""
     return tensor.parameters is not None and bool(tensor.parameters.get("optional"))
+
+
+def holds_bytes(tensor: MetadataTensor) -> bool:
+    """Whether a tensor holds bytes that are no text, such as a file, and which JSON has as base64."""
+    return tensor.datatype == "BYTES" and _content_type(tensor) == "base64"
+
+
+def holds_json(tensor: MetadataTensor) -> bool:
+    """Whether a tensor holds values as JSON."""
+    return _content_type(tensor) == Json.content
+
+
+def holds_image(tensor: MetadataTensor) -> bool:
+    """Whether a tensor holds the files of images."""
+    return _content_type(tensor) == "image"
+
+
+def only_needed(signature: Signature, holds: Callable[[MetadataTensor], bool]) -> MetadataTensor | None:
+    """The one input that a request must have, where it is a single value of this kind; None for another model."""
+    needed = [tensor for tensor in signature.inputs or () if not optional(tensor)]
+    return needed[0] if len(needed) == 1 and needed[0].shape[:1] == [1] and holds(needed[0]) else None
+
+
+def request_by_name(
+    signature: Signature, needed: MetadataTensor, value: str | bytes, others: Mapping[str, Any]
+) -> InferenceRequest:
+    """A request with the needed input; the `others` are inputs where the model has one of the name, else parameters."""
+    named = {tensor.name: tensor for tensor in signature.inputs or () if optional(tensor)}
+    inputs = [_tensor(named[name], [given]) for name, given in others.items() if name in named]
+    parameters = {name: given for name, given in others.items() if name not in named}
+    return InferenceRequest.of(
+        [_tensor(needed, [value]), *inputs], None, Parameters.of(parameters) if parameters else None
+    )
+
+
+def _content_type(tensor: MetadataTensor) -> str | None:
+    return None if tensor.parameters is None else tensor.parameters.content_type
 
 
 def _tensor(declared: MetadataTensor, values: Sequence[Any]) -> RequestInput:

@@ -70,7 +70,21 @@ class Decoding(MLModel):
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         return self.encode_response([name for name in arguments_of(payload)])
+
+
+class Hearing(MLModel):
+    """Takes a file of a form."""
+
+    async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        return self.encode_response([str(len(payload.inputs[0].data.flat()[0]))])
 '''
+
+HEARING = {
+    "inputs": [
+        {"name": "audio", "datatype": "BYTES", "shape": [1], "parameters": {"content_type": "base64"}}
+    ],
+    "outputs": [{"name": "text", "datatype": "BYTES", "shape": [1]}],
+}
 
 STARTED = 90
 """Seconds in which so many models and processes have started on a busy machine."""
@@ -105,6 +119,7 @@ def write_models(folder: Path, **settings: object) -> Path:
         write_model(folder, name, name=name, **model)
     for name, implementation in {"custom": "own.Custom", "decoding": "own.Decoding"}.items():
         write_model(folder, name, code=MODEL, name=name, implementation=implementation)
+    write_model(folder, "hearing", code=MODEL, name="hearing", implementation="own.Hearing", **HEARING)
     for name, model in TAKEN.items():
         text = {**model, "implementation": f"text_models.{model['implementation']}"}
         write_model(folder, name, name=name, **text)

@@ -67,6 +67,9 @@ ROUTES = {
         POST /openai/v1/responses
         POST /v1/messages  POST /v1/messages/count_tokens
         POST /rerank  POST /v1/rerank  POST /v2/rerank  POST /openai/v1/rerank  POST /score  POST /v1/score
+        POST /v1/audio/transcriptions  POST /v1/audio/translations  POST /v1/audio/speech
+        POST /openai/v1/audio/transcriptions  POST /openai/v1/audio/translations  POST /openai/v1/audio/speech
+        POST /v1/images/generations  POST /openai/v1/images/generations
         POST /api/chat  POST /api/generate  POST /api/embed  POST /api/embeddings
     """,
     "stream": """

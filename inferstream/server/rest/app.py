@@ -11,6 +11,7 @@ from ...dataplane.access import Action
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...errors import ModelNotFound, ModelNotReady, PermissionDenied
+from ...protos.json_checks import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
@@ -136,21 +137,22 @@ class RestApp:
             if isinstance(body, bytes):
                 await respond(send, status, body, headers, typed_last=not route.dialect.of_models)
             else:
-                await self._stream(self._exchange(scope, receive, send), headers, body)
+                await self._stream(self._exchange(scope, receive, send, self._json), headers, body)
         elif scope["method"] == "POST" or self.inferences.serves(route, scope["method"], scope["headers"]):
-            async with self._exchange(scope, receive, send) as exchange:
+            json = self._json if route.dialect.takes_json else None
+            async with self._exchange(scope, receive, send, json) as exchange:
                 query = scope.get("query_string", b"")
                 await self.inferences.serve(exchange, route, scope["method"], query)
         else:
             off = scope["method"] == "GET" and queried(route)
             await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
 
-    def _exchange(self, scope: Scope, receive: Receive, send: Send) -> AsgiExchange:
+    def _exchange(self, scope: Scope, receive: Receive, send: Send, json: JsonLimits | None) -> AsgiExchange:
         # Naming the loop spares Python 3.11 the system call with which it would look for it.
         connection = scope.get(SCOPE_KEY)
         task = asyncio.current_task(None if connection is None else connection.loop)
         assert task is not None
-        return AsgiExchange(scope, receive, send, task, self._json)
+        return AsgiExchange(scope, receive, send, task, json)
 
     async def _stream(
         self, exchange: AsgiExchange, headers: RawHeaders, body: AsyncGenerator[bytes, None]

@@ -25,7 +25,7 @@ class Writing(Protocol):
     def heartbeat(self) -> bytes:
         """What is sent while the model is silent; empty for nothing."""
 
-    def failure(self, error: InferstreamError) -> bytes: ...
+    def failure(self, error: InferstreamError) -> bytes | None: ...
 
 
 class EventStream(StreamWriter):
@@ -39,12 +39,18 @@ class EventStream(StreamWriter):
         self._headers = headers
 
     async def run(self, reply: Source, asked: Writing, events: Writer) -> None:
-        """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean."""
+        """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean.
+
+        Bytes that are no events have no place for a failure: the client sees that they are cut off.
+        """
         self._sign = asked.heartbeat
         self._exchange.open([(b"content-type", asked.media_type), *HEADERS, *self._headers])
         try:
             await self._write_all(reply, events)
         except Exception as error:
-            self._events.append(asked.failure(wrap(error)))
+            if (last := asked.failure(wrap(error))) is None:
+                self._exchange.abort()
+                return
+            self._events.append(last)
         if (full := self._flush(last=True)) is not None:
             await full

@@ -57,8 +57,9 @@ class AsgiExchange(ScopeServed):
     """An exchange over ASGI: under any server, and here for chunked and large requests."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, task: asyncio.Task[Any], json: JsonLimits
+        self, scope: Scope, receive: Receive, send: Send, task: asyncio.Task[Any], json: JsonLimits | None
     ) -> None:
+        """`json` has the limits of the body; None for one that is no JSON."""
         self._json = json
         self.headers: RawHeaders = scope["headers"]
         self.head = Head(self.headers)
@@ -84,12 +85,12 @@ class AsgiExchange(ScopeServed):
 
     def _count(self) -> Callable[[bytes], None] | None:
         """What counts the JSON of a large body as it arrives. A compressed one is counted once it is inflated."""
-        head = self.head
-        if head.encoding or (
-            head.content_length is not None and int(head.content_length) <= COUNT_ON_ARRIVAL
-        ):
+        head, json = self.head, self._json
+        if json is None or head.encoding:
             return None
-        return JsonCounter(self._json, head.announced_json()).add
+        if head.content_length is not None and int(head.content_length) <= COUNT_ON_ARRIVAL:
+            return None
+        return JsonCounter(json, head.announced_json()).add
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
         self._client.answered = True

@@ -82,7 +82,9 @@ class HeldStream:
                 await self._record(reply, asked)
         except Exception as error:
             if opened is None or opened.done():
-                self._add(asked.failure(wrap(error)))
+                last = asked.failure(wrap(error))
+                assert last is not None  # what may be resumed is events
+                self._add(last)
             else:
                 opened.set_exception(error)
         finally:

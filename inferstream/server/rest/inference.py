@@ -53,7 +53,6 @@ from .query import arguments_of
 from .resuming import EventReader, Resuming
 
 logger = logging.getLogger("inferstream.rest")
-
 NO_HEADERS: RawHeaders = []
 
 
@@ -112,8 +111,9 @@ class InferenceDoor:
                 if not head.trusted:
                     self._origins.check(exchange.headers)
                     if posted:
-                        expect_body(head, self._limit)
-                    head.trusted = True  # a client that repeats its headers is not checked again
+                        expect_body(head, self._limit, not route.dialect.takes_json)
+                    # Repeated headers are not checked again, but those of a form, which other routes refuse.
+                    head.trusted = route.dialect.takes_json
                 resumed = head.last_event_id is not None and route.resumable
                 if not posted:
                     resumed = resumed or method == "DELETE"
@@ -237,10 +237,10 @@ class InferenceDoor:
     def _parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
-        """The request in a body as it came. Raises what there is to refuse."""
+        """The request in a body as it came; large JSON was counted as it arrived. Raises what there is to refuse."""
         head = exchange.head
         text = plain(head, body, self._limit) if head.encoding or len(body) > self._limit else body
-        if head.encoding or len(text) <= COUNT_ON_ARRIVAL:  # larger ones were counted as they arrived
+        if route.dialect.takes_json and (head.encoding or len(text) <= COUNT_ON_ARRIVAL):
             self._json.check(text if head.json_length is None else text[: head.header_length(len(text))])
         return route.dialect.parse(exchange, text, route, caller, admission)
 

@@ -136,9 +136,12 @@ async def read_body(head: Head, receive: Receive, limit: int) -> bytes:
     return plain(head, await receive_all(receive, limit), limit)
 
 
-def expect_body(head: Head, limit: int) -> None:
-    """Check a head before the body is received. Raises PayloadTooLarge, UnsupportedEncoding."""
-    if head.media_type.startswith(b"multipart/"):
+def expect_body(head: Head, limit: int, in_parts: bool = False) -> None:
+    """Check a head before the body is received, which few routes take in parts.
+
+    Raises PayloadTooLarge, UnsupportedEncoding.
+    """
+    if head.media_type.startswith(b"multipart/") and not in_parts:
         raise UnsupportedEncoding("multipart bodies are not accepted")
     if head.content_length is not None and int(head.content_length) > limit:
         raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")

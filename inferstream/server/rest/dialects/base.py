@@ -97,6 +97,9 @@ class InferenceDialect(HttpDialect, ABC):
     body_decides: ClassVar[bool] = False
     """Whether a body says if its client wants a stream."""
 
+    takes_json: ClassVar[bool] = True
+    """Whether its bodies are JSON, whose limits then hold for them."""
+
     @abstractmethod
     def parse(
         self,
@@ -202,8 +205,11 @@ class ParsedRequest(ABC):
         events, usage = self.events(), self.admission.usage
         return events if usage is None else CountedEvents(events, usage)
 
-    def failure(self, error: InferstreamError) -> bytes:
-        """The event that ends a stream in error. A request without a stream has none."""
+    def failure(self, error: InferstreamError) -> bytes | None:
+        """The event that ends a stream in error; None for a stream without a place for it, which is cut off.
+
+        A request without a stream has none.
+        """
         raise NotImplementedError
 
 

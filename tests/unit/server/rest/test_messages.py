@@ -42,6 +42,7 @@ def test_a_body_that_cannot_be_taken_is_refused_by_its_head() -> None:
         expect_body(Head([(b"content-length", b"11")]), 10)
     with pytest.raises(UnsupportedEncoding):
         expect_body(Head([(b"content-type", b"multipart/form-data")]), 10)
+    expect_body(Head([(b"content-type", b"multipart/form-data")]), 10, in_parts=True)
     with pytest.raises(UnsupportedEncoding, match="'br' is not gzip or deflate"):
         plain(Head([(b"content-encoding", b"br")]), b"", 10)
 

@@ -1,0 +1,1 @@
+"""OpenAI's API of speech: texts of audio, audio of texts, and images, from functions of bytes."""

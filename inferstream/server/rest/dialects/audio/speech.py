@@ -1,0 +1,253 @@
+"""OpenAI's `speech` and `images/generations`: a text in, bytes out, which stream as their model makes them.
+
+A model speaks or draws that takes a text, and returns or yields bytes or an image:
+`(text: str, voice: str = "alloy") -> Iterator[bytes]`.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import time
+from typing import Any
+
+import orjson
+
+from .....dataplane.admission import Admission
+from .....dataplane.call import Operation
+from .....dataplane.caller import Caller
+from .....dataplane.reply import Reply
+from .....errors import InferstreamError, InvalidOutput
+from .....protos import sse
+from .....signature import Signature
+from .....text.fields import Fields, wrong_field
+from .....text.generation import RESERVED
+from .....text.interface import holds_bytes, holds_image, holds_text, only_needed, request_by_name
+from .....types import InferenceResponse, MetadataTensor
+from ....status import http_headers, status_of
+from ...exchange import Exchange
+from ...messages import JSON, RawHeaders
+from ..base import InferenceDialect, ParsedRequest, Route
+from ..openai.dialect import PREFIXES
+from ..openai.errors import error_object
+from ..operations import STRING, an_object, posting
+from ..text import admit_named, identified
+from ..whole import WholeRequest, tokens_read
+
+SPEECH, IMAGES = "/audio/speech", "/images/generations"
+
+MOST_IMAGES = 10
+
+FORMATS = {
+    "mp3": b"audio/mpeg",
+    "opus": b"audio/ogg",
+    "aac": b"audio/aac",
+    "flac": b"audio/flac",
+    "wav": b"audio/wav",
+    "pcm": b"audio/pcm",
+}
+"""Media types of the formats that a client may ask for."""
+
+STARTS = {
+    b"RIFF": b"audio/wav",
+    b"OggS": b"audio/ogg",
+    b"fLaC": b"audio/flac",
+    b"ID3": b"audio/mpeg",
+    b"\xff\xfb": b"audio/mpeg",
+    b"\xff\xf3": b"audio/mpeg",
+}
+"""Media types of files by their first bytes."""
+
+UNKNOWN = b"application/octet-stream"
+
+KNOWN = RESERVED | {"model", "input", "prompt", "stream", "stream_format", "partial_images", "n"}
+"""Fields that the model does not get as inputs or parameters."""
+
+DECLARATION = "(text: str) -> bytes or an Iterator of it"
+
+
+class Speech(InferenceDialect):
+    """Audio of a text, and images of one."""
+
+    name = "audio"
+    title = "Audio"
+    yields = True
+    body_decides = True
+    inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in (SPEECH, IMAGES)}
+
+    def described(self) -> Mapping[str, Any]:
+        speech = posting(
+            "OpenAI's speech",
+            an_object(("model", "input"), model=STRING, input=STRING, voice=STRING),
+            {"model": "model", "input": "text", "voice": "alloy"},
+        )
+        speech["post"]["responses"]["200"]["content"] = {UNKNOWN.decode(): {}, "text/event-stream": {}}
+        images = posting(
+            "OpenAI's images",
+            an_object(("model", "prompt"), model=STRING, prompt=STRING),
+            {"model": "model", "prompt": "text"},
+            None,
+        )
+        return {path: speech if path.endswith(SPEECH) else images for path in self.inferences}
+
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
+        fields = Fields.read(body)
+        images = route.template.endswith(IMAGES)
+        made, verb = (holds_picture, "draw") if images else (holds_bytes, "speak")
+        name = fields.text("model") or self._only_model(
+            self._making(made, caller), f"{{}} {verb}", "none does"
+        )
+        admission = admit_named(self._dataplane, name, caller)
+        text = made_of(admission.signature, made)
+        if text is None:
+            raise wrong_field("model", f"{name} does not {verb}; a model that does is {DECLARATION}")
+        return (ImagesRequest if images else SpeechRequest)(admission, text, fields)
+
+    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
+        status = status_of(error, self._settings.status_profile).http
+        return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
+
+    def _making(self, made: Callable[[MetadataTensor], bool], caller: Caller) -> Iterator[str]:
+        """The models that make this of a text."""
+        for name, version in self._dataplane.models(caller):
+            if made_of(self._dataplane.described(name, version).signature, made) is not None:
+                yield name
+
+
+def holds_picture(tensor: MetadataTensor) -> bool:
+    """Whether a tensor may hold an image file."""
+    return holds_bytes(tensor) or holds_image(tensor)
+
+
+def made_of(signature: Signature, made: Callable[[MetadataTensor], bool]) -> MetadataTensor | None:
+    """The input of a model that makes something of a text; None for another model."""
+    outputs = signature.outputs or ()
+    return only_needed(signature, holds_text) if len(outputs) == 1 and made(outputs[0]) else None
+
+
+def bytes_of(response: InferenceResponse) -> bytes:
+    """The bytes of a response; empty for one without a value. Raises InvalidOutput."""
+    for output in response.outputs[:1]:
+        for value in output.data.flat():
+            if isinstance(value, str):  # of a class, which may write it in base64 itself
+                try:
+                    return base64.b64decode(value, validate=True)
+                except (binascii.Error, ValueError):
+                    raise InvalidOutput(f"Model {response.model_name} answered no bytes.") from None
+            return bytes(value)
+    return b""
+
+
+def values_of(fields: Fields) -> dict[str, Any]:
+    """What the model gets beside its text. A voice may be an object with an id."""
+    voice = fields.get("voice")
+    more = {"voice": Fields(voice, "voice").needed_text("id")} if isinstance(voice, dict) else {}
+    return {**fields.scalars(KNOWN), **more}
+
+
+class SpeechRequest(ParsedRequest):
+    """A text to speak. The bytes go out as they come, or as events with base64."""
+
+    __slots__ = ("_events", "_media", "_said")
+
+    several = True
+
+    def __init__(self, admission: Admission, text: MetadataTensor, fields: Fields) -> None:
+        """Raises InvalidRequest that names the wrong field."""
+        self.admission = admission
+        self._events = fields.choice("stream_format", ("audio", "sse")) == "sse"
+        self._said = FORMATS.get(fields.choice("response_format", [*FORMATS]) or "")
+        self._media = UNKNOWN
+        self.request = request_by_name(
+            admission.signature, text, fields.needed_text("input"), values_of(fields)
+        )
+        streamed = self._events or admission.signature.streams
+        self.operation = Operation.STREAM if streamed else Operation.INFER
+
+    async def open(self) -> Reply:
+        reply = await self.admission.open(self.operation, self.request)
+        if reply.first is not None and not self._events:
+            self._media = self._media_of(reply.first)
+        return reply
+
+    def _media_of(self, first: InferenceResponse) -> bytes:
+        """What the model says, else what the client asked for, else what the bytes begin as."""
+        media = None if first.parameters is None else first.parameters.get(sse.MEDIA_TYPE)
+        if isinstance(media, str) and media.isascii() and media.isprintable():
+            return media.encode()
+        if self._said is not None:
+            return self._said
+        start = bytes_of(first)[:4]
+        return next((media for mark, media in STARTS.items() if start.startswith(mark)), UNKNOWN)
+
+    @property
+    def media_type(self) -> bytes:
+        return sse.CONTENT_TYPE if self._events else self._media
+
+    @property
+    def heartbeat(self) -> bytes:
+        return sse.HEARTBEAT if self._events else b""
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        return [(b"content-type", self._media)], bytes_of(response)
+
+    def events(self) -> "AudioBytes | AudioEvents":
+        return AudioEvents() if self._events else AudioBytes()
+
+    def failure(self, error: InferstreamError) -> bytes | None:
+        return sse.event(orjson.dumps(error_object(error))) if self._events else None
+
+
+class AudioBytes:
+    """The bytes themselves."""
+
+    __slots__ = ()
+
+    def __call__(self, response: InferenceResponse) -> bytes:
+        return bytes_of(response)
+
+    def end(self) -> bytes:
+        return b""
+
+
+class AudioEvents:
+    """Writes bytes as events."""
+
+    __slots__ = ()
+
+    def __call__(self, response: InferenceResponse) -> bytes:
+        audio = base64.b64encode(bytes_of(response)).decode()
+        return sse.event(orjson.dumps({"type": "speech.audio.delta", "audio": audio})) if audio else b""
+
+    def end(self) -> bytes:
+        usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+        return sse.event(orjson.dumps({"type": "speech.audio.done", "usage": usage}))
+
+
+class ImagesRequest(WholeRequest):
+    """A text to draw, `n` times."""
+
+    __slots__ = ()
+
+    compressible = False
+
+    def __init__(self, admission: Admission, text: MetadataTensor, fields: Fields) -> None:
+        """Raises InvalidRequest that names the wrong field."""
+        if fields.choice("response_format", ("b64_json", "url")) == "url":
+            raise fields.wrong(
+                "response_format", "url is not taken: the server keeps no files; take b64_json"
+            )
+        if fields.flag("stream"):
+            raise fields.wrong("stream", "is not taken; images come whole")
+        prompt, count = fields.needed_text("prompt"), fields.integer("n", 1, MOST_IMAGES) or 1
+        values = {name: value for name, value in values_of(fields).items() if name != "response_format"}
+        requests = [request_by_name(admission.signature, text, prompt, values) for _ in range(count)]
+        identified(requests)
+        super().__init__(admission, requests)
+
+    def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
+        data = [{"b64_json": base64.b64encode(bytes_of(each)).decode()} for each in responses]
+        tokens = tokens_read(responses)
+        usage = {"input_tokens": tokens, "output_tokens": 0, "total_tokens": tokens}
+        return [JSON], orjson.dumps({"created": int(time()), "data": data, "usage": usage})

@@ -1,0 +1,262 @@
+"""OpenAI's `transcriptions` and `translations`: a form with a file in, its text out, whole or as it is heard.
+
+A model transcribes that takes the bytes of a file, and returns texts or transcripts:
+`(audio: bytes, language: str = "") -> str`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from .....dataplane.admission import Admission
+from .....dataplane.call import Operation
+from .....dataplane.caller import Caller
+from .....errors import InferstreamError, InvalidOutput
+from .....protos import sse
+from .....protos.multipart import parts_of
+from .....signature import Signature
+from .....text.fields import LARGEST, Fields, wrong_field
+from .....text.generation import RESERVED
+from .....text.interface import (
+    FLOATS,
+    holds_bytes,
+    holds_json,
+    holds_text,
+    only_needed,
+    request_by_name,
+)
+from .....types import InferenceResponse, MetadataTensor
+from ....status import http_headers, status_of
+from ...exchange import Exchange
+from ...messages import JSON, RawHeaders
+from ..base import InferenceDialect, ParsedRequest, Route
+from ..openai.dialect import PREFIXES
+from ..openai.errors import error_object
+from ..operations import FLAG, STRING, an_object, posting
+from ..text import admit_named
+from .transcript import Transcript, subtitles
+
+TRANSCRIPTIONS, TRANSLATIONS = "/audio/transcriptions", "/audio/translations"
+
+FILE = "file"
+LONGEST_FIELD = 64 * 1024
+"""Bytes of a part that is no file."""
+
+TASK = "task"
+"""The input that a model needs to translate. Its value is then `translate`."""
+
+KNOWN = RESERVED | {FILE, "model", "response_format", "stream", "include", "timestamp_granularities"}
+"""Parts that the model does not get as inputs or parameters."""
+
+FORMATS = ("json", "text", "verbose_json", "srt", "vtt")
+STREAMED = FORMATS[:2]
+TIMED = ("srt", "vtt")
+"""Formats that need the times of segments."""
+
+DECLARATION = "(audio: bytes) -> str, an Iterator of it, or of objects with start, end and text"
+PLAIN = (b"content-type", b"text/plain; charset=utf-8")
+
+
+class Transcription(InferenceDialect):
+    """The text of a file with speech."""
+
+    name = "audio"
+    title = "Audio"
+    yields = True
+    body_decides = True
+    takes_json = False
+    inferences = {
+        prefix + path: Operation.STREAM for prefix in PREFIXES for path in (TRANSCRIPTIONS, TRANSLATIONS)
+    }
+
+    def described(self) -> Mapping[str, Any]:
+        properties: dict[str, Any] = {
+            FILE: {"type": "string", "format": "binary"},
+            "model": STRING,
+            "language": STRING,
+        }
+        properties |= {"response_format": {"type": "string", "enum": [*FORMATS]}, "stream": FLAG}
+        form = an_object((FILE, "model"), **properties)
+        paths: dict[str, Any] = {}
+        for path in self.inferences:
+            paths[path] = posting(f"OpenAI's {path.rpartition('/')[2]}", form, {"model": "model"})
+            paths[path]["post"]["requestBody"]["content"] = {"multipart/form-data": {"schema": form}}
+        return paths
+
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
+        file, fields = read_form(exchange.head.media_type, body)
+        name = fields.text("model") or self._only_model(self._hearing(caller), "{} transcribe", "none does")
+        admission = admit_named(self._dataplane, name, caller)
+        audio = heard(admission.signature)
+        if audio is None:
+            raise wrong_field("model", f"{name} does not transcribe; a model that does is {DECLARATION}")
+        translates = route.template.endswith(TRANSLATIONS)
+        return TranscriptionRequest(admission, audio, file, fields, translates)
+
+    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
+        status = status_of(error, self._settings.status_profile).http
+        return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
+
+    def _hearing(self, caller: Caller) -> Iterator[str]:
+        """The models that transcribe."""
+        for name, version in self._dataplane.models(caller):
+            if heard(self._dataplane.described(name, version).signature) is not None:
+                yield name
+
+
+def heard(signature: Signature) -> MetadataTensor | None:
+    """The input of a model that transcribes: bytes; its output is a text or JSON. None for another model."""
+    outputs = signature.outputs or ()
+    if len(outputs) != 1 or not (holds_text(outputs[0]) or holds_json(outputs[0])):
+        return None
+    return only_needed(signature, holds_bytes)
+
+
+def read_form(media_type: bytes, body: bytes) -> tuple[bytes, Fields]:
+    """The file of a form, and its fields. Raises InvalidRequest, UnsupportedEncoding."""
+    file: bytes | None = None
+    values: dict[str, Any] = {}
+    for name, content in parts_of(media_type, body):
+        listed, name = name.endswith("[]"), name.removesuffix("[]")
+        if not listed and (name in values or (name == FILE and file is not None)):
+            raise wrong_field(name[:40], "is given twice")
+        if name == FILE:
+            file = content
+            continue
+        if len(content) > LONGEST_FIELD:
+            raise wrong_field(name[:40], f"is longer than {LONGEST_FIELD} bytes")
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            raise wrong_field(name[:40], "is not UTF-8") from None
+        values[name] = [*values.get(name, ()), text] if listed else text
+    if not file:
+        raise wrong_field(FILE, "is missing" if file is None else "is empty")
+    return file, Fields(values)
+
+
+class TranscriptionRequest(ParsedRequest):
+    """A file to transcribe, and how its client wants the text."""
+
+    __slots__ = ("_format", "_json", "_language", "_model", "_stream", "_task")
+
+    compressible = True
+
+    def __init__(
+        self, admission: Admission, audio: MetadataTensor, file: bytes, fields: Fields, translates: bool
+    ) -> None:
+        """Raises InvalidRequest that names the wrong field."""
+        signature = admission.signature
+        assert signature.outputs
+        self.admission = admission
+        self._model = admission.model
+        self._json = holds_json(signature.outputs[0])
+        self._format = fields.choice("response_format", FORMATS) or FORMATS[0]
+        self._stream = fields.choice("stream", ("true", "false", "True", "False")) in ("true", "True")
+        self._task = "translate" if translates else "transcribe"
+        self._language = fields.text("language") or ""
+        if self._format in TIMED and not self._json:
+            sentence = f"{self._format} needs segments, and {self._model} returns texts alone"
+            raise fields.wrong("response_format", sentence)
+        if self._stream and self._format not in STREAMED:
+            raise fields.wrong("response_format", f"{self._format} is not streamed; json and text are")
+        inputs = {tensor.name: tensor for tensor in signature.inputs or ()}
+        if translates and TASK not in inputs:
+            raise fields.wrong("model", f'{self._model} does not translate; it needs an input "{TASK}"')
+        more = {
+            name: _converted(fields, name, inputs.get(name))
+            for name in fields.names()
+            if name not in KNOWN and name != audio.name
+        }
+        if translates:
+            more[TASK] = self._task
+        self.request = request_by_name(signature, audio, file, more)
+        self.operation = Operation.STREAM if self._stream or signature.streams else Operation.INFER
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        transcript = Transcript(self._model, self._json)
+        transcript.add(response)
+        return self.written(transcript)
+
+    def gathering(self) -> "GatheredTranscript | None":
+        return None if self._stream else GatheredTranscript(self, Transcript(self._model, self._json))
+
+    def events(self) -> "TranscriptEvents":
+        return TranscriptEvents(Transcript(self._model, self._json))
+
+    def failure(self, error: InferstreamError) -> bytes:
+        return sse.event(orjson.dumps(error_object(error)))
+
+    def written(self, transcript: "Transcript") -> tuple[RawHeaders, bytes]:
+        """The headers and the body of a whole response. Raises InvalidOutput."""
+        if self._format == "text":
+            return [PLAIN], f"{transcript.text}\n".encode()
+        if self._format in TIMED:
+            if not transcript.segments and transcript.text:
+                raise InvalidOutput(f"Model {self._model} answered no segments, which {self._format} needs.")
+            return [PLAIN], subtitles(transcript.segments, self._format == "vtt").encode()
+        document: dict[str, Any] = {"text": transcript.text}
+        if self._format == "verbose_json":
+            segments = [
+                {**each.more, "id": index, "start": each.start, "end": each.end, "text": each.text}
+                for index, each in enumerate(transcript.segments)
+            ]
+            ends = [each.end for each in transcript.segments]
+            facts = {"language": self._language, "duration": max(ends, default=0.0), **transcript.facts}
+            document = {"task": self._task, **facts, **document, "segments": segments}
+        return [JSON], orjson.dumps(document)
+
+
+def _converted(fields: Fields, name: str, tensor: MetadataTensor | None) -> Any:
+    """A part of a form as the value that an input has. Raises InvalidRequest."""
+    value = fields.get(name)
+    if isinstance(value, list):
+        raise fields.wrong(name, "must not be a list")
+    datatype = "BYTES" if tensor is None else tensor.datatype
+    try:
+        if datatype in FLOATS:
+            return Fields({name: float(value)}).number(name)
+        if "INT" in datatype:
+            return Fields({name: int(value[:20])}).integer(name, -LARGEST - 1, LARGEST)
+    except ValueError:
+        raise fields.wrong(name, "must be a number") from None
+    if datatype == "BOOL":
+        return fields.needed_choice(name, ("true", "false")) == "true"
+    return value
+
+
+class GatheredTranscript:
+    """Collects what a model has heard for one whole response."""
+
+    __slots__ = ("_asked", "_transcript")
+
+    def __init__(self, asked: TranscriptionRequest, transcript: Transcript) -> None:
+        self._asked = asked
+        self._transcript = transcript
+
+    def add(self, response: InferenceResponse) -> bool:
+        self._transcript.add(response)
+        return True
+
+    def end(self) -> tuple[RawHeaders, bytes]:
+        return self._asked.written(self._transcript)
+
+
+class TranscriptEvents:
+    """Writes what a model hears as events, and the whole of it as the last one."""
+
+    __slots__ = ("_transcript",)
+
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+
+    def __call__(self, response: InferenceResponse) -> bytes:
+        text = self._transcript.add(response)
+        return sse.event(orjson.dumps({"type": "transcript.text.delta", "delta": text})) if text else b""
+
+    def end(self) -> bytes:
+        done = {"type": "transcript.text.done", "text": self._transcript.text}
+        return sse.event(orjson.dumps(done))

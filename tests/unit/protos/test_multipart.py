@@ -1,0 +1,99 @@
+"""Bodies in parts: what httpx writes is read, and what is wrong is refused by a sentence."""
+
+from contextlib import suppress
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inferstream.errors import InvalidRequest, UnsupportedEncoding
+from inferstream.protos.multipart import LONGEST_BOUNDARY, LONGEST_HEAD, MOST_PARTS, FormPart, parts_of
+
+FORM = b"multipart/form-data; boundary=x"
+HEAD = b'Content-Disposition: form-data; name="a"'
+
+
+def body(*parts: bytes) -> bytes:
+    return b"".join(b"--x\r\n%b\r\n" % part for part in parts) + b"--x--\r\n"
+
+
+@given(
+    content=st.binary(max_size=300),
+    name=st.text(st.characters(exclude_categories=["C"], exclude_characters='"\\'), min_size=1, max_size=9),
+    file=st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=9),
+    text=st.text(max_size=20),
+)
+def test_what_httpx_writes_is_read(content: bytes, name: str, file: str, text: str) -> None:
+    asked = httpx.Request("POST", "http://x", files={name: (file, content)}, data={"text": text})
+    found = parts_of(asked.headers["content-type"].encode(), asked.read())
+    assert found == [FormPart("text", text.encode()), FormPart(name, content)]
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_parts_or_refused(content: bytes) -> None:
+    for whole in (content, body(content), body(HEAD + content), body(HEAD + b"\r\n\r\n" + content)):
+        with suppress(InvalidRequest):
+            assert all(isinstance(part, FormPart) for part in parts_of(FORM, whole))
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        b"",
+        b"application/json",
+        b"multipart/form-data",
+        b"multipart/form-data; boundary=",
+        b"multipart/mixed; boundary=x",
+        b"multipart/form-data; " * 100_000,
+    ],
+)
+def test_a_body_of_another_media_type_is_refused(media_type: bytes) -> None:
+    with pytest.raises(UnsupportedEncoding, match="must be multipart/form-data"):
+        parts_of(media_type, body(HEAD + b"\r\n\r\n1"))
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [FORM, b'Multipart/Form-Data;boundary="x"', b"multipart/form-data; charset=utf-8; boundary=x; a=b"],
+)
+def test_forms_of_a_media_type(media_type: bytes) -> None:
+    assert parts_of(media_type, body(HEAD + b"\r\n\r\n1", HEAD + b"\r\n\r\n")) == [
+        FormPart("a", b"1"),
+        FormPart("a", b""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("whole", "sentence"),
+    [
+        (b"", "does not begin with its boundary"),
+        (b"\r\n" * 9, "does not begin with its boundary"),
+        (b"--xy", "neither a part nor the end"),
+        (b"--x\r\n" + HEAD + b"\r\n\r\n1", "does not end with its boundary"),
+        (b"--x\r\n" + HEAD + b"\r\n\r\n" + b"\r\n--" * 100_000, "does not end with its boundary"),
+        (body(b""), "no headers, or more"),
+        (body(b"\r\n1"), "no headers, or more|needs one header"),
+        (body(HEAD + b"; b=" + b"c" * LONGEST_HEAD + b"\r\n\r\n1"), f"more than {LONGEST_HEAD} bytes"),
+        (body(b"Content-Type: text/plain\r\n\r\n1"), "needs one header"),
+        (body(HEAD + b"\r\n" + HEAD + b"\r\n\r\n1"), "needs one header"),
+        (body(HEAD + b'; name="b"\r\n\r\n1'), "has no name, or parameters that"),
+        (body(HEAD + b'; filename="b\r\n\r\n1'), "has no name, or parameters that"),
+        (body(HEAD.replace(b'"a"', b'"\xff"') + b"\r\n\r\n1"), "not UTF-8"),
+        (body(*[HEAD + b"\r\n\r\n1"] * (MOST_PARTS + 1)), f"more than {MOST_PARTS} parts"),
+    ],
+)
+def test_what_is_wrong_is_refused(whole: bytes, sentence: str) -> None:
+    with pytest.raises(InvalidRequest, match=sentence):
+        parts_of(FORM, whole)
+
+
+def test_a_name_within_the_name_of_a_file_is_none() -> None:
+    head = HEAD + rb'; filename="b\"; name=\"model\".wav"'
+    assert parts_of(FORM, body(head + b"\r\n\r\n1")) == [FormPart("a", b"1")]
+
+
+def test_a_boundary_is_short() -> None:
+    long = b"x" * (LONGEST_BOUNDARY + 1)
+    with pytest.raises(InvalidRequest, match="longer than 70 characters"):
+        parts_of(b"multipart/form-data; boundary=" + long, b"--" + long + b"--")
