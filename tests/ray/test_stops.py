@@ -5,6 +5,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -133,3 +134,24 @@ async def test_a_killed_replica(host: RayHost) -> None:
     assert {end for id, end in ends.items() if where[id] == "other"} <= {"200", "whole"}
     # Ray's limit: a call that has reached the actor is lost with it, whether or not the model has begun it.
     assert {end for id, end in ends.items() if where[id] == "not begun"} <= {"500", "ReadTimeout"}
+
+
+async def test_a_stream_of_a_killed_replica_is_gone_at_the_next_resume(host: RayHost) -> None:
+    path = "/v2/models/stream/generate_stream"
+    last = ""
+    async with client(host) as asking:
+        body, resumable = {"id": "r", "items": 300}, {"Prefer": "resumable"}
+        with suppress(httpx.HTTPError):
+            async with asking.stream("POST", path, json=body, headers=resumable) as response:
+                async for line in response.aiter_lines():
+                    if line.startswith("id: ") and not last:
+                        last = line.removeprefix("id: ")
+                        os.kill(begun(host)["r"], signal.SIGKILL)
+        assert last
+        gone = await asking.get(path, headers={"Last-Event-ID": last, "Accept": "text/event-stream"})
+        for _ in range(20):  # Ray answers 500 or 503 itself for a replica of which it does not know yet
+            if gone.status_code == 410:
+                break
+            gone = await asking.get(path, headers={"Last-Event-ID": last, "Accept": "text/event-stream"})
+    assert gone.status_code == 410, gone.text
+    assert "error" in gone.json()
