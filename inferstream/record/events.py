@@ -7,6 +7,8 @@ from time import monotonic
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+import msgspec
+
 from ..dataplane.cloudevents import namespace
 from ..telemetry.background import BackgroundWriter
 
@@ -132,7 +134,7 @@ class EventSink(BackgroundWriter[CloudEvent]):
 
     def end(self, contents: RecordedContents, attributes: Mapping[str, str], door: str) -> None:
         """Send the events of a recording soon."""
-        headers = dict(contents.request.get("headers", ()))
+        headers = _headers(contents.request)
         id = headers.get("ce-id", "")[:MOST_TEXT] or attributes["id"]
         kept = contents.kept
         for direction, type in self._types.items():
@@ -141,7 +143,7 @@ class EventSink(BackgroundWriter[CloudEvent]):
             if side.dropped:
                 named["dropped"] = str(side.dropped)
             sent = {f"Ce-{name.capitalize()}": quote(value, _PRINTABLE) for name, value in named.items()}
-            head = headers if direction == "in" else dict(contents.head.get("headers", ()))
+            head = headers if direction == "in" else _headers(contents.head)
             sent["Content-Type"] = (
                 CONTENT_TYPES.get(door) or head.get("content-type", "application/json")[:MOST_TEXT]
             )
@@ -189,3 +191,8 @@ class EventSink(BackgroundWriter[CloudEvent]):
             self._connection.close()
         if lost := self.lost(self._refused) + self._records.qsize():
             self.logger.error("%s: records that are lost at the end: %d", self._target, lost)
+
+
+def _headers(head: Mapping[str, Any]) -> dict[str, str]:
+    """The headers of a head; none where there is no head."""
+    return dict(msgspec.json.decode(head["headers"])) if head else {}

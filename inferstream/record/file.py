@@ -20,7 +20,7 @@ from ..settings.record import RecordSettings
 from ..statuses import HTTP_OF_GRPC, code_of_http
 from ..telemetry.lines import LineFile, open_private, reopened
 from .events import EventSink, RecordedContents
-from .recording import Event, PortRecording, RecordedRequest, ShownHeaders, Waiting, encoding_of
+from .recording import Event, HeaderFilter, PortRecording, RecordedRequest, Waiting
 from .redaction import redacted
 
 SCHEMA = "inferstream.record/1"
@@ -63,7 +63,7 @@ class RecordFile(LineFile[PortRecording]):
         self, settings: RecordSettings, hidden: frozenset[str], sink: EventSink | None = None
     ) -> None:
         self._settings = settings
-        self._shown = ShownHeaders(hidden)
+        self._headers = HeaderFilter(hidden)
         self._sink = sink
         self._new_id = Ids().new
         self.waiting = Waiting(settings.bodies)
@@ -93,7 +93,8 @@ class RecordFile(LineFile[PortRecording]):
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         for recording in batch:
             if recording.status is not None:
-                recording.take()  # what could not be written waits no more
+                if recording.events:
+                    recording.take()  # what could not be written waits no more
                 if self._sink is not None and recording.contents is not None:
                     self._sink.release(recording.contents)
                     recording.contents = None
@@ -107,7 +108,8 @@ class RecordFile(LineFile[PortRecording]):
             before = self._descriptor
             fcntl.flock(before, fcntl.LOCK_EX)
             super().open_replaced()
-        self._beside = reopened(f"{self._target}.bin", self._beside)
+        if self._settings.bodies:
+            self._beside = reopened(f"{self._target}.bin", self._beside)
 
     def text(self, records: Sequence[PortRecording]) -> bytes:
         """Lines of those that are wanted. Writes their binary parts before."""
@@ -135,8 +137,9 @@ class RecordFile(LineFile[PortRecording]):
         if not self._settings.path:
             return b""
         if self._settings.bodies:
+            placed, door = self._placed, record.door
             events = [
-                (at, kind, self._placed(content, record.door) if type(content) is bytes else content)
+                (at, kind, placed(content, door) if type(content) is bytes else content)
                 for at, kind, content in events
             ]
         line = RecordLine(
@@ -180,21 +183,24 @@ class RecordFile(LineFile[PortRecording]):
         target = _target(head.path, head.model, head.version) if head.method else head.path
         if head.query and self._settings.bodies and not self._settings.redact:
             target += "?" + head.query.decode("latin-1")
-        request = {"target": target, "headers": self._shown(head.headers)}
-        return {**request, "method": head.method} if head.method else request
+        request = {"target": target, "headers": self._headers.shown(tuple(head.headers)).json}
+        if head.method:
+            request["method"] = head.method
+        return request
 
     def _events(self, record: PortRecording, events: Sequence[Event]) -> list[tuple[float, str, Any]]:
         """What happened, and when in milliseconds."""
-        encoding = ""
+        began, bodies, encoding = record.began, self._settings.bodies, ""
         timed: list[tuple[float, str, Any]] = []
         for at, direction, content in events:
             if direction == "head":
                 status, headers = content
-                content = {"status": status, "headers": self._shown(headers)}
-                encoding = encoding_of(content)
-            elif direction != "end" and self._settings.bodies:
+                shown = self._headers.shown(tuple(headers))
+                content = {"status": status, "headers": shown.json}
+                encoding = shown.encoding if bodies else ""
+            elif bodies and direction != "end" and (encoding or self._settings.redact):
                 content = self._clean(content, record.door, encoding if direction == "out" else "")
-            timed.append((int((at - record.began) * 1e6) / 1e3, direction, content))
+            timed.append((int((at - began) * 1e6) / 1e3, direction, content))
         return timed
 
     def _clean(self, content: bytes | str, door: str, encoding: str) -> bytes | str | int:
@@ -204,7 +210,7 @@ class RecordFile(LineFile[PortRecording]):
                 content = zlib.decompress(content, 47)
         if not self._settings.redact:
             return content
-        clean = None if door == "grpc" else redacted(content, self._shown.hidden)  # a message is no text
+        clean = None if door == "grpc" else redacted(content, self._headers.hidden)  # a message is no text
         return len(content) if clean is None else clean
 
     def _placed(self, content: bytes, door: str) -> str | list[int]:

@@ -1,15 +1,20 @@
 """Recordings: what crossed a port for one request, or for one connection of messages."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from time import perf_counter, time
 from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from ..keys.credentials import HEADERS
 from .events import RecordedContents
 
 CREDENTIALS = frozenset((*HEADERS, "proxy-authorization", "cookie", "set-cookie"))
 """Headers that are never recorded."""
+
+MOST_HEADERS = 64
+"""Heads whose headers are kept as they are shown. A client may send 64 KB in each."""
 
 Direction = Literal["head", "in", "out", "end"]
 
@@ -32,7 +37,7 @@ class Waiting:
         self.added = self.taken = 0
 
 
-class RecordedRequest(NamedTuple):
+class RecordedRequest(msgspec.Struct, gc=False):
     """How a request began. A target of HTTP is made of the template of a route, which a connection has none of."""
 
     path: str
@@ -43,35 +48,34 @@ class RecordedRequest(NamedTuple):
     query: bytes = b""
 
 
-class PortRecording:
-    """One request, or one connection with its messages. The event loop adds events, the file's thread takes them."""
+class PortRecording(msgspec.Struct, gc=False, eq=False):
+    """One request, or one connection with its messages. The event loop adds events, the file's thread takes them.
 
-    id = ""
+    Many wait at once, so the garbage collector leaves them alone: none is part of a cycle.
+    """
+
+    waiting: Waiting
+    door: str
+    dialect: str
+    model: str
+    request: RecordedRequest | None
+    """None once it is written."""
+    began: float = msgspec.field(default_factory=perf_counter)
+    events: list[Event] = msgspec.field(default_factory=list)
+    id: str = ""
     """Given with the first line."""
-    version = ""
+    version: str = ""
     principal: str | None = None
-    dropped = 0
+    dropped: int = 0
     """Events without room."""
-    code = ""
+    code: str = ""
     """How the last call ended; empty for success."""
     status: int | str | None = None
     """None until the end."""
-    whole = False
+    whole: bool = False
     """Whether all of it is written."""
     contents: RecordedContents | None = None
     """What is sent to a URL at the end."""
-
-    def __init__(
-        self, waiting: Waiting, door: str, dialect: str, model: str, request: RecordedRequest | None
-    ) -> None:
-        self._waiting = waiting
-        self.door = door
-        self.dialect = dialect
-        self.model = model
-        self.request = request
-        """None once it is written."""
-        self.events: list[Event] = []
-        self.began = perf_counter()
 
     @property
     def time(self) -> float:
@@ -80,11 +84,11 @@ class PortRecording:
 
     def mark(self, direction: Direction, content: Any) -> None:
         """Add an event without a content that takes room."""
-        self._waiting.added += EVENT_BYTES
+        self.waiting.added += EVENT_BYTES
         self.events.append((perf_counter(), direction, content))
 
     def add(self, direction: Direction, content: bytes | str) -> None:
-        waiting = self._waiting
+        waiting = self.waiting
         size = EVENT_BYTES + len(content) if waiting.bodies else EVENT_BYTES
         if waiting.added - waiting.taken + size > MOST_BYTES:
             self.dropped += 1
@@ -96,44 +100,41 @@ class PortRecording:
         """Take the events so far. Others may be added meanwhile."""
         events = self.events[:]
         del self.events[: len(events)]
-        self._waiting.taken += self._size(events)
+        self.waiting.taken += self._size(events)
         return events
 
     def drop(self) -> None:
         """Drop the events. The event loop does it, where the file's thread gets no more of the recording."""
-        self._waiting.added -= self._size(self.events)
+        self.waiting.added -= self._size(self.events)
         self.events.clear()
 
     def _size(self, events: Sequence[Event]) -> int:
         size = EVENT_BYTES * len(events)
-        if self._waiting.bodies:
-            for _, direction, content in events:
-                if direction in ("in", "out"):
-                    size += len(content)
+        if self.waiting.bodies:
+            size += sum([len(content) for _, kind, content in events if kind == "in" or kind == "out"])
         return size
 
 
-class ShownHeaders:
-    """Headers as texts, without the hidden ones."""
+class ShownHeaders(NamedTuple):
+    """Headers without the hidden ones: pairs of texts."""
+
+    json: msgspec.Raw
+    encoding: str
+    """The content encoding that they name; empty without one."""
+
+
+class HeaderFilter:
+    """Makes headers shown. Most requests of a client have the same ones, and so have most responses of a model."""
 
     def __init__(self, hidden: frozenset[str]) -> None:
         self.hidden = hidden
-        self._name = lru_cache(1024)(self._name_of)
+        self.shown = lru_cache(MOST_HEADERS)(self._shown)
 
-    def _name_of(self, name: bytes | str) -> str | None:
-        """The text of a name; None for a hidden one."""
-        lower = _text(name).lower()
-        return None if lower in self.hidden else lower
-
-    def __call__(self, headers: Collection[tuple[Any, Any]]) -> list[tuple[str, str]]:
-        pairs = [(self._name(name), value) for name, value in headers]
-        return [(name, _text(value)) for name, value in pairs if name is not None]
+    def _shown(self, headers: tuple[tuple[Any, Any], ...]) -> ShownHeaders:
+        pairs = [(_text(name).lower(), _text(value)) for name, value in headers]
+        json = msgspec.json.encode([pair for pair in pairs if pair[0] not in self.hidden])
+        return ShownHeaders(msgspec.Raw(json), dict(pairs).get("content-encoding", ""))
 
 
 def _text(value: bytes | str) -> str:
     return value.decode("latin-1") if type(value) is bytes else str(value)
-
-
-def encoding_of(head: Mapping[str, Any]) -> str:
-    """The content encoding that the head of a response names; empty without one."""
-    return next((value for name, value in head["headers"] if name == "content-encoding"), "")
