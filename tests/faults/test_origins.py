@@ -65,6 +65,7 @@ RUNS = [
     "/v1/chat/completions",
     "/v1/completions",
     "/generate",
+    "/mcp",
     "/rpc",
 ]
 

@@ -1,0 +1,171 @@
+"""Models as tools: the Model Context Protocol over streamable HTTP, without sessions that a server would keep."""
+
+import re
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from ..dataplane.admission import Admission
+from ..dataplane.call import Operation, new_id
+from ..dataplane.caller import Caller
+from ..dataplane.dataplane import DataPlane
+from ..dataplane.first_calls import NotLoaded
+from ..dataplane.reply import Reply
+from ..errors import InferstreamError, InvalidRequest, ModelNotFound, NotFound
+from ..server.rest.dialects.base import InferenceDialect, ParsedRequest, Route
+from ..server.rest.exchange import Exchange
+from ..server.rest.messages import JSON, RawHeaders, error_response
+from ..types import InferenceRequest
+from . import messages
+from .calls import REFUSALS
+from .dialect import ready
+from .tools import AnsweredMessage, ToolCall, failed, tools_of
+
+PATH = "/mcp"
+
+VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26")
+"""Revisions of the protocol with this transport, the newest first."""
+
+SESSION = b"mcp-session-id"
+VERSION = b"mcp-protocol-version"
+
+_TOKEN = re.compile(r"[!-~]{1,128}")
+
+
+class Mcp(InferenceDialect):
+    """Each model that can be called by names of arguments is a tool of its name."""
+
+    name = "mcp"
+    title = "MCP"
+    yields = True
+    body_decides = True
+    inferences = {PATH: Operation.INFER}
+
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
+        document = messages.load(body)
+        if isinstance(document, list):
+            raise messages.WrongMessage("MCP has one message in a body, and no batches.")
+        if isinstance(document, dict) and "method" not in document:
+            return ServerAnswer(202)  # a response to a request that the server never makes
+        message = messages.message_of(document)
+        sent = dict(exchange.headers)
+        asked = sent.get(VERSION, b"").decode("latin-1")
+        if asked and asked not in VERSIONS and message.method not in ("initialize", "server/discover"):
+            raise messages.WrongMessage(f"The server speaks MCP of {', '.join(VERSIONS)}, and not {asked!r}.")
+        session = sent.get(SESSION, b"").decode("latin-1")
+        if not message.answered:
+            return self._notified(message, caller, session)
+        params = message.params if isinstance(message.params, dict) else {}
+        if message.method == "tools/call":
+            return self._call(message.id, params, caller, session)
+        result: Any
+        headers: RawHeaders = []
+        if message.method == "initialize":
+            result = self._initialized(params)
+            headers = [(SESSION, new_id().encode())]
+        elif message.method == "ping":
+            result = {}
+        elif message.method == "tools/list":
+            result = {"tools": tools_of(self._dataplane, caller)}
+        else:
+            unknown = messages.WrongMessage(
+                f'The server has no method "{message.method}"; it has tools.', messages.METHOD_NOT_FOUND
+            )
+            return ServerAnswer(200, messages.error_document(message.id, unknown))
+        return ServerAnswer(200, messages.result_document(message.id, orjson.dumps(result)), headers)
+
+    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
+        if isinstance(error, AnsweredMessage):
+            return error.status, error.headers, error.body
+        status, headers, _ = error_response(error, self._settings.status_profile)
+        return status, headers, messages.error_document(None, error)
+
+    def _initialized(self, params: dict[str, Any]) -> dict[str, Any]:
+        wanted = params.get("protocolVersion")
+        return {
+            "protocolVersion": wanted if wanted in VERSIONS else VERSIONS[0],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": self._settings.server_name, "version": self._settings.server_version},
+        }
+
+    def _notified(self, message: messages.RpcMessage, caller: Caller, session: str) -> "ServerAnswer":
+        params = message.params if isinstance(message.params, dict) else {}
+        cancelled = None
+        if message.method == "notifications/cancelled":
+            cancelled = request_id(session, params.get("requestId"))
+        return ServerAnswer(202, cancelled=cancelled, dataplane=self._dataplane, caller=caller)
+
+    def _call(
+        self, id: str | int | float | None, params: dict[str, Any], caller: Caller, session: str
+    ) -> ParsedRequest:
+        name, arguments = params.get("name"), params.get("arguments") or {}
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            wrong = messages.WrongMessage(
+                '"name" must be that of a tool, and "arguments" an object.', messages.INVALID_PARAMS
+            )
+            return ServerAnswer(200, messages.error_document(id, wrong))
+        try:
+            prepared = ready(self._dataplane.admit(name, None, caller), arguments)
+        except (NotLoaded, *REFUSALS):
+            raise
+        except ModelNotFound as error:
+            wrong = messages.WrongMessage(f"Unknown tool: {error.message}", messages.INVALID_PARAMS)
+            return ServerAnswer(200, messages.error_document(id, wrong))
+        except InvalidRequest as error:
+            return ServerAnswer(200, failed(id, error))
+        prepared.request.id = request_id(session, id)
+        meta = params.get("_meta")
+        token = meta.get("progressToken") if isinstance(meta, dict) else None
+        if not isinstance(token, str | int):
+            token = None
+        return ToolCall(id, prepared, token, self._settings.max_body_bytes)
+
+
+class _NoAdmission:
+    """Stands for the admission of a message that reaches no model."""
+
+    metering = None
+
+
+class ServerAnswer(ParsedRequest):
+    """A message that the server itself answers. `cancelled` is the id of a call that it ends before."""
+
+    __slots__ = ("_answered", "_caller", "_cancelled", "_dataplane")
+
+    several = True
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes = b"",
+        headers: RawHeaders | None = None,
+        *,
+        cancelled: str | None = None,
+        dataplane: DataPlane | None = None,
+        caller: Caller | None = None,
+    ) -> None:
+        self.admission = _NoAdmission()  # type: ignore[assignment]  # it is asked for its metering alone
+        self.operation = Operation.INFER
+        self.request = InferenceRequest.of([])
+        self._answered = AnsweredMessage(status, [JSON, *(headers or [])], body)
+        self._cancelled, self._dataplane, self._caller = cancelled, dataplane, caller
+
+    async def open(self) -> Reply:
+        """Raises AnsweredMessage, always."""
+        if self._cancelled is not None and self._dataplane is not None and self._caller is not None:
+            with suppress(NotFound):  # it has ended
+                await self._dataplane.cancel(self._cancelled, self._caller)
+        raise self._answered
+
+    def response(self, response: object) -> tuple[RawHeaders, bytes]:
+        raise AssertionError("`open` raises the answer")
+
+
+def request_id(session: str, id: object) -> str | None:
+    """The server's id of a call, by which its client may cancel it; None without a session, whose ids are its own."""
+    if isinstance(id, str | int) and _TOKEN.fullmatch(session) and len(str(id)) <= 128:
+        return f"{session}:{id}"
+    return None

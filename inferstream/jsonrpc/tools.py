@@ -1,0 +1,172 @@
+"""Tools of the Model Context Protocol: their list, their calls, and what a call returns."""
+
+import re
+from typing import Any
+
+import orjson
+
+from ..codecs.values.base import STREAM, fact
+from ..concurrency.outgoing import give
+from ..dataplane.call import Operation
+from ..dataplane.caller import Caller
+from ..dataplane.dataplane import DataPlane
+from ..dataplane.reply import Reply
+from ..errors import InferstreamError, ModelNotFound, ModelNotReady, PayloadTooLarge
+from ..protos import sse
+from ..server.rest.dialects.base import ParsedRequest
+from ..server.rest.dialects.documentation.flat_schema import flat_schema
+from ..server.rest.messages import JSON, RawHeaders, wrap
+from ..types import InferenceResponse
+from . import messages
+from .calls import NOTHING, REFUSALS, Ready, written
+
+Id = str | int | float | None
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+"""The names that tools may have."""
+
+
+class AnsweredMessage(InferstreamError):
+    """A message that has its answer without a call of a model, or instead of one that failed."""
+
+    def __init__(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        super().__init__("")
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+def tools_of(dataplane: DataPlane, caller: Caller) -> list[dict[str, Any]]:
+    """The models that the caller may see and call by names of arguments, each as a tool."""
+    tools = []
+    for name in dict.fromkeys(name for name, _ in dataplane.models(caller)):
+        try:
+            signature = dataplane.described(name).signature
+        except (ModelNotFound, ModelNotReady):
+            continue
+        inputs = signature.inputs or signature.described
+        callable_by_name = inputs or signature.function  # a function may take nothing
+        if not callable_by_name or not NAME.fullmatch(name) or any(fact(tensor, STREAM) for tensor in inputs):
+            continue
+        schema, components = flat_schema(inputs, exact=signature.function)
+        if components:
+            schema["$defs"] = components
+        text = orjson.dumps(schema).decode().replace('"#/components/schemas/', '"#/$defs/')
+        doc = signature.doc or f"Calls the model {name}."
+        tools.append({"name": name, "description": doc, "inputSchema": orjson.Fragment(text)})
+    return tools
+
+
+class ToolCall(ParsedRequest):
+    """A call of a model. With a token for progress, each item of its stream is a notification before the result."""
+
+    __slots__ = ("_collected", "_id", "_results", "token")
+
+    several = True
+
+    def __init__(self, id: Id, ready: Ready, token: str | int | None, limit: int) -> None:
+        self.admission, self.request, self._results = ready
+        self._id = id
+        self.token = token if self.admission.signature.streams else None
+        self.operation = Operation.INFER if self.token is None else Operation.STREAM
+        self._collected = ToolItems(limit, self.token is None and self.admission.predicts)
+
+    async def open(self) -> Reply:
+        """Open the stream for notifications, else run the call to its end. A failure is an AnsweredMessage."""
+        admission = self.admission
+        try:
+            if self.token is not None:
+                return await admission.open(Operation.STREAM, self.request)
+            if admission.predicts:
+                reply = await admission.open(Operation.INFER, self.request)
+                assert reply.first is not None
+                self.take(reply.first)
+            else:
+                async with await admission.open(Operation.STREAM, self.request) as reply:
+                    await give(reply, self.take)
+        except REFUSALS:
+            raise
+        except Exception as error:
+            raise AnsweredMessage(200, [JSON], failed(self._id, wrap(error))) from error
+        return Reply(NOTHING)
+
+    def take(self, response: InferenceResponse) -> None:
+        """Keep the result of a response. Raises PayloadTooLarge."""
+        self._collected.add(written(self._results, response))
+
+    @property
+    def last(self) -> str:
+        """The text of the last result."""
+        return text_of(self._collected.items[-1])
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        return [JSON], self.result()
+
+    def result(self) -> bytes:
+        """The message with the result of the call."""
+        return messages.result_document(self._id, self._collected.result())
+
+    def events(self) -> "ProgressEvents":
+        return ProgressEvents(self)
+
+    def failure(self, error: InferstreamError) -> bytes:
+        return sse.event(failed(self._id, error))
+
+
+class ProgressEvents:
+    """Writes each item as a notification of progress, whose message it is, and the result behind them."""
+
+    __slots__ = ("_call", "_count")
+
+    def __init__(self, call: ToolCall) -> None:
+        self._call = call
+        self._count = 0
+
+    def __call__(self, response: InferenceResponse) -> bytes:
+        self._call.take(response)
+        self._count += 1
+        params = {"progressToken": self._call.token, "progress": self._count, "message": self._call.last}
+        return sse.event(
+            orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        )
+
+    def end(self) -> bytes:
+        return sse.event(self._call.result())
+
+
+class ToolItems:
+    """The JSON of the items of a call; of one item where it is `single`."""
+
+    def __init__(self, limit: int, single: bool) -> None:
+        self.items: list[bytes] = []
+        self._left = limit
+        self._single = single
+
+    def add(self, item: bytes) -> None:
+        self._left -= len(item) + 1
+        if self._left < 0:
+            raise PayloadTooLarge("The result is larger than the server holds; ask for less.")
+        self.items.append(item)
+
+    def result(self) -> bytes:
+        """The result as MCP has it: as a text, and structured. Pieces of text are one text."""
+        if self._single:
+            item = self.items[0]
+        elif all(each.startswith(b'"') for each in self.items):
+            item = orjson.dumps("".join(map(text_of, self.items)))
+        else:
+            item = messages.list_document(self.items)
+        structured = item if item.startswith(b"{") else b'{"result":%b}' % item
+        content = [{"type": "text", "text": text_of(item)}]
+        return orjson.dumps({"content": content, "structuredContent": orjson.Fragment(structured)})
+
+
+def text_of(item: bytes) -> str:
+    """The text of a JSON value: a string is itself."""
+    return str(orjson.loads(item)) if item.startswith(b'"') else item.decode()
+
+
+def failed(id: Id, error: InferstreamError) -> bytes:
+    """The message of a call that failed. The model that made the call reads why."""
+    result = {"content": [{"type": "text", "text": error.message}], "isError": True}
+    return messages.result_document(id, orjson.dumps(result))
