@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ...errors import InvalidOutput
+from ...errors import InvalidOutput, InvalidRequest
 from ...types import InferenceRequest, RequestInput, ResponseOutput, TensorData
 
 POSTED = "torchserve-request"
@@ -67,8 +67,12 @@ def request_of(posted: Posted) -> InferenceRequest:
 
 
 def posted_rows(tensor: RequestInput) -> list[Posted]:
-    """The requests in a tensor. Raises ValueError for bytes that are none."""
-    return [_posted.decode(bytes(row)) for row in tensor.data.flat()]
+    """The requests in a tensor. Raises InvalidRequest for bytes that are none."""
+    rows = [row.encode() if isinstance(row, str) else bytes(row) for row in tensor.data.flat()]
+    try:
+        return [_posted.decode(row) for row in rows]
+    except msgspec.MsgspecError as error:
+        raise InvalidRequest(f'input "{tensor.name}": {error}') from None
 
 
 def answered_tensor(answers: Sequence[RowAnswer]) -> ResponseOutput:

@@ -106,10 +106,7 @@ class ArchiveModel(ArtefactModel):
     def _begin(self, payload: InferenceRequest) -> list[dict[str, Any]]:
         """The rows of a request for the handler. Raises InvalidRequest."""
         if [tensor.name for tensor in payload.inputs] == [POSTED]:
-            try:
-                posted = posted_rows(payload.inputs[0])
-            except ValueError as error:
-                raise InvalidRequest(f'input "{POSTED}": {error}') from None
+            posted = posted_rows(payload.inputs[0])
             self._context.begin([each.id for each in posted], [each.headers for each in posted])
             return [{field.name: field.value for field in each.fields} for each in posted]
         columns = {tensor.name: self._column(tensor) for tensor in payload.inputs}

@@ -4,18 +4,17 @@ import base64
 import io
 from typing import Any
 
-import torch
-import torch.nn.functional as functions
-
 from ...errors import MissingExtra
 from .calls import map_class_to_label
 from .handlers import BaseHandler
 
 try:
+    import torch
+    import torch.nn.functional as functions
     from PIL import Image
     from torchvision import transforms
 except ModuleNotFoundError as missing:
-    raise MissingExtra("a handler of images, beside torchvision,", "torchserve", missing) from None
+    raise MissingExtra("a handler of images", "torchserve", missing) from None
 
 
 class VisionHandler(BaseHandler):
