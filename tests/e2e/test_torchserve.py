@@ -44,7 +44,7 @@ def test_each_archive_is_a_model(served: Running) -> None:
     assert 'handler "absent" is neither a file of the archive' in reasons["nowhere"]
     assert "broken.mar is no archive of TorchServe" in reasons["broken"]
     listed = httpx.get(f"{served.url}/models").json()["models"]
-    assert {"modelName": "echo", "modelUrl": "echo.mar"} in listed
+    assert {"modelName": "echo", "modelUrl": "echo"} in listed
 
 
 @pytest.mark.parametrize("path", ["echo", "echo/1.0", "named", "named/2.1"])

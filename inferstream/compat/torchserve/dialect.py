@@ -30,7 +30,7 @@ from ...server.rest.messages import JSON, RawHeaders, Scope, sendable
 from ...server.status import http_headers, status_of
 from ...types import InferenceResponse
 from .envelope import JSON as JSON_TYPE
-from .envelope import RowAnswer, PostedField, Posted, answer_in, request_of
+from .envelope import Posted, PostedField, RowAnswer, answer_in, request_of
 
 PREDICTIONS = "/predictions/{model_name}"
 OURS = f"{__package__}."
@@ -125,7 +125,7 @@ class TorchServe(InferenceDialect):
         if scope["method"] == "POST":
             raise Unsupported(f"{MANAGEMENT}.")
         names = sorted({name for name, _ in self._dataplane.models(caller)})
-        models = [{"modelName": name, "modelUrl": f"{name}.mar"} for name in names]
+        models = [{"modelName": name, "modelUrl": name} for name in names]
         return 200, [JSON], orjson.dumps({"models": models})
 
 

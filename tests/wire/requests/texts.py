@@ -142,4 +142,8 @@ CASES = [
     get("tgi info", "/info"),
     get("tgi health", "/health"),
     post("posted tgi health", "/health"),
+    post("a prediction of no handler", "/predictions/text", {"data": "a"}),
+    post("a prediction of nobody", "/predictions/nobody/1.0", {"data": "a"}),
+    get("torchserve's models", "/models"),
+    get("torchserve's management", "/models/text"),
 ]
