@@ -64,6 +64,7 @@ ROUTES = {
     "infer": """
         POST /  POST /generate  POST /rpc  POST /jsonrpc  POST /v2/models/double/infer
         POST /v2/models/double/generate  POST /invocations  POST /v1/models/double:predict
+        POST /v1/models/double:explain
         POST /v1/chat/completions  POST /v1/completions  POST /v1/embeddings  POST /v1/responses
         POST /openai/v1/chat/completions  POST /openai/v1/completions  POST /openai/v1/embeddings
         POST /openai/v1/responses

@@ -145,5 +145,6 @@ CASES = [
     post("a prediction of no handler", "/predictions/text", {"data": "a"}),
     post("a prediction of nobody", "/predictions/nobody/1.0", {"data": "a"}),
     get("torchserve's models", "/models"),
+    post("an explanation of a model without one", "/v1/models/text:explain", {"instances": ["a"]}),
     get("torchserve's management", "/models/text"),
 ]
