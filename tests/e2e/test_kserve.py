@@ -124,10 +124,10 @@ class Explaining(MLModel):
 """
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
-def test_explanations_and_events(tmp_path: Path, workers: str) -> None:
+@pytest.mark.parametrize("parallel", ["0", "1"])
+def test_explanations_and_events(tmp_path: Path, parallel: str) -> None:
     write_model(tmp_path, "models/m", "explaining.Explaining", EXPLAINING)
-    running = Running(tmp_path / "models", within=60, INFERSTREAM_PARALLEL_WORKERS=workers)
+    running = Running(tmp_path / "models", within=60, INFERSTREAM_PARALLEL_WORKERS=parallel)
     try:
         url, body = f"{running.url}/v1/models/m", {"instances": [[1.0, 2.0]]}
         assert httpx.post(f"{url}:explain", json=body).json() == {"explanations": [[10.0, 20.0]]}
