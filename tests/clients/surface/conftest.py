@@ -12,7 +12,10 @@ from tests.serving import Running
 MODELS = {
     "echo": "surface_models.Echo",
     "spare": "surface_models.Echo",
-    **{name: f"surface_models:app/{name}" for name in ("words", "embed", "rank", "hear", "speak")},
+    **{
+        name: f"surface_models:app/{name}"
+        for name in ("words", "embed", "rank", "hear", "speak", "city", "draw")
+    },
 }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-NOT_CALLS = frozenset(("with_raw_response", "with_streaming_response", "with_options", "copy"))
+NOT_CALLS = frozenset(("with_raw_response", "with_streaming_response", "with_options"))
 """Other views of the same methods."""
 
 

@@ -55,3 +55,15 @@ def hear(audio: bytes, task: str = "transcribe") -> str:
 def speak(text: str) -> Iterator[bytes]:
     """The text as bytes."""
     yield text.encode()
+
+
+@app.model
+async def city(prompt: str, response_format: str = "") -> AsyncIterator[str]:
+    """An object of the schema that the tests ask for."""
+    yield '{"city": "Bern"}'
+
+
+@app.model
+def draw(prompt: str) -> bytes:
+    """A file that is no image."""
+    return b"\x89PNG" + prompt.encode()

@@ -1,5 +1,6 @@
 """Triton's four clients."""
 
+import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Iterator
 from queue import Queue
@@ -171,7 +172,7 @@ async def generate_request_body(client: Any, library: Any) -> None:
     body, length = client.generate_request_body(given(library))
     headers = {"Inference-Header-Content-Length": str(length)}
     url = f"{client.served}/v2/models/echo/infer"
-    answer = httpx.post(url, content=body, headers=headers)
+    answer = await asyncio.to_thread(httpx.post, url, content=body, headers=headers)
     size = answer.headers.get("inference-header-content-length")
     parsed = client.parse_response_body(answer.content, header_length=None if size is None else int(size))
     assert parsed.as_numpy("x").tolist() == VALUES.tolist()

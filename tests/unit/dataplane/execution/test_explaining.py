@@ -30,6 +30,10 @@ class Blocking(Base):
         return self.answer(payload, 1)
 
     def explain(self, payload: InferenceRequest) -> Any:
+        """Its own predictions, ten times, and that nobody who calls `predict` explains again."""
+        assert payload.parameters is not None
+        assert payload.parameters.get("depth") == 2
+        self.predict(payload)
         return self.answer(payload, 10)
 
 
@@ -89,8 +93,8 @@ async def test_explanations_beside_predictions(batching: dict[str, Any]) -> None
                 assert explained.json() == {"explanations": expected}, name
             assert (await client.post("/v1/models/double:explain", json=body)).status_code == 501
             assert (await client.post("/v1/models/nobody:explain", json=body)).status_code == 404
-            ignored = await client.post("/v1/models/blocking:explain", json={"inputs": body["instances"]})
-            assert ignored.status_code == 200
+            named = await client.post("/v1/models/awaiting:explain", json={"inputs": body["instances"]})
+            assert named.status_code == 200
 
 
 @pytest.mark.parametrize("kind", [Silent, Helping, Routed])
