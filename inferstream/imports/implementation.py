@@ -15,11 +15,6 @@ _apps: dict[tuple[str, str | None], tuple[ModuleType, dict[str, FileStamp | None
 MOST_NAMES = 8
 """Names of a module that an error lists."""
 
-RESERVED = {
-    "mlserver_mlflow": "MLflow",
-}
-"""MLServer's packages that will get a runtime of ours."""
-
 
 def resolve_class(path: str, source: str | None) -> type[Any]:
     """The class that `path` (module.Class) names, as `resolve` finds it. Raises InvalidSettings for no class."""
@@ -152,7 +147,7 @@ def _module(name: str, source: str | None) -> ModuleType:
 
 
 def _runtime(path: str) -> Any:
-    """The class registered under the name `path`, or None. Raises InvalidSettings for reserved names."""
+    """The class registered under the name `path`, or None. Raises InvalidSettings for one that cannot be used."""
     if (plugin := plugins(RUNTIMES).get(path)) is not None:
         try:
             return plugin.load()
@@ -160,10 +155,4 @@ def _runtime(path: str) -> Any:
             if plugin.ours:
                 raise
             raise plugin.refusal(error) from error
-    package = path.partition(".")[0]
-    if package in RESERVED:
-        raise InvalidSettings(
-            f'implementation "{path}": {package} is not installed, '
-            f"and inferstream's own {RESERVED[package]} runtime is not built yet"
-        )
     return None

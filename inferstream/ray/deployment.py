@@ -74,12 +74,13 @@ def _models(settings: Settings, repository: ModelRepository) -> list[ModelSettin
 def _defaults(settings: Settings, models: list[ModelSettings]) -> dict[str, Any]:
     """The options of the deployment that follow from the settings of the server and of its models."""
     workers = max([settings.parallel_workers, *(model.parallel_workers or 0 for model in models)], default=0)
-    devices = {device for model in models for device in model.devices}
+    named = {device for model in models if model.devices != "auto" for device in model.devices}
+    gpus = len(named) or int(any(model.devices == "auto" for model in models))
     return {
         "max_ongoing_requests": CALLS_BESIDE + sum(_calls(model) for model in models),
         "graceful_shutdown_timeout_s": float(ceil(longest_stop(settings) + SPARE)),
         "graceful_shutdown_wait_loop_s": LOOK,
-        "ray_actor_options": {"num_cpus": 1 + workers, "num_gpus": len(devices)},
+        "ray_actor_options": {"num_cpus": 1 + workers, "num_gpus": gpus},
     }
 
 

@@ -5,11 +5,11 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 from urllib.parse import quote
 
@@ -29,6 +29,12 @@ _VERSION, _NAME = re.compile(r"\{[^}]*version[^}]*\}"), re.compile(r"\{[^}]*\}")
 
 NAMED = 10.0
 """Seconds in which a request names its model, where those of some models alone are recorded."""
+
+AT_ONCE = 512
+"""Events of one write."""
+
+PAUSE = 0.001
+"""Seconds between two writes."""
 
 
 class RecordLine(msgspec.Struct, gc=False):
@@ -56,7 +62,6 @@ class RecordFile(LineFile[PortRecording]):
 
     name = "record"
     logger = logging.getLogger("inferstream.record")
-    batch = 64  # between two writes the thread holds the interpreter lock
     every = 0.25
 
     def __init__(
@@ -85,6 +90,24 @@ class RecordFile(LineFile[PortRecording]):
     def unfinished(self) -> Sequence[PortRecording]:
         """Recordings of which something is not written."""
         return [each for each in [*self._open_recordings.values()] if each.request or each.events]
+
+    def batches(self, records: list[PortRecording]) -> Iterator[list[PortRecording]]:
+        """Those with `AT_ONCE` events, and a pause after each.
+
+        A write of more would hold the interpreter lock, and without a pause the thread takes it again at the next send
+        of the event loop, which then waits in the middle of its turn.
+        """
+        batch: list[PortRecording] = []
+        events = 0
+        for record in records:
+            batch.append(record)
+            events += len(record.events)
+            if events >= AT_ONCE:
+                yield batch
+                sleep(PAUSE)
+                batch, events = [], 0
+        if batch:
+            yield batch
 
     def write(self, batch: list[PortRecording]) -> None:
         super().write(batch)

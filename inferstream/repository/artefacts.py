@@ -17,11 +17,15 @@ ONNX = "inferstream.runtimes.onnx.OnnxModel"
 TORCH = "inferstream.runtimes.torch.TorchModel"
 LLAMACPP = "inferstream.runtimes.llamacpp.LlamaCppModel"
 CATBOOST = "inferstream.runtimes.catboost.CatBoostModel"
+MLFLOW = "inferstream.runtimes.mlflow.MLflowModel"
 CAUSAL_LM = "inferstream.runtimes.transformers.CausalLM"
 EMBEDDINGS = "inferstream.runtimes.embeddings.EmbeddingsModel"
 PIPELINE = "inferstream.runtimes.huggingface.HuggingFaceRuntime"
 
-BY_NAME = {"model.json": XGBOOST, "model.txt": LIGHTGBM}
+MLMODEL = "MLmodel"
+"""MLflow's file, beside which the artefacts of a flavor lie."""
+
+BY_NAME = {MLMODEL: MLFLOW, "model.json": XGBOOST, "model.txt": LIGHTGBM}
 BY_SUFFIX = {
     ".joblib": SKLEARN,
     ".pickle": SKLEARN,
@@ -83,6 +87,8 @@ def _below(folder: Path) -> str:
 
 def _of_artefact(folder: Path) -> dict[str, Any]:
     runtimes = {path: runtime for path in sorted(folder.glob("[!.]*")) if (runtime := runtime_of(path))}
+    if folder / MLMODEL in runtimes:
+        return {"implementation": MLFLOW, "parameters": {"uri": str(folder / MLMODEL)}}
     chosen = [path for path in runtimes if path.stem == "model"] or [*runtimes]
     if not chosen or (runtimes[chosen[0]] in OF_TRANSFORMERS and _holds_weights(folder)):
         return {}

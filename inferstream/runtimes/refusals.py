@@ -20,6 +20,7 @@ LIBRARIES = frozenset(
             "onnxruntime",
             "catboost",
             "_catboost",
+            "mlflow",
         ),
         *("huggingface_hub", "optimum", "tokenizers", "torch", "transformers"),
     )

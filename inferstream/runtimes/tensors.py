@@ -118,7 +118,7 @@ class TensorModel(ArtefactModel):
         names = [output.name for output in payload.outputs or ()]
         if self._returns:
             _check_names("output", names, self._returns)
-        arrays = self._arrays(payload)
+        arrays = arrays_of(self._takes, payload)
         try:
             results = self.run(arrays, names)
         except self.refused as error:
@@ -130,31 +130,33 @@ class TensorModel(ArtefactModel):
         outputs = [_output(name, results[name]) for name in names or results]
         return InferenceResponse.of(self.name, outputs, self.version)
 
-    def _arrays(self, request: InferenceRequest) -> dict[str, Array]:
-        """An array for each input of the artefact. An only input may have any name. Raises InvalidRequest."""
-        if len(self._takes) == 1 and len(request.inputs) == 1:
-            return {name: spec.array(request.inputs[0]) for name, spec in self._takes.items()}
-        given = {tensor.name: tensor for tensor in request.inputs}
-        _check_names("input", given, self._takes)
-        for name in self._takes:
-            if name not in given:
-                raise InvalidRequest(f'input "{name}" is missing')
-        arrays = {name: spec.array(given[name]) for name, spec in self._takes.items()}
-        self._check_dimensions(arrays)
-        return arrays
 
-    def _check_dimensions(self, arrays: Mapping[str, Array]) -> None:
-        """Raise InvalidRequest unless dimensions of one name have one size. Frameworks speak of their operators."""
-        sizes: dict[str, tuple[str, int]] = {}
-        for name, array in arrays.items():
-            for size, own in zip(array.shape, self._takes[name].shape, strict=False):
-                if isinstance(own, str):
-                    first, expected = sizes.setdefault(own, (name, size))
-                    if size != expected:
-                        raise InvalidRequest(
-                            f'input "{name}": its dimension "{own}" is {size}, '
-                            f'and that of input "{first}" is {expected}'
-                        )
+def arrays_of(takes: Mapping[str, TensorSpec], request: InferenceRequest) -> dict[str, Array]:
+    """An array for each input of an artefact. An only input may have any name. Raises InvalidRequest."""
+    if len(takes) == 1 and len(request.inputs) == 1:
+        return {name: spec.array(request.inputs[0]) for name, spec in takes.items()}
+    given = {tensor.name: tensor for tensor in request.inputs}
+    _check_names("input", given, takes)
+    for name in takes:
+        if name not in given:
+            raise InvalidRequest(f'input "{name}" is missing')
+    arrays = {name: spec.array(given[name]) for name, spec in takes.items()}
+    _check_dimensions(takes, arrays)
+    return arrays
+
+
+def _check_dimensions(takes: Mapping[str, TensorSpec], arrays: Mapping[str, Array]) -> None:
+    """Raise InvalidRequest unless dimensions of one name have one size. Frameworks speak of their operators."""
+    sizes: dict[str, tuple[str, int]] = {}
+    for name, array in arrays.items():
+        for size, own in zip(array.shape, takes[name].shape, strict=False):
+            if isinstance(own, str):
+                first, expected = sizes.setdefault(own, (name, size))
+                if size != expected:
+                    raise InvalidRequest(
+                        f'input "{name}": its dimension "{own}" is {size}, '
+                        f'and that of input "{first}" is {expected}'
+                    )
 
 
 def _check_names(what: str, names: Iterable[str], known: Collection[str]) -> None:

@@ -4,7 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zipfile import BadZipFile
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -52,6 +52,10 @@ class TorchSettings(BaseModel):
 
     device: str | None = None
     """`cuda` where there is one, else `cpu`."""
+    dtype: Literal["float32", "float16", "bfloat16"] | None = None
+    """The type of weights and of floating inputs; that of the file if it is absent. Outputs of it are FP32."""
+    quantize: Literal["int8"] | None = None
+    """Weights of linear layers take a byte each."""
     class_: str | None = Field(None, alias="class")
     """The `torch.nn.Module` of the weights in safetensors, as module.Class."""
     arguments: dict[str, Any] = {}
@@ -69,12 +73,17 @@ class TorchModel(TensorModel):
         super().__init__(settings)
         self._torch: Any = None
         self._device = "cpu"
+        self._dtype: Any = None
 
     def open(self, path: Path) -> TorchProgram:
         settings = self._checked(TorchSettings)
         refuse_code(path, path.name if settings.class_ is None else '"class" in the settings')
         torch = self._torch = self._import("torch", "torch")
         self._device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self._dtype = settings.dtype and getattr(torch, settings.dtype)
+        for name in _fixed(path.suffix):
+            if getattr(settings, name) is not None:
+                raise self._failed(f'"{name}" in parameters.extra cannot change {path.name}, which is traced')
         with TORCH_LOADING:
             return self._program(path, settings)
 
@@ -120,6 +129,7 @@ class TorchModel(TensorModel):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # it is known, and the files are there
             module = self._torch.jit.load(path, map_location=self._device).eval()
+        module = module.to(self._device, self._dtype)
         names = [argument.name for argument in module.forward.schema.arguments[1:]]
         return TorchProgram(
             lambda tensors: module(*tensors), [TensorSpec(name, None, ()) for name in names], (), REFUSED
@@ -131,7 +141,11 @@ class TorchModel(TensorModel):
         weights = self._import("safetensors.torch", "torch").load_file(path)
         module = resolve_class(settings.class_, self.settings.source)(**settings.arguments)
         module.load_state_dict(weights)
-        module = module.to(self._device).eval()
+        module = module.to(self._device, self._dtype).eval()
+        if settings.quantize is not None:
+            from .quantization import quantize  # late: it imports torch
+
+            quantize(module)
         parameters = inspect.signature(module.forward).parameters.values()
         names = [each.name for each in parameters if each.default is each.empty]
         return TorchProgram(lambda tensors: module(*tensors), [TensorSpec(name, None, ()) for name in names])
@@ -163,6 +177,8 @@ class TorchModel(TensorModel):
         # The memory of a request may not be written, which torch does not know of.
         tensor = self._torch.from_numpy(array if array.flags.writeable else array.copy())
         dtype = self._torch.bfloat16 if datatype == "BF16" else None
+        if self._dtype is not None and tensor.is_floating_point():
+            dtype = self._dtype
         return tensor.to(device=self._device, dtype=dtype)
 
     def _named(self, result: Any) -> Mapping[str, Any]:
@@ -181,9 +197,15 @@ class TorchModel(TensorModel):
 
     def _array(self, value: Any) -> Array:
         tensor = value.cpu()
-        array: Array = (tensor.float() if tensor.dtype is self._torch.bfloat16 else tensor).numpy()
+        wide = tensor.dtype in (self._torch.bfloat16, self._dtype)
+        array: Array = (tensor.float() if wide else tensor).numpy()
         return array
 
 
 def _declared(tensors: Sequence[MetadataTensor]) -> Sequence[TensorSpec]:
     return [TensorSpec(each.name, each.datatype, each.shape) for each in tensors]
+
+
+def _fixed(suffix: str) -> Sequence[str]:
+    """Settings that have no effect on a file: a program's types are those of its operators."""
+    return {".pt2": ("dtype", "quantize"), ".pt": ("quantize",)}.get(suffix, ())

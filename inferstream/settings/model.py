@@ -121,8 +121,9 @@ class ModelSettings(EnvironmentModel):
     worker_concurrency: int | None = Field(
         None, ge=1, description="Calls that may run at once in one worker process."
     )
-    devices: list[str] = Field(
-        default_factory=list, description="CUDA_VISIBLE_DEVICES of each worker process, in turn."
+    devices: list[str] | Literal["auto"] = Field(
+        default_factory=list,
+        description="CUDA_VISIBLE_DEVICES of each worker process, in turn; `auto` is all that NVIDIA's driver lists.",
     )
     load: Literal["start", "demand"] = Field(
         "start", description="When it loads: at the start of the server, or with its first call."

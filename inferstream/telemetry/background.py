@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import ClassVar, Generic, TypeVar
@@ -59,6 +59,11 @@ class BackgroundWriter(ABC, Generic[Record]):
         """Records that have something to write, and are not put yet."""
         return ()
 
+    def batches(self, records: list[Record]) -> Iterator[list[Record]]:
+        """Divide records into those of one write each."""
+        for start in range(0, len(records), self.batch):
+            yield records[start : start + self.batch]
+
     @abstractmethod
     def write(self, batch: list[Record]) -> None:
         """Write records. It raises nothing: a fault calls `lose`, and success `settle`."""
@@ -95,5 +100,5 @@ class BackgroundWriter(ABC, Generic[Record]):
             waiting += [self._records.get() for _ in range(self._records.qsize())]
             closed = None in waiting
             records = [*(record for record in waiting if record is not None), *self.unfinished()]
-            for start in range(0, len(records), self.batch):
-                self.write(records[start : start + self.batch])
+            for batch in self.batches(records):
+                self.write(batch)

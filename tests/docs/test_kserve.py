@@ -52,7 +52,7 @@ def test_the_name_of_an_inference_service_is_that_of_its_model(tmp_path: Path) -
 
 def test_a_runtime_of_a_format_differs_by_its_name_and_its_image_alone() -> None:
     assert [each["spec"]["supportedModelFormats"][0]["name"] for each in FORMATS] == [
-        "sklearn", "xgboost", "lightgbm", "huggingface", "onnx", "pytorch", "catboost"
+        "sklearn", "xgboost", "lightgbm", "huggingface", "onnx", "pytorch", "catboost", "mlflow"
     ]  # fmt: skip
     extras = set(metadata("inferstream").get_all("Provides-Extra") or ())
     for document in FORMATS:

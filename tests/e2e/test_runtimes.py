@@ -58,7 +58,6 @@ def write_models(root: Path) -> Path:
     graphs.classifier(folder_of(root, "onnx-batched", "mlserver_onnx.OnnxModel", batching))
     folder_of(root, "empty", f"{sklearn}.SKLearnModel")
     folder_of(root, "absent", f"{lightgbm}.LightGBMModel", uri="./absent.bst")
-    folder_of(root, "reserved", "mlserver_mlflow.MLflowRuntime")
     return root
 
 
@@ -216,8 +215,6 @@ def test_what_cannot_be_loaded_says_why(served: Running) -> None:
         "empty": "Model empty did not load: its folder holds no model.joblib, model.pickle or model.pkl.",
         "absent": "Model absent did not load: Invalid URI specified for model absent (./absent.bst): there is no "
         "such file or folder, relative to model-settings.json",
-        "reserved": 'Model reserved did not load: implementation "mlserver_mlflow.MLflowRuntime": '
-        "mlserver_mlflow is not installed, and inferstream's own MLflow runtime is not built yet",
     }
 
 

@@ -332,6 +332,27 @@ def test_each_model_may_have_workers_of_its_own_on_devices_of_its_own(started, f
     assert int(pid) == server.process.pid
 
 
+def test_devices_are_a_worker_each_and_auto_is_those_of_the_server(folder: Path) -> None:
+    write_model(folder, "named", "faulty_models.Where", name="named", devices=["0", "MIG-a", "0"])
+    write_model(folder, "auto", "faulty_models.Where", name="auto", devices="auto", parallel_workers=4)
+    write_model(folder, "none", "faulty_models.Where", name="none", devices=["0"], parallel_workers=0)
+    server = Running(folder, CUDA_VISIBLE_DEVICES="1,MIG-b")
+    used: dict[str, dict[str, str]] = {"named": {}, "auto": {}}
+    try:
+        for model, devices in used.items():
+            for _ in range(8):
+                pid, device, _ = server.infer(model, text()).json()["outputs"][0]["data"]
+                devices[pid] = device
+        index = httpx.post(f"{server.url}/v2/repository/index", json={}).json()
+    finally:
+        server.stop()
+    assert sorted(used["named"].values()) == ["0", "0", "MIG-a"]
+    assert sorted(used["auto"].values()) == ["1", "1", "MIG-b", "MIG-b"]
+    assert [each["reason"] for each in index if each["name"] == "none"] == [
+        "Model none did not load: devices are those of worker processes, and its parallel_workers is 0."
+    ]
+
+
 def test_models_that_name_a_pool_share_its_workers_and_no_others(started, folder) -> None:
     for name, pool in (("left", "vision"), ("right", "vision"), ("other", "speech")):
         parameters = {"inference_pool_gid": pool}

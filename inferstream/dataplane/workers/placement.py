@@ -1,6 +1,7 @@
 """Decides where each model runs: in the server, or in a group of workers."""
 
 import asyncio
+import logging
 import os
 import sys
 from itertools import count
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ... import processors
 from ...errors import ModelLoadFailed
+from ...processes.devices import VARIABLE, visible_devices
 from ...repository.environments import environment_of, python_in
 from ...settings import ModelSettings, Settings
 from ...telemetry.workers import WorkerMeters
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from ...processes.spawning import Program
     from .group import WorkerGroup, WorkerSharing
     from .spares import Spares
+
+logger = logging.getLogger("inferstream.dataplane")
 
 _own_pools = count(1)
 
@@ -79,7 +83,8 @@ class Placements:
         if settings.input_validation == "auto" and self._settings.status_profile == "triton":
             settings = settings.model_copy(update={"input_validation": "strict"})
         environment = await environment_of(settings, Path(self._settings.environments_dir))
-        workers = self._workers(settings)
+        devices = await _devices(settings)
+        workers = self._workers(settings, devices)
         leaves = settings.may_leave(self._settings)
         if environment is not None or leaves:
             workers = max(workers, 1)
@@ -96,8 +101,8 @@ class Placements:
         from .pool import Pool  # late: only workers need it
 
         limit = limit_of(settings, self._settings)
-        pool = f"{settings.name} {next(_own_pools)}" if leaves else self._pool(settings)
-        group = self._group(Placement(workers, environment, pool, tuple(settings.devices)))
+        pool = f"{settings.name} {next(_own_pools)}" if leaves or devices else self._pool(settings)
+        group = self._group(Placement(workers, environment, pool, devices))
         if leaves:
             from .resident import ResidentPool
 
@@ -117,16 +122,24 @@ class Placements:
             self._groups[placement] = group
         return self._groups[placement]
 
-    def _workers(self, settings: ModelSettings) -> int:
+    def _workers(self, settings: ModelSettings, devices: tuple[str, ...]) -> int:
+        """The number of workers, at least one for each device where the model does not say. Raises ModelLoadFailed."""
         workers = settings.parallel_workers
-        return self._settings.parallel_workers if workers is None else max(workers, 0)
+        if workers is None:
+            return max(self._settings.parallel_workers, len(devices))
+        if devices and workers < 1:
+            raise ModelLoadFailed(
+                f"Model {settings.name} did not load: devices are those of worker processes, and its parallel_workers "
+                f"is {workers}."
+            )
+        return max(workers, 0)
 
     def _pool(self, settings: ModelSettings) -> str | None:
-        """The name of a model's pool. A model with its own number of workers, or devices, shares none."""
+        """The name of a model's pool. A model with its own number of workers shares none."""
         parameters = settings.parameters
         if parameters is not None and parameters.inference_pool_gid:
             return parameters.inference_pool_gid
-        own = settings.parallel_workers not in (None, self._settings.parallel_workers) or settings.devices
+        own = settings.parallel_workers not in (None, self._settings.parallel_workers)
         return f"{settings.name} {next(_own_pools)}" if own else None
 
     async def stop(self, limit: float) -> bool:
@@ -141,6 +154,15 @@ class Placements:
             self._meters.files.close()
 
 
+async def _devices(settings: ModelSettings) -> tuple[str, ...]:
+    """The devices of a model's workers; none where it names none, or where there are none for `auto`."""
+    if settings.devices != "auto":
+        return tuple(settings.devices)
+    devices = await asyncio.to_thread(visible_devices)
+    logger.info("model %s: devices %s", settings.name, ", ".join(devices) or "auto, and there are none")
+    return devices
+
+
 def _programs(placement: Placement, script: str, shared: dict[str, str]) -> "list[Program]":
     from ...processes.spawning import Program
 
@@ -152,7 +174,7 @@ def _programs(placement: Placement, script: str, shared: dict[str, str]) -> "lis
         variables["PATH"] = os.pathsep.join((str(placement.environment / "bin"), os.environ.get("PATH", "")))
     devices = placement.devices
     each = [
-        {**variables, "CUDA_VISIBLE_DEVICES": devices[i % len(devices)]} if devices else variables
+        {**variables, VARIABLE: devices[i % len(devices)]} if devices else variables
         for i in range(placement.workers)
     ]
     return [Program(script, python, own) for own in each]

@@ -8,9 +8,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from ...text.detokenizer import Detokenizer
+from ..quantization import quantize
 from ..sampling import Sampling, read_sampling
 from .engine import Engine, Piece
-from .quantization import quantize
 from .settings import LanguageSettings
 from .stream import TokenStream
 

@@ -210,3 +210,41 @@ async def test_models_load_at_once(tmp_path) -> None:
     path = modules.exported(tmp_path)
     for model in await asyncio.gather(*(loaded(TorchModel, path) for _ in range(3))):
         assert len(asked(model, flowers(), ONES)) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("form", ["weights", "scripted"])
+async def test_weights_and_inputs_have_the_dtype_of_the_settings(tmp_path, dtype: str, form: str) -> None:
+    extra = {"class": CLASS} if form == "weights" else {}
+    model = await loaded(
+        TorchModel, getattr(modules, form)(tmp_path), {"inputs": DECLARED}, dtype=dtype, **extra
+    )
+    answer = asked(model, flowers(), ONES)
+    datatypes = {name: values.dtype for name, (_, values) in answer.items()}
+    assert datatypes == {"output-0": np.int64, "output-1": np.float32}
+    close = np.isclose(answer["output-1"][1], models.classifier().predict_proba(models.FLOWERS), atol=0.05)
+    assert close.all()
+    exact = (answer["output-1"][1] == answer["output-1"][1].astype(np.float16)).all()
+    assert exact == (dtype == "float16")
+
+
+async def test_linear_layers_of_eight_bits(tmp_path) -> None:
+    extra = {"class": CLASS, "quantize": "int8"}
+    model = await loaded(TorchModel, modules.weights(tmp_path), {"inputs": DECLARED}, **extra)
+    assert np.allclose(
+        asked(model, flowers(), ONES)["output-1"][1],
+        models.classifier().predict_proba(models.FLOWERS),
+        atol=0.05,
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "name"), [("exported", "dtype"), ("exported", "quantize"), ("scripted", "quantize")]
+)
+async def test_a_traced_program_has_its_own_types(tmp_path, form: str, name: str) -> None:
+    value = {"dtype": "float16", "quantize": "int8"}[name]
+    path = getattr(modules, form)(tmp_path)
+    with pytest.raises(
+        ModelLoadFailed, match=f'"{name}" in parameters.extra cannot change {path.name}, which is'
+    ):
+        await loaded(TorchModel, path, **{name: value})

@@ -1,0 +1,192 @@
+"""MLflow: models of any flavor by their `python_function`, with the signature that was saved with them."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..codecs import NumpyCodec, NumpyRequestCodec
+from ..codecs.numpy import to_datatype
+from ..errors import InvalidRequest
+from ..repository.remote import refuse_code
+from ..settings import ModelSettings
+from ..signature import Description
+from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestOutput
+from .artefact import ArtefactModel
+from .base import KSERVE_OUTPUT, MLSERVER
+from .columns import described
+from .refusals import refusal
+from .tables import DATATYPES, SignatureTable
+from .tensors import TensorSpec, arrays_of
+
+TELEMETRY = "MLFLOW_DISABLE_TELEMETRY"
+"""The variable by which MLflow sends nothing about its use."""
+
+UNNAMED_INPUT = "input-0"
+
+FLAVOR = "python_function"
+
+KINDS: dict[str, tuple[type, ...]] = {
+    "boolean": (bool,),
+    "integer": (int,),
+    "long": (int,),
+    "float": (int, float),
+    "double": (int, float),
+    "string": (str,),
+    "datetime": (str,),
+}
+"""The values of JSON that a parameter of MLflow's type takes."""
+
+
+class MLflowModel(ArtefactModel):
+    """A folder with a file `MLmodel`. Its signature says of which columns or tensors a request consists.
+
+    Without a signature, requests are decoded by their content types, by default to an array.
+    """
+
+    artefacts = ("MLmodel",)
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        self._artefact: Any = None
+        self._table: SignatureTable | None = None
+        self._tensors: dict[str, TensorSpec] = {}
+        self._named = False
+        self._params: dict[str, Any] = {}
+        # MLServer's runtime answers an array under this name.
+        self._output = "output-1" if settings.implementation_.startswith(MLSERVER) else KSERVE_OUTPUT
+
+    def open(self, path: Path) -> Any:
+        refuse_code(path, path.name)
+        os.environ.setdefault(TELEMETRY, "true")
+        pyfunc = self._import("mlflow.pyfunc", "mlflow")
+        try:
+            return pyfunc.load_model(str(path.parent))
+        except ModuleNotFoundError as error:
+            raise self._failed(
+                f"it needs {error.name}; the requirements.txt beside it names its packages"
+            ) from error
+        except Exception as error:  # of any library
+            version = self._import("mlflow", "mlflow").__version__
+            raise self._unreadable(path, f"MLflow {version}", error) from error
+
+    async def load(self) -> bool:
+        self._artefact = await self._read()
+        signature = self._artefact.metadata.signature
+        if signature is None:
+            return True
+        if signature.inputs is not None and signature.inputs.is_tensor_spec():
+            self._tensors = {spec.name: spec for spec in map(_tensor, signature.inputs.inputs)}
+            self._named = signature.inputs.has_input_names()
+        elif signature.inputs is not None:
+            self._table = SignatureTable(signature.inputs.inputs)
+        self._params = {spec.name: spec for spec in (signature.params.params if signature.params else ())}
+        self._description = Description(self._described_inputs(), self._described_outputs(signature.outputs))
+        return True
+
+    def _described_inputs(self) -> tuple[MetadataTensor, ...]:
+        if self._table is not None:
+            return self._table.columns.tensors()
+        return tuple(
+            described(spec.name, str(spec.datatype), spec.metadata.shape) for spec in self._tensors.values()
+        )
+
+    def _described_outputs(self, schema: Any) -> tuple[MetadataTensor, ...]:
+        """What the signature says of the results; nothing of those that become texts of JSON."""
+        if schema is None:
+            return ()
+        if schema.is_tensor_spec():
+            specs = [_tensor(spec, self._output) for spec in schema.inputs]
+            return tuple(described(each.name, str(each.datatype), each.metadata.shape) for each in specs)
+        return tuple(
+            described(spec.name or self._output, DATATYPES.get(_name_of(spec.type), "BYTES"), [-1, 1])
+            for spec in schema.inputs
+        )
+
+    async def unload(self) -> bool:
+        self._artefact = None
+        return True
+
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        features, params = self._features(payload), self._given_params(payload)
+        try:
+            result = self._artefact.predict(features, params=params)
+        except self.refused as error:
+            refused = refusal(error, payload, self.refused)
+            if refused is None:
+                raise
+            raise refused from error
+        return self._response(result)
+
+    def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:
+        """The chunks of a model whose flavor streams, else one response."""
+        payload = next(payloads)
+        if not self._artefact.metadata.flavors.get(FLAVOR, {}).get("streamable"):
+            yield self.predict(payload)
+            return
+        chunks = self._artefact.predict_stream(self._features(payload), params=self._given_params(payload))
+        for chunk in chunks:
+            yield self._response(chunk)
+
+    def _features(self, request: InferenceRequest) -> Any:
+        if self._tensors:
+            arrays = arrays_of(self._tensors, request)
+            return arrays if self._named else next(iter(arrays.values()))
+        if self._table is None:
+            return self.decode_request(request, default_codec=NumpyRequestCodec)
+        if self._table.columns.takes(request):
+            return self._table.of_columns(request)
+        return self._table.of(self.decode_request(request, default_codec=NumpyRequestCodec), request)
+
+    def _given_params(self, request: InferenceRequest) -> dict[str, Any] | None:
+        """The parameters of the request that the signature names. Raises InvalidRequest."""
+        given = request.parameters.model_extra if request.parameters is not None else None
+        named = {name: value for name, value in (given or {}).items() if name in self._params}
+        for name, value in named.items():
+            spec = self._params[name]
+            values = value if spec.shape and isinstance(value, list) else [value]
+            kinds = KINDS.get(_name_of(spec.dtype), (dict,))
+            if not all(type(each) in kinds for each in values) or bool(spec.shape) != isinstance(value, list):
+                several = "a list of " if spec.shape else ""
+                raise InvalidRequest(
+                    f'parameter "{name}": the model takes {several}{_name_of(spec.dtype)}, got a {type(value).__name__}'
+                )
+        return named or None
+
+    def _response(self, result: Any) -> InferenceResponse:
+        """The response for what a flavor returns: a frame, a series, an array, a list, a dict of them, a text."""
+        if hasattr(result, "columns") and hasattr(result, "iloc"):
+            from ..codecs.pandas import PandasCodec
+
+            parameters = Parameters(content_type="pd")
+            return InferenceResponse.of(
+                self.name, PandasCodec.encode_outputs(result), self.version, None, parameters
+            )
+        results = result if isinstance(result, Mapping) else {self._output: result}
+        outputs = [
+            self.encode(_array(each), RequestOutput(name=str(name)), default_codec=NumpyCodec)
+            for name, each in results.items()
+        ]
+        return InferenceResponse.of(self.name, outputs, self.version)
+
+
+def _tensor(spec: Any, unnamed: str = UNNAMED_INPUT) -> TensorSpec:
+    return TensorSpec(spec.name or unnamed, to_datatype(np.dtype(spec.type)).value, list(spec.shape))
+
+
+def _name_of(kind: Any) -> str:
+    """MLflow's name of a type; empty for an array, an object or a map."""
+    return str(getattr(kind, "name", ""))
+
+
+def _array(result: Any) -> Any:
+    """The array of a result. Values that no tensor holds, such as the messages of a chat, are texts of JSON."""
+    array = result.toarray() if hasattr(result, "toarray") else np.asarray(result)
+    if array.dtype.kind != "O" or all(isinstance(each, str | bytes) for each in array.flat):
+        return array
+    import orjson
+
+    texts = [orjson.dumps(each, option=orjson.OPT_SERIALIZE_NUMPY).decode() for each in array.flat]
+    return np.array(texts, dtype=object).reshape(array.shape)

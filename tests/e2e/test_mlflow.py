@@ -1,0 +1,88 @@
+"""A model that MLflow has saved, a folder alone, through each client."""
+
+import warnings
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+from tritonclient.utils import InferenceServerException
+
+mlflow = pytest.importorskip("mlflow")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # its own, of type hints
+    import mlflow.sklearn
+
+import pandas as pd
+from mlflow.models import infer_signature
+from sklearn.linear_model import LogisticRegression
+
+from inferstream import Client
+from tests.serving import Running, eventually
+from tests.unit.runtimes import models
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning:mlflow", "ignore:.*:FutureWarning:mlflow")
+
+FLOWERS, SPECIES = models.FLOWERS[5::10], models.SPECIES[5::10].tolist()
+NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
+RECOGNISED = "iris has no settings: MLmodel says that inferstream.runtimes.mlflow.MLflowModel reads it"
+
+
+def test_a_classifier(tmp_path: Path, workers: int) -> None:
+    frame = pd.DataFrame(models.FLOWERS, columns=NAMES)
+    classifier = LogisticRegression(max_iter=500).fit(frame, models.SPECIES)
+    mlflow.sklearn.save_model(
+        classifier,
+        str(tmp_path / "models" / "iris"),
+        signature=infer_signature(frame, classifier.predict(frame)),
+        serialization_format="cloudpickle",
+    )
+    batching = {"INFERSTREAM_MODEL_MAX_BATCH_SIZE": "8", "INFERSTREAM_MODEL_MAX_BATCH_TIME": "0.5"}
+    running = Running(
+        tmp_path / "models",
+        target="models/iris",
+        within=120,
+        INFERSTREAM_PARALLEL_WORKERS=str(workers),
+        **batching,
+    )
+    wanted = classifier.predict(pd.DataFrame(FLOWERS, columns=NAMES)).tolist()
+    try:
+        eventually(lambda: RECOGNISED in running.text())
+        for library, address in (
+            (triton_grpc, running.grpc),
+            (triton_http, f"127.0.0.1:{running.http_port}"),
+        ):
+            with library.InferenceServerClient(address) as client:
+                given = library.InferInput("rows", [15, 4], "FP32")
+                given.set_data_from_numpy(FLOWERS.astype(np.float32))
+                asked = [library.InferRequestedOutput("output-0")]
+                assert (
+                    client.infer("iris", [given], outputs=asked).as_numpy("output-0")[:, 0].tolist() == wanted
+                )
+                given = library.InferInput("rows", [15, 3], "FP64")
+                given.set_data_from_numpy(FLOWERS[:, :3].copy())
+                with pytest.raises(InferenceServerException, match=r"takes shape \[-1, 4\], got \[15, 3\]"):
+                    client.infer("iris", [given])
+                columns = [library.InferInput(name, [15], "BYTES") for name in NAMES]
+                for column in columns:
+                    column.set_data_from_numpy(np.array(["x"] * 15, dtype=object))
+                with pytest.raises(
+                    InferenceServerException, match=r'column "sepal length": .* FP64, got BYTES'
+                ):
+                    client.infer("iris", columns)
+        for url in (running.url, f"grpc://{running.grpc}"):
+            with Client(url) as client:
+                table = pd.DataFrame(FLOWERS, columns=NAMES)
+                assert np.ravel(client.predict("iris", table)).tolist() == wanted
+        row = dict(zip(NAMES, FLOWERS[0].tolist(), strict=True))
+        for path in ("generate", "generate_stream"):
+            answer = httpx.post(f"{running.url}/v2/models/iris/{path}", json=row)
+            assert answer.status_code == 200, answer.text
+            assert f'"output-0":{wanted[0]}' in answer.text
+        instances = httpx.post(f"{running.url}/invocations", json={"instances": [row]})
+        assert instances.json() == {"predictions": wanted[:1]}
+    finally:
+        assert running.stop() == 0, running.text()

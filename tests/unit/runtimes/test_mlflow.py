@@ -1,0 +1,316 @@
+"""MLflow's models, saved by MLflow itself."""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+mlflow = pytest.importorskip("mlflow")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # its own, of type hints
+    import mlflow.pyfunc
+    import mlflow.sklearn
+
+import pandas as pd
+from mlflow.models import ModelSignature, infer_signature
+from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
+from sklearn.linear_model import LogisticRegression
+
+from inferstream.codecs import PandasCodec, StringCodec
+from inferstream.errors import InvalidRequest, ModelLoadFailed
+from inferstream.imports.implementation import resolve_class
+from inferstream.repository.artefacts import described_by_files
+from inferstream.runtimes.mlflow import MLflowModel
+from inferstream.settings import ModelSettings
+from inferstream.types import InferenceRequest, Parameters, RequestInput
+from tests.unit.runtimes import models
+from tests.unit.runtimes.fitted import arrays, asked, loaded
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*:UserWarning:mlflow", "ignore:.*:FutureWarning:mlflow")
+
+FLOWERS, SPECIES = models.FLOWERS, models.SPECIES
+NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
+
+
+class Echo(mlflow.pyfunc.PythonModel):
+    """Returns what it gets, or what the parameter `form` asks for."""
+
+    def predict(self, context: Any, model_input: Any, params: dict[str, Any] | None = None) -> Any:
+        form = (params or {}).get("form", "")
+        if form == "chat":
+            return [{"role": "assistant", "n": 1}]
+        if form == "types":
+            return [str(type(each).__name__) for each in model_input.iloc[0]]
+        if form == "params":
+            return [repr(sorted((params or {}).items()))]
+        if form == "secret":
+            raise mlflow.exceptions.MlflowException("the secret of the input")
+        return model_input
+
+    def predict_stream(self, context: Any, model_input: Any, params: Any = None) -> Iterator[Any]:
+        yield from ["one", "two"]
+
+
+PARAMS = ParamSchema(
+    [
+        ParamSpec("form", DataType.string, ""),
+        ParamSpec("top", DataType.long, 1),
+        ParamSpec("stop", DataType.string, ["a"], (-1,)),
+    ]
+)
+
+
+def echo(folder: Path, inputs: Schema | None, *, streamable: bool = False) -> None:
+    signature = None if inputs is None else ModelSignature(inputs=inputs, params=PARAMS)
+    mlflow.pyfunc.save_model(str(folder), python_model=Echo(), signature=signature, streamable=streamable)
+
+
+def classifier(folder: Path) -> Any:
+    frame = pd.DataFrame(FLOWERS, columns=NAMES)
+    model = LogisticRegression(max_iter=500).fit(frame, SPECIES)
+    signature = infer_signature(frame, model.predict(frame))
+    mlflow.sklearn.save_model(model, str(folder), signature=signature, serialization_format="cloudpickle")
+    return model
+
+
+async def opened(folder: Path) -> MLflowModel:
+    return await loaded(MLflowModel, folder)  # type: ignore[arg-type, return-value]
+
+
+def columns(datatype: str = "FP64", names: list[str] = NAMES) -> InferenceRequest:
+    values = np.array(FLOWERS, dtype={"FP64": float, "FP32": np.float32, "INT64": np.int64}[datatype])
+    return InferenceRequest(
+        inputs=[
+            RequestInput(name=name, datatype=datatype, shape=[len(values)], data=values[:, place].tolist())
+            for place, name in enumerate(names)
+        ]
+    )
+
+
+def one(name: str, datatype: str, *values: Any, **parameters: Any) -> InferenceRequest:
+    tensor = RequestInput(name=name, datatype=datatype, shape=[len(values)], data=[*values])
+    return InferenceRequest(inputs=[tensor], parameters=Parameters(**parameters))
+
+
+async def test_columns_by_name_rows_and_frames_are_one_request(tmp_path: Path) -> None:
+    own = classifier(tmp_path)
+    model = await opened(tmp_path)
+    frame = pd.DataFrame(FLOWERS, columns=NAMES)
+    wanted = own.predict(frame).tolist()
+    mixed = frame[NAMES[::-1]].astype({NAMES[0]: "float32"})
+    for request in (
+        columns("FP64"),
+        columns("FP32"),
+        columns("INT64"),
+        asked(FLOWERS),
+        asked(FLOWERS.astype(np.float32)),
+        PandasCodec.encode_request(mixed),
+    ):
+        found = arrays(model.predict(request))["output-0"][:, 0].tolist()
+        rounded = frame.astype(int) if request.inputs[0].datatype == "INT64" else frame
+        assert found == (wanted if rounded is frame else own.predict(rounded.astype(float)).tolist())
+    metadata = await model.metadata()
+    assert [(each.name, each.datatype, each.shape) for each in metadata.inputs] == [
+        (name, "FP64", [-1]) for name in NAMES
+    ]
+    assert [(each.name, each.datatype, each.shape) for each in metadata.outputs] == [
+        ("output-0", "INT64", [-1])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (
+            columns("FP64", NAMES[:3]),
+            'column "petal width" is missing; the model has sepal length, sepal width, ',
+        ),
+        (
+            columns("FP64", [*NAMES[:3], "weight"]),
+            'column "weight" is not one of the model\'s: sepal length, ',
+        ),
+        (asked(FLOWERS[:, :3]), r"takes shape \[-1, 4\], got \[150, 3\]; or the columns sepal length, "),
+        (
+            PandasCodec.encode_request(pd.DataFrame(FLOWERS[:, :3], columns=NAMES[:3])),
+            'column "petal width" is missing',
+        ),
+        (
+            PandasCodec.encode_request(pd.DataFrame([["a", 1.0, 1.0, 1.0]], columns=NAMES)),
+            'column "sepal length": the model takes FP64, got BYTES',
+        ),
+    ],
+)
+async def test_wrong_columns_are_named(tmp_path: Path, request_: InferenceRequest, error: str) -> None:
+    classifier(tmp_path)
+    model = await opened(tmp_path)
+    with pytest.raises(InvalidRequest, match=error):
+        model.predict(request_)
+
+
+async def test_a_value_that_the_framework_refuses_is_the_clients_fault(tmp_path: Path) -> None:
+    classifier(tmp_path)
+    model = await opened(tmp_path)
+    with pytest.raises(InvalidRequest, match="contains NaN"):
+        model.predict(asked(np.full((1, 4), np.nan)))
+
+
+async def test_numbers_never_become_narrower(tmp_path: Path) -> None:
+    echo(tmp_path, Schema([ColSpec(DataType.integer, "n"), ColSpec(DataType.float, "x", required=False)]))
+    model = await opened(tmp_path)
+    found = arrays(model.predict(one("n", "INT16", 3)))
+    assert (found["n"].dtype, found["n"].tolist()) == (np.int32, [[3]])
+    with pytest.raises(InvalidRequest, match='column "n": the model takes INT32, got INT64'):
+        model.predict(one("n", "INT64", 3))
+    both = one("n", "INT32", 3)
+    both.inputs.append(RequestInput(name="x", datatype="FP64", shape=[1], data=[0.5]))
+    with pytest.raises(InvalidRequest, match='column "x": the model takes FP32, got FP64'):
+        model.predict(both)
+
+
+async def test_texts_dates_bytes_and_json_are_columns(tmp_path: Path) -> None:
+    kinds = {
+        "text": DataType.string,
+        "day": DataType.datetime,
+        "blob": DataType.binary,
+        "flag": DataType.boolean,
+    }
+    from mlflow.types.schema import Array
+
+    specs = [ColSpec(kind, name) for name, kind in kinds.items()]
+    echo(tmp_path, Schema([*specs, ColSpec(Array(DataType.long), "list")]))
+    model = await opened(tmp_path)
+    request = InferenceRequest(
+        inputs=[
+            RequestInput(name="text", datatype="BYTES", shape=[1], data=["a"]),
+            RequestInput(name="day", datatype="BYTES", shape=[1], data=["2026-11-26T10:00:00"]),
+            RequestInput(name="blob", datatype="BYTES", shape=[1], data=["AAE="]),
+            RequestInput(name="flag", datatype="BOOL", shape=[1], data=[True]),
+            RequestInput(name="list", datatype="BYTES", shape=[1], data=["[1, 2]"]),
+        ],
+        parameters=Parameters(form="types"),
+    )
+    found = StringCodec.decode_output(model.predict(request).outputs[0])
+    assert found[:4] == ["str", "Timestamp", "bytes", "bool"]
+    assert found[4] in ("list", "ndarray")  # by MLflow's version
+    for name, value, form in (
+        ("day", "yesterday", "dates in the form of ISO 8601"),
+        ("blob", "%", "base64"),
+        ("list", "[1", "JSON"),
+    ):
+        wrong = request.model_copy(deep=True)
+        next(each for each in wrong.inputs if each.name == name).data = [value]
+        with pytest.raises(InvalidRequest, match=f'column "{name}": the model takes {form}$'):
+            model.predict(wrong)
+    wrong = one("text", "INT64", 1)
+    wrong.inputs += request.inputs[1:]
+    with pytest.raises(InvalidRequest, match='column "text": the model takes BYTES, got INT64'):
+        model.predict(wrong)
+
+
+async def test_tensors_by_name(tmp_path: Path) -> None:
+    specs = [TensorSpec(np.dtype("float32"), (-1, 2), "x"), TensorSpec(np.dtype("int64"), (-1,), "y")]
+    echo(tmp_path, Schema(specs))
+    model = await opened(tmp_path)
+    request = InferenceRequest(
+        inputs=[
+            RequestInput(name="x", datatype="FP32", shape=[1, 2], data=[1, 2]),
+            RequestInput(name="y", datatype="INT64", shape=[1], data=[3]),
+        ]
+    )
+    found = arrays(model.predict(request))
+    assert (found["x"].tolist(), found["y"].tolist()) == ([[1, 2]], [[3]])
+    with pytest.raises(InvalidRequest, match='input "x": the model takes FP32, got FP64'):
+        request.inputs[0].datatype = "FP64"
+        model.predict(request)
+    with pytest.raises(InvalidRequest, match='input "y" is missing'):
+        model.predict(InferenceRequest(inputs=request.inputs[:1]))
+
+
+async def test_a_tensor_without_a_name(tmp_path: Path) -> None:
+    echo(tmp_path, Schema([TensorSpec(np.dtype("float64"), (-1, 2))]))
+    model = await opened(tmp_path)
+    assert arrays(model.predict(asked(np.ones((3, 2)))))["output-0"].tolist() == [[1, 1]] * 3
+    assert [each.name for each in (await model.metadata()).inputs] == ["input-0"]
+    with pytest.raises(InvalidRequest, match=r"takes shape \[-1, 2\], got \[3, 4\]"):
+        model.predict(asked(np.ones((3, 4))))
+
+
+async def test_without_a_signature_a_request_is_an_array(tmp_path: Path) -> None:
+    echo(tmp_path, None)
+    model = await opened(tmp_path)
+    assert arrays(model.predict(asked(np.ones((2, 3)))))["output-0"].tolist() == [[1, 1, 1]] * 2
+    assert (await model.metadata()).inputs == []
+
+
+async def test_parameters_of_the_signature_reach_the_model(tmp_path: Path) -> None:
+    echo(tmp_path, Schema([ColSpec(DataType.string, "text")]))
+    model = await opened(tmp_path)
+    request = one("text", "BYTES", "a", form="params", top=3, stop=["x", "y"], other=1)
+    assert StringCodec.decode_output(model.predict(request).outputs[0]) == [
+        "[('form', 'params'), ('stop', ['x', 'y']), ('top', 3)]"
+    ]
+    for given, error in (
+        ({"top": "3"}, 'parameter "top": the model takes long, got a str'),
+        ({"top": True}, 'parameter "top": the model takes long, got a bool'),
+        ({"stop": "x"}, 'parameter "stop": the model takes a list of string, got a str'),
+        ({"form": ["x"]}, 'parameter "form": the model takes string, got a list'),
+    ):
+        with pytest.raises(InvalidRequest, match=error):
+            model.predict(one("text", "BYTES", "a", **given))
+    chat = model.predict(one("text", "BYTES", "a", form="chat"))
+    assert StringCodec.decode_output(chat.outputs[0]) == ['{"role":"assistant","n":1}']
+
+
+async def test_an_error_of_mlflow_is_no_error_of_the_client(tmp_path: Path) -> None:
+    echo(tmp_path, Schema([ColSpec(DataType.string, "text")]))
+    model = await opened(tmp_path)
+    with pytest.raises(mlflow.exceptions.MlflowException):
+        model.predict(one("text", "BYTES", "a", form="secret"))
+
+
+async def test_a_flavor_that_streams_streams(tmp_path: Path) -> None:
+    schema = Schema([ColSpec(DataType.string, "text")])
+    for name, streamable, wanted in (("a", True, ["one", "two"]), ("b", False, ["x"])):
+        echo(tmp_path / name, schema, streamable=streamable)
+        model = await opened(tmp_path / name)
+        responses = model.predict_stream(iter([one("text", "BYTES", "x")]))
+        texts = [StringCodec.decode_output(each.outputs[0]) for each in responses]
+        assert [text for each in texts for text in each] == wanted
+
+
+async def test_mlservers_name_gives_arrays_its_name(tmp_path: Path) -> None:
+    echo(tmp_path, None)
+    name = "mlserver_mlflow.MLflowRuntime"
+    settings = ModelSettings(name="m", implementation=name, parameters={"uri": str(tmp_path)})
+    model = resolve_class(name, None)(settings)
+    assert await model.load()
+    assert [*arrays(model.predict(asked(np.ones((2, 3)))))] == ["output-1"]
+
+
+def test_the_file_of_mlflow_names_the_runtime_whatever_lies_beside_it(tmp_path: Path) -> None:
+    classifier(tmp_path)
+    assert (tmp_path / "model.pkl").exists()
+    found = described_by_files(tmp_path)
+    assert found["implementation"] == "inferstream.runtimes.mlflow.MLflowModel"
+    assert found["parameters"] == {"uri": str(tmp_path / "MLmodel")}
+
+
+async def test_a_folder_that_cannot_be_read_says_so_without_its_path(tmp_path: Path) -> None:
+    (tmp_path / "MLmodel").write_text("flavors: {}")
+    with pytest.raises(
+        ModelLoadFailed, match=r"MLflow [\d.]+ cannot read MLmodel; the server's log says why"
+    ):
+        await opened(tmp_path)
+
+
+async def test_a_missing_framework_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    classifier(tmp_path)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.delitem(sys.modules, "mlflow.sklearn")
+    with pytest.raises(ModelLoadFailed, match="did not load"):
+        await opened(tmp_path)
