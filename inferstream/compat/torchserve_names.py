@@ -17,7 +17,7 @@ SENTENCES = {
 
 TABLE = """
 ts: from inferstream.compat.torchserve_names import VERSION as __version__
-ts.context: from .context import HandlerContext as Context
+ts.context: from .context import HandlerContext as Context, RequestProcessor
 ts.handler_utils:
 ts.handler_utils.micro_batching: no MicroBatching: MICRO
 ts.handler_utils.timer: from .calls import timed

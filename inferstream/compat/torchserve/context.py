@@ -30,6 +30,30 @@ class LeftMetrics:
             )
 
 
+class RequestProcessor:
+    """The headers of one request, and what the handler says of its response."""
+
+    def __init__(self, request_header: Mapping[str, str]) -> None:
+        self._request = request_header
+        self.response: dict[str, str] = {}
+        self.status: tuple[int, str | None] = (200, None)
+
+    def get_request_property(self, key: str) -> str | None:
+        return self._request.get(key.lower())
+
+    def get_request_properties(self) -> dict[str, str]:
+        return dict(self._request)
+
+    def report_status(self, code: int, reason_phrase: str | None = None) -> None:
+        self.status = (code, reason_phrase)
+
+    def add_response_property(self, key: str, value: str) -> None:
+        self.response[key.lower()] = value
+
+    def get_response_headers(self) -> dict[str, str]:
+        return self.response
+
+
 class HandlerContext:
     """The model of a handler, and the call that it answers. One call runs at a time."""
 
@@ -57,43 +81,40 @@ class HandlerContext:
         self.metrics: Any = LeftMetrics(model_name)
         self.send: Callable[[Any], None] | None = None
         """Sends a piece of the answer; None in a call that cannot have pieces."""
-        self._asked: Sequence[Mapping[str, str]] = ()
-        self._answered: list[dict[str, str]] = []
-        self._statuses: list[tuple[int, str | None]] = []
+        self.request_processor: Sequence[RequestProcessor] = ()
 
     def begin(self, ids: Sequence[str], headers: Sequence[Mapping[str, str]]) -> None:
         """Stand for these requests."""
         self.request_ids = dict(enumerate(ids))
-        self._asked = headers
-        self._answered = [{} for _ in ids]
-        self._statuses = [(200, None)] * len(ids)
+        self.request_processor = [RequestProcessor(each) for each in headers]
 
     def get_request_id(self, idx: int = 0) -> str | None:
         return None if self.request_ids is None else self.request_ids.get(idx)
 
     def get_request_header(self, idx: int, key: str) -> str | None:
-        return self._asked[idx].get(key.lower())
+        return self.request_processor[idx].get_request_property(key)
 
     def get_all_request_header(self, idx: int) -> dict[str, str]:
-        return dict(self._asked[idx])
+        return self.request_processor[idx].get_request_properties()
 
     def set_response_content_type(self, idx: int, value: str) -> None:
         self.set_response_header(idx, "content-type", value)
 
     def get_response_content_type(self, idx: int) -> str | None:
-        return self._answered[idx].get("content-type")
+        return self.get_response_headers(idx).get("content-type")
 
     def set_response_status(self, code: int = 200, phrase: str = "", idx: int = 0) -> None:
-        self._statuses[idx] = (code, phrase)
+        self.request_processor[idx].report_status(code, phrase)
 
     def set_all_response_status(self, code: int = 200, phrase: str = "") -> None:
-        self._statuses = [(code, phrase)] * len(self._statuses)
+        for each in self.request_processor:
+            each.report_status(code, phrase)
 
     def get_response_status(self, idx: int) -> tuple[int, str | None]:
-        return self._statuses[idx]
+        return self.request_processor[idx].status
 
     def get_response_headers(self, idx: int) -> dict[str, str]:
-        return self._answered[idx]
+        return self.request_processor[idx].response
 
     def set_response_header(self, idx: int, key: str, value: str) -> None:
-        self._answered[idx][key.lower()] = value
+        self.request_processor[idx].add_response_property(key, value)

@@ -102,5 +102,8 @@ class BaseHandler:
         self.context = context
         return self.postprocess(self.inference(self.preprocess(data)))
 
+    def _is_explain(self) -> bool:
+        return False
+
     def get_device(self) -> Any:
         return self.device

@@ -38,6 +38,10 @@ def test_requests_and_responses_of_a_call() -> None:
     assert made.get_response_status(1) == (404, "no")
     made.set_all_response_status(500)
     assert made.get_response_status(0) == (500, "")
+    made.request_processor[1].report_status(507)
+    assert made.get_response_status(1) == (507, None)
+    assert made.request_processor[0].get_request_properties() == {"x-said": "so"}
+    assert made.request_processor[0].get_response_headers() == made.get_response_headers(0)
     made.begin(["c"], [{}])
     assert made.get_response_status(0) == (200, None)
 
