@@ -39,8 +39,9 @@ def handle(data, context):
     for row, parts in enumerate(data):
         value = parts.get("data", parts.get("body"))
         context.set_response_header(row, "x-seen", str(context.get_request_header(row, "x-said")))
-        if value == b"teapot":
-            context.set_response_status(code=418, phrase="a teapot", idx=row)
+        if value in (b"418", b"201"):
+            context.set_response_status(code=int(value), phrase="as asked", idx=row)
+            context.set_response_header(row, "x-number", 1)
         answers.append(value if isinstance(value, (str, bytes, bytearray)) else {"value": value})
     return answers
 """
@@ -79,6 +80,9 @@ from ts.handler_utils.utils import send_intermediate_predict_response
 
 def handle(data, context):
     if type(data) is list:
+        if data[0].get("data") == b"refuse":
+            context.set_response_status(code=409)
+            return ["refused"]
         for i in range(3):
             send_intermediate_predict_response(
                 [f"piece {i} "], context.request_ids, "Intermediate Prediction success", 200, context

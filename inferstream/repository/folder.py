@@ -133,6 +133,8 @@ class FolderRepository(ModelRepository):
 
     def artefacts(self) -> Sequence[Path]:
         """What models without settings are in: each archive of TorchServe in the folder, else the folder itself."""
+        if ModelSettings.from_environment().get("implementation"):
+            return [self._artefact]
         return sorted(self._artefact.glob(f"[!.]*{MAR}")) or [self._artefact]
 
     def without_settings(self, artefact: Path) -> ModelSettings | None:

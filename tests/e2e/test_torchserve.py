@@ -61,9 +61,16 @@ def test_a_function_answers_bodies_and_forms(served: Running, path: str) -> None
     assert (text.text, text.headers["content-type"]) == ("ä", "text/plain; charset=utf-8")
 
 
-def test_a_handler_says_the_status(served: Running) -> None:
-    answer = httpx.post(f"{served.url}/predictions/echo", data={"data": "teapot"})
-    assert (answer.status_code, answer.content) == (418, b"teapot")
+@pytest.mark.parametrize("status", [201, 418])
+def test_a_handler_says_the_status(served: Running, status: int) -> None:
+    answer = httpx.post(f"{served.url}/predictions/echo", data={"data": str(status)})
+    assert (answer.status_code, answer.text) == (status, str(status))
+    assert answer.headers["x-number"] == "1"
+
+
+def test_a_handler_that_streams_says_the_status_before_its_first_piece(served: Running) -> None:
+    answer = httpx.post(f"{served.url}/predictions/pieces", data={"data": "refuse"})
+    assert (answer.status_code, answer.text) == (409, "refused")
 
 
 def test_versions_and_models_that_are_not_there(served: Running) -> None:

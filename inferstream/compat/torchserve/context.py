@@ -48,7 +48,7 @@ class RequestProcessor:
         self.status = (code, reason_phrase)
 
     def add_response_property(self, key: str, value: str) -> None:
-        self.response[key.lower()] = value
+        self.response[key.lower()] = str(value)
 
     def get_response_headers(self) -> dict[str, str]:
         return self.response

@@ -37,6 +37,9 @@ OURS = f"{__package__}."
 
 FORM = "application/x-www-form-urlencoded"
 PARTS = "multipart/form-data"
+AS_THEY_ARE = "surrogateescape"
+"""How bytes that are no text pass through the reader of a form."""
+
 BODY = "body"
 """The part that a body is which is no form."""
 
@@ -140,8 +143,9 @@ def _fields(media_type: bytes, body: bytes) -> list[PostedField]:
         return [PostedField(part.name, part.media_type, part.content) for part in parts_of(media_type, body)]
     if kind == FORM:
         try:
-            pairs = parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_PARTS)
-            return [PostedField(name.decode(), "", value) for name, value in pairs]
+            text = body.decode()
+            pairs = parse_qsl(text, True, errors=AS_THEY_ARE, max_num_fields=MOST_PARTS)
+            return [PostedField(name, "", value.encode(errors=AS_THEY_ARE)) for name, value in pairs]
         except ValueError as error:
             raise InvalidRequest(f"The form cannot be read: {error}.") from None
     return [PostedField(BODY, kind, body)]
@@ -175,6 +179,9 @@ class PredictionRequest(ParsedRequest):
         reply = await self.admission.open(self.operation, self.request)
         if reply.first is not None and self.operation is Operation.STREAM:
             first = answer_in(reply.first.outputs[0])
+            if first.status != 200:
+                async with reply:
+                    raise HandlerStatus(first)
             self.headers = head_of(first)
             self._media = self.headers.pop(0)[1]
         return reply

@@ -19,8 +19,12 @@ PARTS = (
         (b"Application/JSON; charset=utf-8", b"{}", [PostedField("body", "application/json", b"{}")]),
         (
             b"application/x-www-form-urlencoded",
-            b"data=a%20b&more=",
-            [PostedField("data", "", b"a b"), PostedField("more", "", b"")],
+            b"data=a%20b&more=&%C3%A4=%C3%A4%FF",
+            [
+                PostedField("data", "", b"a b"),
+                PostedField("more", "", b""),
+                PostedField("ä", "", "ä".encode() + b"\xff"),
+            ],
         ),
         (
             b"multipart/form-data; boundary=x",
