@@ -31,7 +31,7 @@ FUZZ_STAMP := $(FUZZ)/.installed
 GRPC_CLIENTS := $(VENV)/grpc-clients
 GO_PATH ?= /usr/share/gocode
 
-.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language audit hashes chaos overload many soak floods ray fuzz fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
+.PHONY: demo unit check house test test-llm test-models lint bench bench-report bench-workers bench-residency residency bench-frameworks bench-frontends bench-picker bench-batching bench-blocking bench-bodies bench-keys bench-fairness bench-record bench-calls bench-steps bench-language audit hashes chaos overload many soak floods ray fuzz fuzz-short conformance conformance-matrix grpc-clients manifests matrix neighbours schedules settings screenshots docs protos clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed (set PYTHON=...)"; exit 1; }
@@ -125,6 +125,9 @@ bench-workers: $(STAMP)  ## what the way through a worker process costs
 
 bench-residency: $(STAMP)  ## 200 models of 50 MB under 1 GB: calls, loads, memory, for SECONDS (300)
 	$(BIN)/python -m benchmarks.residency --seconds $(or $(SECONDS),300)
+
+bench-frameworks: $(MODELS_STAMP)  ## an ONNX graph and a TorchScript module beside MLServer: CPU of a request
+	$(MODELS)/bin/python -m benchmarks.frameworks
 
 residency: $(STAMP)  ## the long form of the random walk of loads, calls and evictions: STEPS (1,000,000)
 	RESIDENCY_STEPS=$(or $(STEPS),1000000) $(BIN)/python -m pytest -n0 -q tests/unit/dataplane/test_residency.py -k "walk and 0"

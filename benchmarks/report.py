@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,10 +17,10 @@ from . import footprint, load, ports, scrapes
 from .run import STREAMS, Figures, measure
 from .servers import (
     HERE,
-    MLSERVER,
     Target,
     forget_peak,
     install_litserve,
+    install_mlserver,
     memory,
     start_bare,
     start_functions,
@@ -52,14 +51,6 @@ def main() -> None:
     found["command"] = " ".join(["python -m benchmarks.report", *sys.argv[1:]])
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
     write(found)
-
-
-def install_mlserver() -> None:
-    """In an environment of its own, because it needs older versions than the server."""
-    if (MLSERVER / "bin" / "mlserver").exists():
-        return
-    subprocess.run([sys.executable, "-m", "venv", str(MLSERVER)], check=True)
-    subprocess.run([str(MLSERVER / "bin" / "pip"), "install", "-q", "mlserver==1.7.1"], check=True)
 
 
 def run(rounds: int, seconds: float, mlserver: bool) -> dict[str, Any]:

@@ -116,6 +116,14 @@ def start_mlserver(cpus: set[int], folder: Path, models: Path = MODELS) -> Targe
     return Target("MLServer", process, ports)
 
 
+def install_mlserver() -> None:
+    """In an environment of its own, because it needs older versions than the server."""
+    if (MLSERVER / "bin" / "mlserver").exists():
+        return
+    subprocess.run([sys.executable, "-m", "venv", str(MLSERVER)], check=True)
+    subprocess.run([str(MLSERVER / "bin" / "pip"), "install", "-q", "mlserver==1.7.1"], check=True)
+
+
 def install_litserve() -> None:
     """In an environment of its own, as MLServer."""
     if not (LITSERVE / "bin" / "litserve").exists():
