@@ -24,6 +24,15 @@ def openai(prefix: str) -> list[Http]:
         post(f"{prefix} completion stream", f"{prefix}/completions", {**PROMPT, "stream": True}),
         post(f"{prefix} response without input", f"{prefix}/responses", {"model": "text"}),
         post(f"{prefix} embeddings of a model of texts", f"{prefix}/embeddings", PROMPT),
+        *(
+            post(f"{prefix}{path} of a model of texts", f"{prefix}{path}", {**PROMPT, "input": "hällo"})
+            for path in (
+                "/audio/speech",
+                "/images/generations",
+                "/audio/transcriptions",
+                "/audio/translations",
+            )
+        ),
         get(f"{prefix} models", f"{prefix}/models"),
         get(f"{prefix} model", f"{prefix}/models/text"),
         get(f"{prefix} unknown model", f"{prefix}/models/nobody"),
