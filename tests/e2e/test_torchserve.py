@@ -73,6 +73,11 @@ def test_a_handler_that_streams_says_the_status_before_its_first_piece(served: R
     assert (answer.status_code, answer.text) == (409, "refused")
 
 
+def test_a_path_without_a_model(served: Running) -> None:
+    answer = httpx.post(f"{served.url}/predictions/", content=b"x")
+    assert (answer.status_code, answer.json()["message"]) == (400, "The path names no model.")
+
+
 def test_versions_and_models_that_are_not_there(served: Running) -> None:
     for path in ("echo/2.0", "nobody", "nobody/1.0"):
         answer = httpx.post(f"{served.url}/predictions/{path}", content=b"x")

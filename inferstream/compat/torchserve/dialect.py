@@ -102,7 +102,8 @@ class TorchServe(InferenceDialect):
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
-        assert admission is not None  # the path names the model
+        if admission is None:  # /predictions/
+            raise InvalidRequest("The path names no model.")
         if not admission.pipeline.settings.implementation_.startswith(OURS):
             raise InvalidRequest(
                 f"Model {route.model} is no handler of TorchServe; it is asked at /v2/models/{route.model}/infer."
@@ -145,7 +146,9 @@ def _fields(media_type: bytes, body: bytes) -> list[PostedField]:
         try:
             text = body.decode()
             pairs = parse_qsl(text, True, errors=AS_THEY_ARE, max_num_fields=MOST_PARTS)
-            return [PostedField(name, "", value.encode(errors=AS_THEY_ARE)) for name, value in pairs]
+            names = [name.encode().decode() for name, _ in pairs]  # which raises for what is no text
+            values = [value.encode(errors=AS_THEY_ARE) for _, value in pairs]
+            return [PostedField(name, "", value) for name, value in zip(names, values, strict=True)]
         except ValueError as error:
             raise InvalidRequest(f"The form cannot be read: {error}.") from None
     return [PostedField(BODY, kind, body)]

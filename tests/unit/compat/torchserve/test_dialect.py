@@ -37,9 +37,11 @@ def test_bodies(media_type: bytes, body: bytes, expected: list[PostedField]) -> 
     assert _fields(media_type, body) == expected
 
 
-def test_floods_of_parts() -> None:
+def test_floods_of_parts_and_names_that_are_no_text() -> None:
     for media_type, body in (
         (b"application/x-www-form-urlencoded", b"a=1&" * 1000),
+        (b"application/x-www-form-urlencoded", b"%FF=1"),
+        (b"application/x-www-form-urlencoded", b"\xff=1"),
         (
             b"multipart/form-data; boundary=x",
             b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n' * 1000,
