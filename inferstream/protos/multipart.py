@@ -20,14 +20,17 @@ _MEDIA_TYPE = re.compile(
     rb'multipart/form-data[ \t]*;(?:[^"]*;)?[ \t]*boundary=(?:"([^"\r\n]+)"|([^\s";,]+))', re.I
 )
 _DISPOSITION = re.compile(rb"content-disposition:[ \t]*form-data[ \t]*", re.I)
+_CONTENT_TYPE = re.compile(rb"content-type:[ \t]*([\w.+-]+/[\w.+-]+)", re.I)
 _PARAMETER = re.compile(rb';[ \t]*([\w*-]+)=(?:"((?:[^"\\\r\n]|\\[^\r\n])*)"|([^\s";]+))[ \t]*')
 
 
 class FormPart(NamedTuple):
-    """One part. Of its headers the server reads the name alone: a file's name is what its client calls it."""
+    """One part. Of its headers the server reads name and media type: a file's name is what its client calls it."""
 
     name: str
     content: bytes
+    media_type: str = ""
+    """Without parameters, in lower case; empty where the part does not say it."""
 
 
 def parts_of(media_type: bytes, body: bytes) -> list[FormPart]:
@@ -67,7 +70,9 @@ def _part(body: bytes, start: int, end: int) -> FormPart:
     names = [_name(line[match.end() :]) for line in lines if (match := _DISPOSITION.match(line))]
     if len(names) != 1:
         raise InvalidRequest('A part needs one header "Content-Disposition: form-data" with a name.')
-    return FormPart(names[0], body[head + 4 : end])
+    types = [match[1] for line in lines if (match := _CONTENT_TYPE.match(line))]
+    media_type = types[0].lower().decode("latin-1") if types else ""
+    return FormPart(names[0], body[head + 4 : end], media_type)
 
 
 def _name(parameters: bytes) -> str:

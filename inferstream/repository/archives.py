@@ -28,16 +28,24 @@ def unpack(archive: Path, folder: Path) -> None:
     def checked(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
         # The system resolves `link/..` to the parent of the link's target, so no such path is used.
         lexical = member.replace(name=normpath(member.name), linkname=normpath(member.linkname), deep=False)
-        longest = max(len(os.fsencode(member.name)), len(os.fsencode(member.linkname)))
-        reason = (
-            f"has a path of more than {MAX_PATH} bytes" if longest > MAX_PATH else _fault(lexical, folder)
-        )
+        reason = _too_long(member.name) or _too_long(member.linkname) or _fault(lexical, folder)
         if reason is not None:
             raise UnsafeArchive(f'its member "{member.name[:MAX_PATH]}" {reason}')
         return tarfile.data_filter(lexical, path)
 
     with tarfile.open(archive) as opened:
         opened.extractall(folder, filter=checked)
+
+
+def refuse_path(path: str) -> None:
+    """Raise UnsafeArchive for the path of a member that would be outside its folder, where no member is a link."""
+    reason = _too_long(path) or ("has a path that leads outside" if _leaves(normpath(path)) else None)
+    if reason is not None:
+        raise UnsafeArchive(f'its member "{path[:MAX_PATH]}" {reason}')
+
+
+def _too_long(path: str) -> str | None:
+    return f"has a path of more than {MAX_PATH} bytes" if len(os.fsencode(path)) > MAX_PATH else None
 
 
 def _fault(member: "tarfile.TarInfo", folder: Path) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import InvalidSettings
 from ..settings import MODEL_SETTINGS_FILE, SETTINGS_FILE
 from ..settings.sources import read_json
+from . import mar
 
 SKLEARN = "inferstream.runtimes.sklearn.SKLearnModel"
 XGBOOST = "inferstream.runtimes.xgboost.XGBoostModel"
@@ -33,6 +34,7 @@ BY_SUFFIX = {
     ".ubj": XGBOOST,
     ".cbm": CATBOOST,
     ".gguf": LLAMACPP,
+    mar.SUFFIX: mar.MODEL,
     ".onnx": ONNX,
     ".pt": TORCH,
     ".pt2": TORCH,
@@ -64,6 +66,8 @@ def described_by_files(folder: Path) -> dict[str, Any]:
     `folder` may be an artefact itself. Raises InvalidSettings for files without a model, and for several artefacts.
     """
     if (runtime := runtime_of(folder)) is not None:
+        if runtime == mar.MODEL:
+            return mar.settings_of(folder)
         return {"implementation": runtime, "parameters": {"uri": str(folder)}}
     described = _of_artefact(folder) or _of_transformers(folder)
     if not described and next(_files(folder), None) is not None:

@@ -17,7 +17,7 @@ METHODS = {"predict": "payload", "predict_stream": "payloads"}
 
 def check_constructor(kind: type[MLModel], settings: ModelSettings) -> None:
     """Raise InvalidSettings for an `__init__` that does not take the settings."""
-    if not _takes_one(kind, settings):
+    if not takes_one(kind, settings):
         raise InvalidSettings(
             f"{location_of(kind.__init__)}: it must take the settings: write def __init__(self, settings) and "
             "super().__init__(settings) in its first line, or move its code to load(self)"
@@ -44,7 +44,7 @@ def check_methods(model: MLModel) -> None:
         )
     for name in written:
         method = getattr(model, name)
-        if not _takes_one(method, None):
+        if not takes_one(method, None):
             raise InvalidSettings(
                 f"{location_of(method)}: it cannot be called with a request: write {name}(self, {METHODS[name]})"
             )
@@ -67,7 +67,7 @@ def _written(model: MLModel) -> list[str]:
     ]
 
 
-def _takes_one(called: Callable[..., Any], argument: Any) -> bool:
+def takes_one(called: Callable[..., Any], argument: Any) -> bool:
     """Whether a call with one argument fits the parameters, as far as Python knows them."""
     try:
         inspect.signature(called, follow_wrapped=False).bind(argument)

@@ -14,6 +14,7 @@ from ..settings.sources import validated
 from .apps import AppRepository, CodeRepository, importing_code
 from .base import BrokenModels, Versions
 from .folder import FolderRepository, check_name, complete
+from .mar import SUFFIX as MAR
 from .target import APP
 
 NOTHING = (
@@ -44,12 +45,15 @@ class FileRepository(CodeRepository):
 
 
 class ArtefactRepository(FolderRepository):
-    """The one model in a file that a runtime reads, under the name of the file, whatever else is in its folder."""
+    """The one model in a file that a runtime reads, whatever else is in its folder.
+
+    Its name is that of the file, unless the file says one.
+    """
 
     classic = False
 
     def __init__(self, file: Path, name: str | None) -> None:
-        super().__init__(file.parent, name or file.stem)
+        super().__init__(file.parent, name or (None if file.suffix == MAR else file.stem))
         self._artefact = file
 
     def models(self) -> Versions:

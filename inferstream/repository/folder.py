@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..settings import (
 from ..settings.sources import validated
 from .artefacts import CONFIG, described_by_files
 from .base import BrokenModel, BrokenModels, ModelRepository, Versions
+from .mar import SUFFIX as MAR
 
 logger = logging.getLogger("inferstream.repository")
 
@@ -113,21 +114,38 @@ class FolderRepository(ModelRepository):
         return text.replace(f"{self._root}{os.sep}", "")
 
     def _described(self) -> tuple[Versions, BrokenModels]:
-        try:
-            single = self.without_settings()
-        except InvalidSettings as error:
-            return [], [BrokenModel(self._name or self._root.name, self._without_root(error.message))]
-        return [] if single is None else [single], []
+        usable: dict[FolderKey, ModelSettings] = {}
+        broken: BrokenModels = []
+        for artefact in self.artefacts():
+            name = artefact.stem if artefact.suffix == MAR else self._root.name
+            try:
+                settings = self.without_settings(artefact)
+                if settings is None:
+                    continue
+                if (first := usable.get(key := (settings.name, settings.version))) is not None:
+                    name, reason = settings.name, f"{first._recognised} is the same version of the same model"
+                    broken.append(BrokenModel(name, f"{artefact.name}: {reason}", settings.version))
+                else:
+                    usable[key] = settings
+            except InvalidSettings as error:
+                broken.append(BrokenModel(self._name or name, self._without_root(error.message)))
+        return [*usable.values()], broken
 
-    def without_settings(self) -> ModelSettings | None:
-        """The one model that environment variables or the folder's files describe; None for a folder without files.
+    def artefacts(self) -> Sequence[Path]:
+        """What models without settings are in: each archive of TorchServe in the folder, else the folder itself."""
+        if ModelSettings.from_environment().get("implementation"):
+            return [self._artefact]
+        return sorted(self._artefact.glob(f"[!.]*{MAR}")) or [self._artefact]
+
+    def without_settings(self, artefact: Path) -> ModelSettings | None:
+        """The model that environment variables or files describe; None for a folder without files.
 
         Its code is searched beside `settings.json`. Relative paths start at the working folder, as with MLServer.
         Raises InvalidSettings, also for files without a model.
         """
         described: dict[str, Any] = {}
         if not ModelSettings.from_environment().get("implementation"):
-            described = described_by_files(self._artefact)
+            described = described_by_files(artefact)
             if not described:
                 return None
         settings = validated(ModelSettings, described, "environment")

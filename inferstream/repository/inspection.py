@@ -84,19 +84,23 @@ def inspect_app(path: str, folder: Path) -> Inspection:
 
 
 def _described(root: Path, server: Settings | None, importing: bool) -> Iterator[Finding]:
-    """The model that environment variables or the folder's files describe, if any."""
+    """The models that environment variables or the folder's files describe, if any."""
     described = bool(ModelSettings.from_environment().get("implementation"))
-    finding = Finding(source="environment" if described else ".", name=root.name)
-    try:
-        settings = FolderRepository(root).without_settings()
-    except InferstreamError as error:
-        finding.problems.append(error.message)
-        yield finding
-        return
-    if settings is not None:
-        _describe(finding, settings, server)
-        finding.problems += _problems(settings, importing)
-        yield finding
+    repository = FolderRepository(root)
+    for artefact in repository.artefacts():
+        archive = artefact != root
+        source = "environment" if described else artefact.name if archive else "."
+        finding = Finding(source=source, name=artefact.stem if archive else root.name)
+        try:
+            settings = repository.without_settings(artefact)
+        except InferstreamError as error:
+            finding.problems.append(error.message)
+            yield finding
+            continue
+        if settings is not None:
+            _describe(finding, settings, server)
+            finding.problems += _problems(settings, importing)
+            yield finding
 
 
 def _server_settings(root: Path, inspection: Inspection) -> Settings | None:

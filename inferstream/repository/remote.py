@@ -15,7 +15,7 @@ UNTRUSTED = ".untrusted"
 RUNS_CODE = frozenset(
     [
         *(".py", ".pyc", ".pyd", ".so", ".pth"),
-        *(".pickle", ".pkl", ".joblib", ".dill", ".cloudpickle", ".pt", ".pt2", ".ckpt"),
+        *(".pickle", ".pkl", ".joblib", ".dill", ".cloudpickle", ".pt", ".pt2", ".ckpt", ".mar"),
     ]
 )
 """Suffixes of files that are code, or that are unpickled. They are left out without trust."""

@@ -58,10 +58,13 @@ ROUTES = {
         GET /openai/v1/responses/double  POST /openai/v1/responses/double  DELETE /openai/v1/responses/double
         DELETE /v2/requests/double  GET /v2/models/double/docs/dataplane.json
         GET /api/tags  GET /api/ps  GET /api/version  POST /api/show
+        GET /models  POST /models  GET /models/double  GET /workflows  GET /workflows/double
+        GET /wfpredict/double  GET /explanations/double
     """,
     "infer": """
         POST /  POST /generate  POST /rpc  POST /jsonrpc  POST /mcp  POST /v2/models/double/infer
         POST /v2/models/double/generate  POST /invocations  POST /v1/models/double:predict
+        POST /v1/models/double:explain
         POST /v1/chat/completions  POST /v1/completions  POST /v1/embeddings  POST /v1/responses
         POST /openai/v1/chat/completions  POST /openai/v1/completions  POST /openai/v1/embeddings
         POST /openai/v1/responses
@@ -71,6 +74,7 @@ ROUTES = {
         POST /openai/v1/audio/transcriptions  POST /openai/v1/audio/translations  POST /openai/v1/audio/speech
         POST /v1/images/generations  POST /openai/v1/images/generations
         POST /api/chat  POST /api/generate  POST /api/embed  POST /api/embeddings
+        POST /predictions/double  PUT /predictions/double
     """,
     "stream": """
         POST /generate_stream  POST /v2/models/double/infer_stream  POST /v2/models/double/generate_stream

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from inferstream.protos import dataplane_pb2 as pb
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from inferstream.repository.artefacts import NO_MODEL
-from tests.serving import Running, eventually
+from tests.serving import Running, eventually, write_model
 
 ROWS = [[6.8, 2.8, 4.8, 1.4], [6.0, 3.4, 4.5, 1.6]]
 TENSOR = {"name": "input-0", "shape": [2, 4], "datatype": "FP32", "data": ROWS}
@@ -104,3 +104,38 @@ def test_a_folder_with_files_and_no_model_is_not_ready_and_says_so(tmp_path: Pat
     with_strict = Running(folder, "--strict", wait=False)
     assert with_strict.process.wait(30) == 1
     assert NO_MODEL in with_strict.text()
+
+
+EXPLAINING = """
+from inferstream import MLModel
+from inferstream.codecs import NumpyCodec
+from inferstream.types import InferenceResponse
+
+class Explaining(MLModel):
+    def predict(self, payload):
+        return self.answer(payload, 1)
+
+    def explain(self, payload):
+        return self.answer(payload, 10)
+
+    def answer(self, payload, factor):
+        array = NumpyCodec.decode_input(payload.inputs[0]) * factor
+        return InferenceResponse(model_name=self.name, outputs=[NumpyCodec.encode_output("y", array)])
+"""
+
+
+@pytest.mark.parametrize("parallel", ["0", "1"])
+def test_explanations_and_events(tmp_path: Path, parallel: str) -> None:
+    write_model(tmp_path, "models/m", "explaining.Explaining", EXPLAINING)
+    running = Running(tmp_path / "models", within=60, INFERSTREAM_PARALLEL_WORKERS=parallel)
+    try:
+        url, body = f"{running.url}/v1/models/m", {"instances": [[1.0, 2.0]]}
+        assert httpx.post(f"{url}:explain", json=body).json() == {"explanations": [[10.0, 20.0]]}
+        assert httpx.post(f"{url}:predict", json=body).json() == {"predictions": [[1.0, 2.0]]}
+        event = {"specversion": "1.0", "id": "1", "source": "tests", "type": "asked", "data": body}
+        headers = {"content-type": "application/cloudevents+json"}
+        answer = httpx.post(f"{url}:explain", json=event, headers=headers)
+        assert answer.headers["content-type"] == "application/cloudevents+json"
+        assert answer.json()["data"] == {"explanations": [[10.0, 20.0]]}
+    finally:
+        assert running.stop() == 0, running.text()

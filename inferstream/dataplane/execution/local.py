@@ -31,6 +31,7 @@ from ..slots import Slots
 from . import kv
 from .base import BuildRouteHandler, Capabilities
 from .coroutines import InThread, OnLoop
+from .explaining import let_explain
 from .method_caller import is_async
 from .payloads import Payloads
 from .responses import ModelResponses, cause, open_reply, translated
@@ -89,8 +90,9 @@ class Local:
         self._streams = signature.streams
         self._stream_only = self._streams and not predicts
         gathers = self._streams and isinstance(model, FunctionModel) and not model.described.streams
+        explains = predicts and not isinstance(model, FunctionModel) and let_explain(model)
         self.capabilities = Capabilities(
-            not self._stream_only, self._streams, self._steps is not None, gathers
+            not self._stream_only, self._streams, self._steps is not None, gathers, explains
         )
         self._predict_blocks = predicts and not is_async(model.predict)
         stream = inspect.unwrap(model.predict_stream)

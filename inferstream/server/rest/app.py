@@ -138,14 +138,18 @@ class RestApp:
                 await respond(send, status, body, headers, typed_last=not route.dialect.of_models)
             else:
                 await self._stream(self._exchange(scope, receive, send, self._json), headers, body)
-        elif scope["method"] == "POST" or self.inferences.serves(route, scope["method"], scope["headers"]):
+        elif (method := scope["method"]) in route.dialect.methods or self.inferences.serves(
+            route, method, scope["headers"]
+        ):
+            method = "POST" if method in route.dialect.methods else method
             json = self._json if route.dialect.takes_json else None
             async with self._exchange(scope, receive, send, json) as exchange:
                 query = scope.get("query_string", b"")
-                await self.inferences.serve(exchange, route, scope["method"], query)
+                await self.inferences.serve(exchange, route, method, query)
         else:
-            off = scope["method"] == "GET" and queried(route)
-            await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, (b"allow", b"POST")])
+            off = method == "GET" and queried(route)
+            allow = (b"allow", ", ".join(route.dialect.methods).encode())
+            await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, allow])
 
     def _exchange(self, scope: Scope, receive: Receive, send: Send, json: JsonLimits | None) -> AsgiExchange:
         # Naming the loop spares Python 3.11 the system call with which it would look for it.

@@ -9,7 +9,7 @@ from ...dataplane.access import Action
 from ...dataplane.call import Operation
 from ...errors import InvalidSettings
 from ...handlers import CustomHandler
-from .dialects.base import VERSIONS, HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route, ScopeClaim
+from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route, ScopeClaim
 
 POST = "POST"
 
@@ -35,7 +35,7 @@ class _Claimed(NamedTuple):
     claim: Claim
 
     def route(self, name: str = "") -> Route | ReadRoute:
-        model, version = _split(name) if self.versioned is not None else ("", None)
+        model, version = _split(name, self.dialect.version_mark) if self.versioned is not None else ("", None)
         path = self.path if version is None or self.versioned is None else self.versioned
         if isinstance(self.claim, ReadClaim | ScopeClaim):
             return ReadRoute(path, self.claim, self.dialect, model, version, "" if model else name)
@@ -177,11 +177,12 @@ def _claimed(path: str, dialect: HttpDialect, claim: Claim) -> _Claimed:
     before, behind, name = path[: placeholder.start()], path[placeholder.end() :], placeholder[1]
     versioned = None
     if name.endswith("name"):
-        versioned = f"{before}{{{name}}}{VERSIONS}{{{name.removesuffix('name')}version}}{behind}"
+        mark = dialect.version_mark
+        versioned = f"{before}{{{name}}}{mark}{{{name.removesuffix('name')}version}}{behind}"
     return _Claimed(before, behind, versioned, path, dialect, claim)
 
 
-def _split(name: str) -> tuple[str, str | None]:
+def _split(name: str, mark: str) -> tuple[str, str | None]:
     """A name and a version. What looks like a version is one where nothing follows it."""
-    before, separator, version = name.rpartition(VERSIONS)
+    before, separator, version = name.rpartition(mark)
     return (before, version) if separator and version and "/" not in version else (name, None)

@@ -9,6 +9,7 @@ from inferstream.errors import InvalidSettings
 from inferstream.repository.artefacts import NO_MODEL
 from inferstream.repository.folder import FolderRepository, settings_files
 from inferstream.repository.inspection import inspect_folder
+from tests.torchserve import archive
 
 
 def test_what_is_installed_in_an_environment_beside_the_models_is_no_model(tmp_path: Path) -> None:
@@ -119,3 +120,23 @@ async def test_the_name_that_is_given_goes_before_that_of_the_settings(served) -
     assert "two models of this name" in broken.reason
     with pytest.raises(InvalidSettings, match="not a usable model name"):
         FolderRepository(served, "../iris")
+
+
+async def test_a_folder_of_archives_of_torchserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for file, name, version in (
+        ("a", "one", "1.0"),
+        ("b", "one", "2.0"),
+        ("c", "one", "1.0"),
+        ("d", "two", ""),
+    ):
+        archive(tmp_path / f"{file}.mar", "h.py", {"h.py": ""}, modelName=name, modelVersion=version)
+    (tmp_path / "e.mar").write_bytes(b"none")
+    repository = FolderRepository(tmp_path)
+    models = await repository.list()
+    assert [(each.name, each.version) for each in models] == [("one", "1.0"), ("one", "2.0"), ("two", None)]
+    broken = await repository.broken()
+    assert [(each.name, each.version) for each in broken] == [("one", "1.0"), ("e", None)]
+    assert "c.mar: a.mar is the same version of the same model" in broken[0].reason
+    monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "module.Class")
+    [described] = await FolderRepository(tmp_path).list()
+    assert described.name == tmp_path.name

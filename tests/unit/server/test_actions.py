@@ -87,7 +87,8 @@ def every_route() -> list[tuple[str, str]]:
     claims = list(routes.claims)
     for dialect in routes.dialects:
         claims += [(method, item.path) for item in dialect.reads() for method in item.methods or ("GET",)]
-        claims += [("POST", path) for path in getattr(dialect, "inferences", ())]
+        inferences = getattr(dialect, "inferences", ())
+        claims += [(method, path) for path in inferences for method in dialect.methods]  # type: ignore[attr-defined]
     return sorted({(method, re.sub(r"\{.*?\}", "double", path)) for method, path in claims})
 
 

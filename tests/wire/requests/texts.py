@@ -24,6 +24,15 @@ def openai(prefix: str) -> list[Http]:
         post(f"{prefix} completion stream", f"{prefix}/completions", {**PROMPT, "stream": True}),
         post(f"{prefix} response without input", f"{prefix}/responses", {"model": "text"}),
         post(f"{prefix} embeddings of a model of texts", f"{prefix}/embeddings", PROMPT),
+        *(
+            post(f"{prefix}{path} of a model of texts", f"{prefix}{path}", {**PROMPT, "input": "hällo"})
+            for path in (
+                "/audio/speech",
+                "/images/generations",
+                "/audio/transcriptions",
+                "/audio/translations",
+            )
+        ),
         get(f"{prefix} models", f"{prefix}/models"),
         get(f"{prefix} model", f"{prefix}/models/text"),
         get(f"{prefix} unknown model", f"{prefix}/models/nobody"),
@@ -142,4 +151,9 @@ CASES = [
     get("tgi info", "/info"),
     get("tgi health", "/health"),
     post("posted tgi health", "/health"),
+    post("a prediction of no handler", "/predictions/text", {"data": "a"}),
+    post("a prediction of nobody", "/predictions/nobody/1.0", {"data": "a"}),
+    get("torchserve's models", "/models"),
+    post("an explanation of a model without one", "/v1/models/text:explain", {"instances": ["a"]}),
+    get("torchserve's management", "/models/text"),
 ]

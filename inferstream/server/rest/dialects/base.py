@@ -28,7 +28,7 @@ class HttpDialect:
     """Paths that belong together.
 
     A path may hold one placeholder. Of one that ends with `name}` the value may hold slashes, and
-    `/versions/` and a version may follow it.
+    `version_mark` and a version may follow it.
     """
 
     name: ClassVar[str]
@@ -41,6 +41,9 @@ class HttpDialect:
 
     yields: ClassVar[bool] = False
     """Whether a model's own route at one of its paths is served instead."""
+
+    version_mark: ClassVar[str] = VERSIONS
+    """What separates a name from a version in its paths."""
 
     of_models: ClassVar[bool] = True
     """Whether a name in its paths is that of a loaded model. Else a wrong method is refused for whatever name."""
@@ -86,7 +89,7 @@ class InferenceDialect(HttpDialect, ABC):
     """A dialect with inferences of its own."""
 
     inferences: Mapping[str, Operation]
-    """What a POST to each path asks for."""
+    """What a request to each path asks for."""
 
     resumable: ClassVar[bool] = False
     """Whether clients may resume its streams."""
@@ -96,6 +99,9 @@ class InferenceDialect(HttpDialect, ABC):
 
     body_decides: ClassVar[bool] = False
     """Whether a body says if its client wants a stream."""
+
+    methods: ClassVar[Sequence[str]] = ("POST",)
+    """The methods that stand for an inference."""
 
     takes_json: ClassVar[bool] = True
     """Whether its bodies are JSON, whose limits then hold for them."""

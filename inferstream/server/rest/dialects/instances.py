@@ -11,7 +11,8 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
-from ....errors import InvalidOutput, InvalidRequest
+from ....dataplane.execution.explaining import EXPLAIN
+from ....errors import InvalidOutput, InvalidRequest, Unsupported
 from ....protos import json_requests
 from ....protos.flat_values import columns_of
 from ....protos.generate import is_v2, tensor_of
@@ -25,10 +26,12 @@ from ....types.json_numbers import NumbersText
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
+from .cloud_events import EventRequest, read_event
 from .v2 import V2Request, with_binary
 from .whole import WholeRequest
 
 PREDICT = "/v1/models/{model_name}:predict"
+EXPLAIN_PATH = "/v1/models/{model_name}:explain"
 INVOCATIONS, PING = "/invocations", "/ping"
 
 PREDICT_ROUTE, HEALTH_ROUTE = "AIP_PREDICT_ROUTE", "AIP_HEALTH_ROUTE"
@@ -49,7 +52,9 @@ class Instances(InferenceDialect):
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         super().__init__(dataplane, settings, meters)
-        self.inferences = dict.fromkeys((PREDICT, INVOCATIONS, *_named(PREDICT_ROUTE)), Operation.INFER)
+        self.inferences = dict.fromkeys(
+            (PREDICT, EXPLAIN_PATH, INVOCATIONS, *_named(PREDICT_ROUTE)), Operation.INFER
+        )
 
     def reads(self) -> Sequence[ReadClaim]:
         return [ReadClaim(path, Action.HEALTH, self._ready) for path in (PING, *_named(HEALTH_ROUTE))]
@@ -64,13 +69,23 @@ class Instances(InferenceDialect):
             names = (name for name, _ in self._dataplane.models(caller))
             name = self._only_model(names, "there are {}", "none is loaded")
             admission = self._dataplane.admit(name, None, caller)
+        event, body = read_event(exchange.head.media_type, exchange.headers, body)
+        asked = self._asked(exchange, body, route, admission)
+        return asked if event is None else EventRequest(asked, event)
+
+    def _asked(self, exchange: Exchange, body: bytes, route: Route, admission: Admission) -> ParsedRequest:
+        """The request in a body, or in the data of an event."""
+        explained = route.template.endswith(":explain")
+        if explained and not admission.pipeline.execution.capabilities.explains:
+            raise Unsupported(f"Model {admission.model} has no method explain.")
         length = exchange.head.header_length(len(body))
         if length is not None:
             return with_binary(admission, route.operation, body, length)
         document, text = json_requests.load_request(body)
         if not isinstance(document, dict):
             raise InvalidRequest("The body must be a JSON object.")
-        if "instances" not in document and is_v2(document, admission.signature.declared_inputs):
+        v2 = "instances" not in document and is_v2(document, admission.signature.declared_inputs)
+        if v2 and not explained:
             nested = admission.pipeline.takes_any
             return V2Request(
                 admission, route.operation, *json_requests.build_request(document, text, None, nested=nested)
@@ -79,7 +94,7 @@ class Instances(InferenceDialect):
         instances = document.get("instances", document.get("inputs"))
         if type(instances) is not NumbersText and not (isinstance(instances, list) and instances):
             raise InvalidRequest('"instances" must be a list with an instance or more')
-        return InstancesRequest(admission, instances, _parameters(document))
+        return InstancesRequest(admission, instances, _parameters(document, explained), explained)
 
 
 def _named(variable: str) -> Sequence[str]:
@@ -88,26 +103,31 @@ def _named(variable: str) -> Sequence[str]:
     return () if not path.startswith("/") or path == "/" or path.startswith(SERVED) else (path,)
 
 
-def _parameters(document: Mapping[str, Any]) -> Parameters | None:
+def _parameters(document: Mapping[str, Any], explained: bool) -> Parameters | None:
     given = document.get("parameters")
     if not given:
-        return None
+        return Parameters.of({EXPLAIN: True}) if explained else None
     if not isinstance(given, dict) or any(
         isinstance(each, dict | list | NumbersText) for each in given.values()
     ):
         raise InvalidRequest('"parameters" must be an object of strings, numbers and booleans')
-    return Parameters.of(given)
+    return Parameters.of({**given, EXPLAIN: True} if explained else given)
 
 
 class InstancesRequest(WholeRequest):
     """Instances that are the rows of one request, or a request each where the model takes one at a time."""
 
-    __slots__ = ("_each",)
+    __slots__ = ("_each", "_field")
 
     def __init__(
-        self, admission: Admission, instances: list[Any] | NumbersText, parameters: Parameters | None
+        self,
+        admission: Admission,
+        instances: list[Any] | NumbersText,
+        parameters: Parameters | None,
+        explained: bool = False,
     ) -> None:
         """Raises InvalidRequest that names the wrong input."""
+        self._field = "explanations" if explained else "predictions"
         flat = admission.pipeline.flat
         declared = admission.signature.declared_inputs
         strict = flat is not None and flat.strict
@@ -119,7 +139,7 @@ class InstancesRequest(WholeRequest):
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
         predictions = [each for response in responses for each in self._predictions(response)]
-        return [JSON], dump({"predictions": predictions})
+        return [JSON], dump({self._field: predictions})
 
     def _predictions(self, response: InferenceResponse) -> list[Any]:
         flat = self.admission.pipeline.flat

@@ -119,7 +119,7 @@ def read_form(media_type: bytes, body: bytes) -> tuple[bytes, Fields]:
     """The file of a form, and its fields. Raises InvalidRequest, UnsupportedEncoding."""
     file: bytes | None = None
     values: dict[str, Any] = {}
-    for name, content in parts_of(media_type, body):
+    for name, content, _ in parts_of(media_type, body):
         listed, name = name.endswith("[]"), name.removesuffix("[]")
         if not listed and (name in values or (name == FILE and file is not None)):
             raise wrong_field(name[:40], "is given twice")

@@ -1,0 +1,1 @@
+"""TorchServe: the modules that its handlers import, the model that runs one, and its routes."""

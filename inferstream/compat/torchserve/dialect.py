@@ -1,0 +1,222 @@
+"""TorchServe's routes: `/predictions`, and its list of models; those that are not here say what is."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl
+from uuid import uuid4
+
+import orjson
+
+from ...dataplane.access import Action
+from ...dataplane.admission import Admission
+from ...dataplane.call import Operation
+from ...dataplane.caller import Caller
+from ...dataplane.reply import Reply
+from ...errors import Code, InferstreamError, InvalidRequest, ModelError, Unsupported
+from ...protos.multipart import MOST_PARTS, parts_of
+from ...server.json_limits import json_limits
+from ...server.rest.dialects.base import (
+    InferenceDialect,
+    ParsedRequest,
+    ReadClaim,
+    ReadRoute,
+    Route,
+    ScopeClaim,
+)
+from ...server.rest.dialects.operations import OBJECT, posting
+from ...server.rest.exchange import Exchange
+from ...server.rest.messages import JSON, RawHeaders, Scope, sendable
+from ...server.status import http_headers, status_of
+from ...types import InferenceResponse
+from .envelope import JSON as JSON_TYPE
+from .envelope import Posted, PostedField, RowAnswer, answer_in, request_of
+
+PREDICTIONS = "/predictions/{model_name}"
+OURS = f"{__package__}."
+
+FORM = "application/x-www-form-urlencoded"
+PARTS = "multipart/form-data"
+AS_THEY_ARE = "surrogateescape"
+"""How bytes that are no text pass through the reader of a form."""
+
+BODY = "body"
+"""The part that a body is which is no form."""
+
+MANAGEMENT = "TorchServe's management API is not here: /v2/repository loads and unloads models"
+WORKFLOWS = "there are no workflows here: a function with the setting `calls` calls other models"
+ELSEWHERE = {
+    "/models/{path}": MANAGEMENT,
+    "/workflows": WORKFLOWS,
+    "/workflows/{path}": WORKFLOWS,
+    "/wfpredict/{path}": WORKFLOWS,
+    "/explanations/{path}": "handlers explain nothing here: KServe's :explain asks a class that has a method explain",
+}
+"""What is not here, by path."""
+
+TYPES = {
+    Code.INVALID: "BadRequestException",
+    Code.NOT_FOUND: "ModelNotFoundException",
+    Code.UNSUPPORTED: "NotImplementedException",
+    Code.OVERLOADED: "ServiceUnavailableException",
+}
+"""TorchServe's names of failures; all others are internal."""
+
+
+class HandlerStatus(ModelError):
+    """An answer with the status of a failure, which its handler has set."""
+
+    def __init__(self, answer: RowAnswer) -> None:
+        super().__init__("the handler answered so", answer.status)
+        self.answer = answer
+
+
+class TorchServe(InferenceDialect):
+    """Predictions of handlers from archives."""
+
+    name = "torchserve"
+    title = "TorchServe"
+    yields = True
+    body_decides = True
+    takes_json = False
+    methods = ("POST", "PUT")
+    version_mark = "/"
+    inferences = {PREDICTIONS: Operation.STREAM}
+
+    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
+        return [
+            ScopeClaim("/models", Action.SERVER_METADATA, self._models, ("GET", "POST")),
+            *(
+                ReadClaim(path, Action.SERVER_METADATA, partial(_refuse, sentence), methods=None)
+                for path, sentence in ELSEWHERE.items()
+            ),
+        ]
+
+    def described(self) -> Mapping[str, Any]:
+        path = posting("TorchServe's predictions", OBJECT, {"data": "text"}, None)
+        path["post"]["parameters"] = [
+            {"name": "model_name", "in": "path", "required": True, "schema": {"type": "string"}}
+        ]
+        return {PREDICTIONS: path}
+
+    def parse(
+        self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
+    ) -> ParsedRequest:
+        if admission is None:  # /predictions/
+            raise InvalidRequest("The path names no model.")
+        if not admission.pipeline.settings.implementation_.startswith(OURS):
+            raise InvalidRequest(
+                f"Model {route.model} is no handler of TorchServe; it is asked at /v2/models/{route.model}/infer."
+            )
+        media_type = exchange.head.media_type
+        fields = _fields(media_type, body)
+        limits = json_limits(self._settings)
+        for field in fields:
+            if field.media_type == JSON_TYPE:
+                limits.check(field.content)
+        posted = Posted(uuid4().hex, dict(admission.headers), fields)
+        return PredictionRequest(admission, posted)
+
+    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
+        if isinstance(error, HandlerStatus):
+            return error.status_code, head_of(error.answer), error.answer.content
+        status = status_of(error, self._settings.status_profile).http
+        kind = TYPES.get(error.code, "InternalServerException")
+        document = {"code": status, "type": kind, "message": error.message}
+        return status, [JSON, *http_headers(error)], orjson.dumps(document)
+
+    async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
+        if scope["method"] == "POST":
+            raise Unsupported(f"{MANAGEMENT}.")
+        names = sorted({name for name, _ in self._dataplane.models(caller)})
+        models = [{"modelName": name, "modelUrl": name} for name in names]
+        return 200, [JSON], orjson.dumps({"models": models})
+
+
+async def _refuse(sentence: str, _: ReadRoute) -> tuple[int, bytes]:
+    raise Unsupported(f"{sentence}.")
+
+
+def _fields(media_type: bytes, body: bytes) -> list[PostedField]:
+    """The parts of a form, or the body as one part. Raises InvalidRequest."""
+    kind = media_type.partition(b";")[0].strip().lower().decode("latin-1")
+    if kind == PARTS:
+        return [PostedField(part.name, part.media_type, part.content) for part in parts_of(media_type, body)]
+    if kind == FORM:
+        try:
+            text = body.decode()
+            pairs = parse_qsl(text, True, errors=AS_THEY_ARE, max_num_fields=MOST_PARTS)
+            names = [name.encode().decode() for name, _ in pairs]  # which raises for what is no text
+            values = [value.encode(errors=AS_THEY_ARE) for _, value in pairs]
+            return [PostedField(name, "", value) for name, value in zip(names, values, strict=True)]
+        except ValueError as error:
+            raise InvalidRequest(f"The form cannot be read: {error}.") from None
+    return [PostedField(BODY, kind, body)]
+
+
+def head_of(answer: RowAnswer) -> RawHeaders:
+    """The headers of an answer."""
+    own = [("content-type", answer.media_type)]
+    named = [
+        (name.encode(), value.encode()) for name, value in own if value.isascii() and value.isprintable()
+    ]
+    return [*named, *sendable(answer.headers.items())]
+
+
+class PredictionRequest(ParsedRequest):
+    """A request to a handler. What it answers goes out as it is, in pieces where it sends some."""
+
+    __slots__ = ("_media", "headers")
+
+    compressible = True
+    several = True
+
+    def __init__(self, admission: Admission, posted: Posted) -> None:
+        self.admission = admission
+        self.operation = Operation.STREAM if admission.signature.streams else Operation.INFER
+        self.request = request_of(posted)
+        self.headers = []
+        self._media = b"application/octet-stream"
+
+    async def open(self) -> Reply:
+        reply = await self.admission.open(self.operation, self.request)
+        if reply.first is not None and self.operation is Operation.STREAM:
+            first = answer_in(reply.first.outputs[0])
+            if first.status != 200:
+                async with reply:
+                    raise HandlerStatus(first)
+            self.headers = head_of(first)
+            self._media = self.headers.pop(0)[1]
+        return reply
+
+    @property
+    def media_type(self) -> bytes:
+        return self._media
+
+    @property
+    def heartbeat(self) -> bytes:
+        return b""
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        answer = answer_in(response.outputs[0])
+        if answer.status != 200:
+            raise HandlerStatus(answer)
+        return head_of(answer), answer.content
+
+    def events(self) -> "Pieces":
+        return Pieces()
+
+    def failure(self, error: InferstreamError) -> None:
+        return None
+
+
+class Pieces:
+    """Writes what a handler sends."""
+
+    __slots__ = ()
+
+    def __call__(self, response: InferenceResponse) -> bytes:
+        return answer_in(response.outputs[0]).content
+
+    def end(self) -> bytes:
+        return b""

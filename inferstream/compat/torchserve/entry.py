@@ -1,0 +1,60 @@
+"""Finds the code of a handler in an archive, and calls it as TorchServe does."""
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from ...errors import InvalidSettings
+from ...imports.folders import import_from
+from ..finder import install
+from .calls import list_classes_from_module
+from .context import HandlerContext
+
+STOCK = "ts.torch_handler"
+"""The package of the handlers that archives name and do not hold."""
+
+
+class Entry(NamedTuple):
+    """The code of a handler."""
+
+    initialize: Callable[[HandlerContext], Any]
+    handle: Callable[[list[Any], HandlerContext], Any]
+
+
+def entry_of(handler: str, folder: Path) -> Entry:
+    """The function or class that `handler` of a manifest names, `module:function` or a module.
+
+    Raises InvalidSettings where there is none.
+    """
+    path, _, name = handler.partition(":")
+    module = _module(PurePosixPath(path).name.removesuffix(".py"), folder)
+    named = getattr(module, name or "handle", None)
+    if callable(named) and not isinstance(named, type):
+        return Entry(partial(named, None), named)
+    kinds = [named] if isinstance(named, type) else list_classes_from_module(module)
+    if len(kinds) != 1:
+        raise InvalidSettings(
+            f'handler "{handler}": {module.__name__} has no function {name or "handle"}, and {len(kinds)} '
+            "classes; TorchServe takes the only one"
+        )
+    made = kinds[0]()
+    for method in ("initialize", "handle"):
+        if not callable(getattr(made, method, None)):
+            raise InvalidSettings(f'handler "{handler}": class {kinds[0].__name__} has no method {method}')
+    return Entry(made.initialize, made.handle)
+
+
+def _module(name: str, folder: Path) -> ModuleType:
+    install()
+    if (folder / f"{name}.py").is_file() or (folder / name).is_dir():
+        return import_from(folder, name)
+    stock = f"{STOCK}.{name}"
+    try:
+        return import_module(stock)
+    except ModuleNotFoundError as missing:
+        if missing.name != stock:
+            raise
+    raise InvalidSettings(f'handler "{name}" is neither a file of the archive nor a handler of TorchServe')

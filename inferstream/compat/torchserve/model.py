@@ -1,0 +1,186 @@
+"""The model in an archive of TorchServe: its handler gets the rows of a request as a list of parts by name."""
+
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+
+from ...errors import InvalidOutput, InvalidRequest, ModelError
+from ...repository.archives import UnsafeArchive
+from ...repository.mar import Manifest, read_manifest, unpack_mar
+from ...repository.remote import refuse_code
+from ...rows import RowErrors
+from ...runtimes.artefact import ArtefactModel
+from ...settings import ModelSettings
+from ...signature import Description
+from ...types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    RequestInput,
+    ResponseOutput,
+    TensorData,
+)
+from .context import HandlerContext
+from .entry import Entry, entry_of
+from .envelope import POSTED, RowAnswer, answered, answered_tensor, posted_rows
+from .pieces import pieces_of
+
+DATA = MetadataTensor(name="data", datatype="BYTES", shape=[-1])
+OUTPUT = MetadataTensor(name="output", datatype="BYTES", shape=[-1])
+
+Send = Callable[[Any], None]
+
+
+class ArchiveModel(ArtefactModel):
+    """A handler that answers whole. It runs one call at a time, as a worker of TorchServe does."""
+
+    artefacts = ("model.mar",)
+
+    _entry: Entry
+    _context: HandlerContext
+    _folder: TemporaryDirectory[str] | None = None
+
+    def __init__(self, settings: ModelSettings) -> None:
+        settings.threads = 1  # handlers keep what belongs to a call in attributes
+        super().__init__(settings)
+        self._description = Description((DATA,), (OUTPUT,))
+
+    async def load(self) -> bool:
+        self._entry = await self._read()
+        return True
+
+    async def unload(self) -> bool:
+        if self._folder is not None:
+            self._folder.cleanup()
+        return True
+
+    def open(self, path: Path) -> Entry:
+        refuse_code(path, "the handler")
+        manifest = read_manifest(path)
+        self._folder = TemporaryDirectory(prefix="inferstream-mar-")
+        folder = Path(self._folder.name).resolve()
+        try:
+            unpack_mar(path, folder)
+        except (UnsafeArchive, zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError) as error:
+            raise self._failed(f"{path.name} cannot be unpacked: {error}") from error
+        entry = entry_of(manifest.text("handler"), folder)
+        size = max(1, self.settings.max_batch_size)
+        self._context = HandlerContext(
+            self.name, str(folder), manifest.document, size, _gpu(manifest), manifest.config
+        )
+        entry.initialize(self._context)
+        return entry
+
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        return self._response(payload, self._answers(payload, None))
+
+    def _answers(self, payload: InferenceRequest, send: Send | None) -> list[RowAnswer]:
+        """The last answers of the handler; `send` takes those before."""
+        rows = self._begin(payload)
+        context = self._context
+        context.send = None if send is None else lambda values: send(self._written(values))
+        try:
+            values = self._entry.handle(rows, context)
+        except Exception as error:
+            status = getattr(error, "error_code", None)  # of a PredictionException, TorchServe's or ours
+            if isinstance(status, int):
+                raise ModelError(str(getattr(error, "message", error)), status) from error
+            raise
+        finally:
+            context.send = None
+        if not isinstance(values, list) or len(values) != len(rows):
+            many = f" of {len(values)}" if isinstance(values, list) else ""
+            kind = type(values).__name__
+            raise InvalidOutput(
+                f"The handler of model {self.name} returned a {kind}{many} for {len(rows)} rows."
+            )
+        return self._written(values)
+
+    def _begin(self, payload: InferenceRequest) -> list[dict[str, Any]]:
+        """The rows of a request for the handler. Raises InvalidRequest."""
+        if [tensor.name for tensor in payload.inputs] == [POSTED]:
+            posted = posted_rows(payload.inputs[0])
+            self._context.begin([each.id for each in posted], [each.headers for each in posted])
+            return [{field.name: field.value for field in each.fields} for each in posted]
+        columns = {tensor.name: self._column(tensor) for tensor in payload.inputs}
+        count = len(next(iter(columns.values()), ()))
+        if not count or any(len(column) != count for column in columns.values()):
+            raise InvalidRequest("a handler takes inputs with the same number of rows, one or more")
+        headers = None if payload.parameters is None else payload.parameters.headers
+        self._context.begin(
+            [str(payload.id) if count == 1 else f"{payload.id}-{row}" for row in range(count)],
+            [dict(headers or {})] * count,
+        )
+        return [{name: column[row] for name, column in columns.items()} for row in range(count)]
+
+    def _column(self, tensor: RequestInput) -> list[Any]:
+        """The value of each row."""
+        values = self.decode(tensor)
+        if isinstance(values, TensorData):
+            if tensor.datatype == "BYTES":
+                flat = [each.encode() if isinstance(each, str) else bytes(each) for each in values.flat()]
+                values = np.fromiter(flat, object, len(flat)).reshape(tensor.shape)
+            else:
+                values = values.to_numpy(tensor.datatype).reshape(tensor.shape)
+        if isinstance(values, np.ndarray):
+            values = values.tolist()
+        if not isinstance(values, list):
+            raise InvalidRequest(f'input "{tensor.name}" has no rows')
+        return values
+
+    def _written(self, values: Any) -> list[RowAnswer]:
+        """The answer of each row. `values` is a list, or a dict by the index of rows."""
+        context = self._context
+        return [
+            answered(values[row], context.get_response_status(row)[0], context.get_response_headers(row))
+            for row in range(len(context.request_ids or ()))
+        ]
+
+    def _response(self, payload: InferenceRequest, rows: Sequence[RowAnswer]) -> InferenceResponse:
+        """The response with an answer for each row. Raises RowErrors for rows with the status of a failure."""
+        if payload.inputs[0].name == POSTED:
+            return InferenceResponse.of(self.name, [answered_tensor(rows)], self.version)
+        data = TensorData([each.content for each in rows])
+        output = ResponseOutput.of(OUTPUT.name, [len(rows)], "BYTES", data)
+        response = InferenceResponse.of(self.name, [output], self.version)
+        if failed := {row: _failure(each) for row, each in enumerate(rows) if each.status >= 400}:
+            raise RowErrors(failed, response)
+        return response
+
+
+class StreamingArchiveModel(ArchiveModel):
+    """A handler that may send pieces before its last answer."""
+
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        """All pieces in one answer."""
+        pieces: list[list[RowAnswer]] = []
+        pieces.append(self._answers(payload, pieces.append))
+        whole = [
+            structs.replace(row[-1], content=b"".join(piece.content for piece in row))
+            for row in zip(*pieces, strict=True)
+        ]
+        return self._response(payload, whole)
+
+    def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:
+        for payload in payloads:
+            for piece in pieces_of(partial(self._answers, payload)):
+                yield self._response(payload, piece)
+
+
+def _failure(answer: RowAnswer) -> ModelError:
+    return ModelError(answer.content.decode(errors="replace"), answer.status)
+
+
+def _gpu(manifest: Manifest) -> int | None:
+    """The first GPU, where the code that was imported uses PyTorch and the archive does not say otherwise."""
+    torch = sys.modules.get("torch")
+    if torch is None or manifest.config.get("deviceType") == "cpu" or not torch.cuda.is_available():
+        return None
+    return 0

@@ -1,0 +1,133 @@
+"""CloudEvents 1.0 around a request of KServe's V1, and around its response in the same mode."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import orjson
+
+from ....dataplane.reply import Reply
+from ....errors import InvalidRequest, UnsupportedEncoding
+from ....types import InferenceResponse
+from ..messages import RawHeaders
+from .base import Gathering, ParsedRequest
+
+STRUCTURED = b"application/cloudevents+json"
+BATCHED = b"application/cloudevents-batch+json"
+NEEDED = ("specversion", "id", "source", "type")
+RESPONSE = "io.kserve.inference.response"
+SOURCE = "io.kserve.inference."
+"""What KServe's servers say of their responses; the model's name follows."""
+
+
+class AroundEvent(NamedTuple):
+    """The event that a request came in."""
+
+    structured: bool
+    """Whether it is the body; else its attributes are headers."""
+
+    def around(self, model: str, headers: RawHeaders, body: bytes) -> tuple[RawHeaders, bytes]:
+        """The response in an event of its own."""
+        attributes = {
+            "specversion": "1.0",
+            "id": str(uuid4()),
+            "source": f"{SOURCE}{model}",
+            "type": RESPONSE,
+            "time": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
+        }
+        if not self.structured:
+            own = [(f"ce-{name}".encode(), value.encode()) for name, value in attributes.items()]
+            return headers + own, body
+        document = {**attributes, "datacontenttype": "application/json", "data": orjson.Fragment(body)}
+        return [(b"content-type", STRUCTURED)], orjson.dumps(document)
+
+
+def read_event(media_type: bytes, headers: RawHeaders, body: bytes) -> tuple[AroundEvent | None, bytes]:
+    """The event of a request, if it is one, and its data. Raises InvalidRequest, UnsupportedEncoding."""
+    kind = media_type.partition(b";")[0].strip().lower()
+    if kind == BATCHED:
+        raise UnsupportedEncoding("Events come one by one, and not in batches.")
+    if kind == STRUCTURED:
+        return AroundEvent(True), _data(body)
+    if not any(name == b"ce-specversion" for name, _ in headers):
+        return None, body
+    if kind not in (b"", b"application/json") and not kind.endswith(b"+json"):
+        raise UnsupportedEncoding(
+            "The data of an event must be JSON; other data stand in data_base64 of an event that is the body."
+        )
+    return AroundEvent(False), body
+
+
+def _data(body: bytes) -> bytes:
+    """The data of an event in structured mode; data that are no JSON become the only instance."""
+    try:
+        document: Any = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"The event is not valid JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise InvalidRequest("The event must be a JSON object.")
+    for name in NEEDED:
+        if not isinstance(document.get(name), str):
+            raise InvalidRequest(f'The event has no attribute "{name}".')
+    if "data" in document:
+        return orjson.dumps(document["data"])
+    coded = document.get("data_base64")
+    if not isinstance(coded, str):
+        raise InvalidRequest("The event has neither data nor data_base64.")
+    try:
+        data = base64.b64decode(coded, validate=True)
+        return data if _is_json(document) else orjson.dumps({"instances": [data.decode()]})
+    except (binascii.Error, ValueError):
+        raise InvalidRequest("The data_base64 of the event is no text in base64.") from None
+
+
+def _is_json(event: Mapping[str, Any]) -> bool:
+    return "json" in str(event.get("datacontenttype", "json"))
+
+
+class EventRequest(ParsedRequest):
+    """A request that came in an event, and gets its response in one."""
+
+    __slots__ = ("_asked", "_event")
+
+    several = True
+
+    def __init__(self, asked: ParsedRequest, event: AroundEvent) -> None:
+        self.admission = asked.admission
+        self.operation = asked.operation
+        self.request = asked.request
+        self._asked = asked
+        self._event = event
+
+    async def open(self) -> Reply:
+        return await self._asked.open()
+
+    def gathering(self) -> Gathering | None:
+        gathering = self._asked.gathering()
+        return None if gathering is None else GatheredEvent(self, gathering)
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        return self.written(*self._asked.response(response))
+
+    def written(self, headers: RawHeaders, body: bytes) -> tuple[RawHeaders, bytes]:
+        """The response in an event."""
+        return self._event.around(self.admission.model, headers, body)
+
+
+class GatheredEvent:
+    """Collects the responses to several instances for one event."""
+
+    __slots__ = ("_asked", "_gathering")
+
+    def __init__(self, asked: EventRequest, gathering: Gathering) -> None:
+        self._asked = asked
+        self._gathering = gathering
+
+    def add(self, response: InferenceResponse) -> bool:
+        return self._gathering.add(response)
+
+    def end(self) -> tuple[RawHeaders, bytes]:
+        return self._asked.written(*self._gathering.end())

@@ -1,0 +1,73 @@
+"""Requests and answers as rows of bytes."""
+
+from typing import Any
+
+import pytest
+
+from inferstream.compat.torchserve.envelope import (
+    ANSWERED,
+    POSTED,
+    Posted,
+    PostedField,
+    RowAnswer,
+    answer_in,
+    answered,
+    answered_tensor,
+    posted_rows,
+    request_of,
+)
+from inferstream.errors import InvalidOutput
+
+
+def test_a_request_comes_back() -> None:
+    posted = Posted("id", {"a": "b"}, [PostedField("data", "image/png", b"\x00\xff")])
+    [tensor] = request_of(posted).inputs
+    assert (tensor.name, tensor.shape, tensor.datatype) == (POSTED, [1], "BYTES")
+    assert posted_rows(tensor) == [posted]
+
+
+def test_an_answer_comes_back() -> None:
+    answer = RowAnswer(b"\x00", "image/png", 418, {"x": "y"})
+    tensor = answered_tensor([answer])
+    assert (tensor.name, tensor.shape) == (ANSWERED, [1])
+    assert answer_in(tensor) == answer
+
+
+@pytest.mark.parametrize(
+    ("media_type", "content", "value"),
+    [
+        ("application/json", b'{"a": 1}', {"a": 1}),
+        ("application/json", b"{", b"{"),
+        ("application/json", b"[" * 100_000, b"[" * 100_000),
+        ("text/plain", "ä".encode(), "ä"),
+        ("text/csv", b"\xff", b"\xff"),
+        ("image/png", b"{}", b"{}"),
+        ("", b"text", b"text"),
+    ],
+)
+def test_what_a_handler_gets(media_type: str, content: bytes, value: Any) -> None:
+    assert PostedField("data", media_type, content).value == value
+
+
+@pytest.mark.parametrize(
+    ("value", "content", "media_type"),
+    [
+        (b"\xff", b"\xff", "application/octet-stream"),
+        (bytearray(b"a"), b"a", "application/octet-stream"),
+        ("ä", "ä".encode(), "text/plain; charset=utf-8"),
+        ({"a": [1]}, b'{\n  "a": [\n    1\n  ]\n}', "application/json"),
+        (None, b"null", "application/json"),
+    ],
+)
+def test_what_a_handler_returns(value: Any, content: bytes, media_type: str) -> None:
+    assert answered(value) == RowAnswer(content, media_type)
+
+
+def test_a_handler_says_the_media_type() -> None:
+    own = answered(b"x", 201, {"content-type": "image/png", "x-more": "1"})
+    assert own == RowAnswer(b"x", "image/png", 201, {"x-more": "1"})
+
+
+def test_what_is_no_json() -> None:
+    with pytest.raises(InvalidOutput, match="no JSON"):
+        answered({1, 2})
