@@ -16,12 +16,12 @@ PYTHON = re.compile(r"[^{}\[\]()'\"]*")
 QUOTED = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
 
 
-class Malformed(Exception):
+class BrokenCall(Exception):
     """A text that cannot become what is looked for."""
 
 
 class Brackets:
-    """Goes from bracket to bracket. `at` is where it stands in the text, behind the last bracket it has found."""
+    """Goes from bracket to bracket. `at` is where it stands in the text, behind the last bracket."""
 
     __slots__ = ("_between", "_open", "_quotes", "_within", "at")
 
@@ -38,7 +38,7 @@ class Brackets:
         return len(self._open)
 
     def next(self, text: str) -> str:
-        """Go behind the next bracket and return it; empty if the text ends before. Raises Malformed."""
+        """Go behind the next bracket and return it; empty if the text ends before. Raises BrokenCall."""
         size = len(text)
         while True:
             pattern = QUOTED[self._within] if self._within else self._between
@@ -65,7 +65,7 @@ class Brackets:
     def _count(self, character: str) -> None:
         if closing := CLOSING.get(character):
             if len(self._open) == DEEPEST:
-                raise Malformed
+                raise BrokenCall
             self._open.append(closing)
         elif not self._open or self._open.pop() != character:
-            raise Malformed
+            raise BrokenCall

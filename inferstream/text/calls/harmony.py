@@ -38,10 +38,10 @@ class Harmony(CallParser):
         return self._go(self._body)
 
     def _body(self) -> bool:
-        found = self._give_up_to(self._kind, START, CHANNEL, *ENDS)
-        if not found:
+        marker = self._give_up_to(self._kind, START, CHANNEL, *ENDS)
+        if not marker:
             return False
-        if found in ENDS:
-            self._take(len(found))
+        if marker in ENDS:
+            self._take(len(marker))
         self._rest = TEXT
         return self._go(self._start)

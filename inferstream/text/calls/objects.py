@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from .brackets import Brackets, Malformed
+from .brackets import Brackets, BrokenCall
 from .parser import ARGUMENTS, CALL, HELD, TEXT, CallParser
 
 HEADER = re.compile(r'\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)+")\s*,\s*"(?:arguments|parameters)"\s*:\s*')
@@ -47,14 +47,14 @@ class ObjectParser(CallParser):
         """An object, up to its arguments or, if they are not where they should be, to its end."""
         text, brackets, begin = self._text, self._brackets, self._begin
         try:
-            while (found := brackets.next(text)) and brackets.at <= HELD:
-                if found == "{" and brackets.depth == 2:
+            while (bracket := brackets.next(text)) and brackets.at <= HELD:
+                if bracket == "{" and brackets.depth == 2:
                     header = HEADER.fullmatch(text, begin, brackets.at - 1)
                     if header and (name := _loaded(header[1])):
                         return self._call(name, header.end())
                 elif not brackets.depth:
                     return self._whole(_loaded(text[begin : brackets.at]))
-        except Malformed:
+        except BrokenCall:
             return self._refuse(begin + 1)
         return len(text) > HELD and self._refuse(begin + 1)
 
@@ -82,7 +82,7 @@ class ObjectParser(CallParser):
             while brackets.next(self._text):
                 if brackets.depth == self._depth:
                     return self._argued() and self._go(self._trailer if self._depth else self._behind)
-        except Malformed:
+        except BrokenCall:
             return self._argued() and self._go(self._content)
         self._argued()
         return False
@@ -99,7 +99,7 @@ class ObjectParser(CallParser):
                 if not self._brackets.depth:
                     self._take(self._brackets.at)
                     return self._go(self._behind)
-        except Malformed:
+        except BrokenCall:
             return self._go(self._content)
         return len(self._text) > HELD and self._go(self._content)
 

@@ -81,9 +81,9 @@ class CallParser(ABC):
         text = self._text
         places = [(at, marker) for marker in markers if (at := text.find(marker)) >= 0]
         if places:
-            at, found = min(places)
+            at, marker = min(places)
             self._give(kind, at)
-            return found
+            return marker
         self._give(kind, min(beginning(marker, text) for marker in markers))
         return ""
 

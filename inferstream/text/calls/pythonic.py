@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any
 
-from .brackets import Brackets, Malformed
+from .brackets import Brackets, BrokenCall
 from .parser import ARGUMENTS, CALL, HELD, TEXT, CallParser
 
 HEAD = re.compile(r"\s*(?:<\|python_start\|>\s*)?\[\s*[A-Za-z_][\w.]*\(")
@@ -47,7 +47,7 @@ class Pythonic(CallParser):
                     self._say(ARGUMENTS, arguments)
                     self._take(brackets.at)
                     return self._go(self._behind)
-        except Malformed:
+        except BrokenCall:
             return self._go(self._content)
         return len(text) > HELD and self._go(self._content)
 
@@ -76,16 +76,16 @@ class Pythonic(CallParser):
 
 
 def _read(text: str) -> tuple[str, str]:
-    """The name and the arguments, as JSON, of a call. Raises Malformed."""
+    """The name and the arguments, as JSON, of a call. Raises BrokenCall."""
     try:
         call = ast.parse(text, mode="eval").body
         if not isinstance(call, ast.Call) or call.args:
-            raise Malformed
+            raise BrokenCall
         arguments: dict[str, Any] = {}
         for keyword in call.keywords:
             if keyword.arg is None:
-                raise Malformed
+                raise BrokenCall
             arguments[keyword.arg] = ast.literal_eval(keyword.value)
         return ast.unparse(call.func), json.dumps(arguments, ensure_ascii=False, allow_nan=False)
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError) as error:
-        raise Malformed from error
+        raise BrokenCall from error

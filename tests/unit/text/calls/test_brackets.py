@@ -1,6 +1,6 @@
 import pytest
 
-from inferstream.text.calls.brackets import DEEPEST, Brackets, Malformed
+from inferstream.text.calls.brackets import DEEPEST, Brackets, BrokenCall
 
 
 def ends(text: str, python: bool = False) -> int:
@@ -24,7 +24,7 @@ def test_strings_of_python_have_two_kinds_of_quotes() -> None:
 
 @pytest.mark.parametrize("value", ["{<", "{'a'", "{]", "}", "[" * (DEEPEST + 1)])
 def test_what_cannot_become_a_value(value: str) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(BrokenCall):
         ends(value)
 
 
