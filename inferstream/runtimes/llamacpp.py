@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from ..imports.folders import importing_alone
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
+from ..text.calls.formats import PARSERS, SPECIAL, opening
+from ..text.template import text_formats
 from ..text.token import Token, Usage
 from ..types import InferenceRequest, MetadataTensor, Parameters
 from .framework import CONTEXT_LENGTH, FrameworkModel
@@ -74,7 +76,8 @@ class LlamaCppModel(FrameworkModel):
         path = self._file(Path(await get_model_uri(self.settings, ("model.gguf",))))
         await asyncio.to_thread(self._open, path, settings)
         if not self.inputs:
-            names = ["prompt"] if self._format is None else ["prompt", "messages"]
+            chats = ["messages", "tools"] if self._calls in PARSERS else ["messages"]
+            names = ["prompt", *([] if self._format is None else chats)]
             self.inputs = [
                 MetadataTensor(
                     name=name,
@@ -112,8 +115,12 @@ class LlamaCppModel(FrameworkModel):
     def _tokens(self, request: InferenceRequest) -> Iterator[Token]:
         """The tokens of a text; the last one holds the end, and no text if the model ended it."""
         parameters = request.parameters
-        sampling = read_sampling({} if parameters is None else dict(parameters.items()), DEFAULT)
-        name, prompt = self._prompt(request)
+        given = {} if parameters is None else dict(parameters.items())
+        sampling = read_sampling(given, DEFAULT)
+        tools = self._given(request, "tools")
+        begun = "" if tools is None else self._opening(given)
+        name, prompt = self._prompt(request, tools, begun)
+        special = tools is not None and self._calls in SPECIAL
         room = self._context - len(prompt)
         if room < 1:
             message = f"{name} has {len(prompt)} tokens, and the context of {self._context} leaves no room for a text"
@@ -124,10 +131,11 @@ class LlamaCppModel(FrameworkModel):
         try:
             for token in generated:
                 if self._ends(token):
-                    yield Token(finish_reason="stop", usage=Usage(len(prompt), len(written)))
+                    yield Token(begun, finish_reason="stop", usage=Usage(len(prompt), len(written)))
                     return
                 logprob, top = self._logprobs(token, sampling)
-                text = self._llama.detokenize([token], prev_tokens=prompt + written)
+                text = self._llama.detokenize([token], prev_tokens=prompt + written, special=special)
+                text, begun = begun.encode() + text, ""
                 written.append(token)
                 if len(written) == limit:
                     usage = Usage(len(prompt), limit)
@@ -171,8 +179,15 @@ class LlamaCppModel(FrameworkModel):
         text: bytes = self._llama.detokenize([token], special=True)
         return text.decode(errors="replace")
 
-    def _prompt(self, request: InferenceRequest) -> tuple[str, list[int]]:
-        """The input that was given, and its tokens."""
+    def _opening(self, given: Mapping[str, Any]) -> str:
+        """How an answer has to begin by the `tool_choice` of its request."""
+        try:
+            return opening(self._calls, self._reasoning, given.get("tool_choice"))
+        except ValueError as error:
+            raise refused("tool_choice", str(error)) from error
+
+    def _prompt(self, request: InferenceRequest, tools: str | None, begun: str) -> tuple[str, list[int]]:
+        """The input that was given, and its tokens. An answer to messages begins as `begun` does."""
         messages, prompt = self._given(request, "messages"), self._given(request, "prompt")
         if (messages is None) == (prompt is None):
             raise refused("prompt", "the model takes either a prompt or messages")
@@ -182,12 +197,15 @@ class LlamaCppModel(FrameworkModel):
         if self._format is None:
             raise refused("messages", "the model has no chat template; it takes a prompt")
         try:
-            formatted = self._format(messages=json.loads(messages))
+            offered = {} if tools is None else {"tools": json.loads(tools)}
+            formatted = self._format(messages=json.loads(messages), **offered)
         except Exception as error:  # of any kind, because templates are code
             logger.info("model %s: its chat template refuses messages", self.name, exc_info=error)
             raise refused("messages", f"the chat template refuses the messages: {error}") from error
         special = not formatted.added_special
-        return "messages", self._llama.tokenize(formatted.prompt.encode(), add_bos=special, special=True)
+        return "messages", self._llama.tokenize(
+            (formatted.prompt + begun).encode(), add_bos=special, special=True
+        )
 
     def _given(self, request: InferenceRequest, name: str) -> str | None:
         """The text of an input; None if it is not there. Raises InvalidRequest for more than one."""
@@ -250,6 +268,7 @@ class LlamaCppModel(FrameworkModel):
         except (OSError, RuntimeError, ValueError) as error:
             raise self._unreadable(path, f"llama.cpp ({PACKAGE} {library.__version__})", error) from error
         self._library, self._llama = library, llama
+        self._calls, self._reasoning = text_formats(self.settings)
         self._vocabulary = library.llama_model_get_vocab(llama.model)
         self._context = min(llama.n_ctx(), library.llama_model_n_ctx_train(llama.model))
         self._format = self._formatter(settings)

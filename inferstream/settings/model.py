@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SLOWEST = 0.001
 """The lowest `items_per_second`. A stream holds a place of its model until its end."""
 
+ToolFormat = Literal["hermes", "mistral", "llama", "pythonic", "qwen_coder", "harmony", "none"]
 InputValidation = Literal["auto", "declared", "strict", "off"]
 
 
@@ -180,6 +181,15 @@ class ModelSettings(EnvironmentModel):
         None,
         description="Jinja template that makes a prompt of chat messages, or the path of its file. If absent: that "
         "of the tokenizer in the model's folder.",
+    )
+    tool_format: ToolFormat | None = Field(
+        None,
+        description="How the model writes tool calls in its text. If absent: what its chat template shows.",
+    )
+    reasoning_format: Literal["think", "think_open", "none"] | None = Field(
+        None,
+        description="How the model writes reasoning: between `<think>` and `</think>`, of which `think_open` has the "
+        "first in its prompt. If absent: what its chat template shows.",
     )
 
     def __init__(self, **values: Any) -> None:

@@ -3,8 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from ..types import InferenceRequest
+from .calls.reader import CallReader
 from .fields import Fields, wrong_field
+from .inputs import TOOLS
 from .interface import TextInterface
 from .reader import TextReader
 
@@ -18,7 +22,7 @@ SEEDS = 2**63
 class Generation:
     """One text to generate: what ends it, and the parameters that the model gets."""
 
-    __slots__ = ("logprobs", "max_tokens", "parameters", "stop")
+    __slots__ = ("_interface", "_thoughts", "_tools", "logprobs", "max_tokens", "parameters", "stop")
 
     def __init__(
         self,
@@ -31,6 +35,9 @@ class Generation:
         self.stop = stop
         self.max_tokens = max_tokens
         self.logprobs = logprobs
+        self._interface: TextInterface | None = None
+        self._tools: list[Any] | None = None
+        self._thoughts = False
         if max_tokens is not None:
             parameters["max_tokens"] = max_tokens
         if logprobs:
@@ -38,7 +45,22 @@ class Generation:
 
     def reader(self) -> TextReader:
         """What reads the text of one such generation."""
-        return TextReader(self.stop, self.max_tokens, self.logprobs)
+        parser = None if self._interface is None else self._interface.parser(self._tools)
+        if parser is None:
+            return TextReader(self.stop, self.max_tokens, self.logprobs)
+        parallel = self.parameters.get("parallel_tool_calls", True)
+        return CallReader(parser, parallel, self._thoughts, self.stop, self.max_tokens, self.logprobs)
+
+    def parse(
+        self, interface: TextInterface, inputs: Mapping[str, Sequence[str | bytes]], thoughts: bool = False
+    ) -> None:
+        """Take calls, where tools are among the inputs, and reasoning out of the text, as a chat has it.
+
+        `thoughts` says whether the client is shown the reasoning.
+        """
+        self._thoughts = thoughts
+        self._interface = interface
+        self._tools = orjson.loads(inputs[TOOLS][0]) if TOOLS in inputs else None
 
     def request(
         self,

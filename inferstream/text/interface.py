@@ -11,9 +11,11 @@ from ..errors import Unsupported
 from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, TensorData
+from .calls.formats import reading
+from .calls.parser import CallParser, Chain
 from .chat import plain_prompt
 from .inputs import MESSAGES, SAMPLING, SPECIAL
-from .template import chat_template
+from .template import chat_template, text_formats
 
 FLOATS = frozenset(("FP16", "BF16", "FP32", "FP64"))
 
@@ -40,6 +42,8 @@ class TextInterface:
         logprobs: bool,
         streams: bool,
         listed: bool,
+        calls: str | None = None,
+        reasoning: str | None = None,
     ) -> None:
         self.prompt = prompt
         self.extras = extras
@@ -54,10 +58,17 @@ class TextInterface:
         self.streams = streams
         self.listed = listed
         """Whether lists of models show it."""
+        self.calls = calls
+        self.reasoning = reasoning
+        """The formats in which it writes calls and reasoning, where they are part of its text."""
 
     def takes(self, name: str) -> bool:
         """Whether the model declares this special input."""
         return name in self.extras
+
+    def parser(self, tools: Sequence[dict[str, Any]] | None) -> CallParser | Chain | None:
+        """What takes calls, where there are tools, and reasoning out of its texts; None if nothing has to."""
+        return reading(self.calls, self.reasoning, tools)
 
     def request(
         self,
@@ -106,6 +117,7 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
     embeds = not generates and all(map(holds_vectors, outputs))
     if not generates and not embeds and not settings.openai:
         return None
+    calls, reasoning = text_formats(settings) if generates else (None, None)
     return TextInterface(
         prompt,
         extras,
@@ -116,6 +128,8 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
         logprobs=signature.logprobs,
         streams=signature.streams,
         listed=bool(settings.openai) or (bool(signature.inputs) and bool(outputs)),
+        calls=calls,
+        reasoning=reasoning,
     )
 
 

@@ -46,6 +46,7 @@ class TextReader:
         "finish_reason",
         "logprobs",
         "prompt_tokens",
+        "reasoning",
         "stopped",
         "token_id",
         "tokens",
@@ -75,6 +76,8 @@ class TextReader:
         """Those read since somebody last emptied the list."""
         self.tool_calls: list[Any] = []
         """Pieces of tool calls read since somebody last emptied the list."""
+        self.reasoning = ""
+        """What the model has thought since somebody last emptied it; only some readers find it."""
 
     @property
     def completion_count(self) -> int:
@@ -164,7 +167,7 @@ class TextReader:
                 if at < end:
                     end, self.stopped = at, stop
             else:
-                decided = min(decided, _beginning(stop, text))
+                decided = min(decided, beginning(stop, text))
         if end < len(text):
             self.finish_reason = STOP
             return text[:end]
@@ -198,7 +201,7 @@ def _finite(logprob: float | None) -> float:
     return LEAST_LOGPROB if logprob is None else max(float(logprob), LEAST_LOGPROB)
 
 
-def _beginning(stop: str, text: str) -> int:
+def beginning(stop: str, text: str) -> int:
     """Where a beginning of the stop string stands at the end of a text; the length of the text if nowhere."""
     at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
     while at >= 0 and not stop.startswith(text[at:]):

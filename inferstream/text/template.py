@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import ModelLoadFailed
 from ..settings import ModelSettings
+from .calls.formats import call_format, reasoning_format
 from .chat import plain_prompt
 from .fields import wrong_field
 
@@ -43,6 +44,30 @@ def chat_template(settings: ModelSettings) -> Render:
     except Exception as error:
         logger.warning("model %s: its tokenizer's chat template is not used: %s", settings.name, error)
         return plain_prompt
+
+
+def text_formats(settings: ModelSettings) -> tuple[str | None, str | None]:
+    """The formats in which a model writes calls and reasoning: by its settings, else as its template shows them."""
+    if settings.tool_format and settings.reasoning_format:
+        return settings.tool_format, settings.reasoning_format
+    template = _source(settings) or ""
+    return settings.tool_format or call_format(template), settings.reasoning_format or reasoning_format(
+        template
+    )
+
+
+def _source(settings: ModelSettings) -> str | None:
+    """The text of the template in the settings, else of that of the tokenizer in the model's folder."""
+    folder, named = _folder(settings), settings.chat_template
+    if named is None and settings.parameters is not None:
+        named = (settings.parameters.extra or {}).get("chat_template")
+    if not isinstance(named, str):
+        return _of_tokenizer(folder)[0]
+    file = Path(folder or ".") / named
+    try:
+        return file.read_text() if "{" not in named and file.is_file() else named
+    except (OSError, ValueError):
+        return None
 
 
 def _folder(settings: ModelSettings) -> Path | None:

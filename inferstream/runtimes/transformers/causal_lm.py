@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,14 @@ from ...model import Emission, Finished, StepModel
 from ...repository.uri import get_model_uri, to_absolute_path
 from ...settings import ModelSettings
 from ...signature import Description
+from ...text.calls.formats import PARSERS, SPECIAL, opening
 from ...text.detokenizer import Detokenizer
+from ...text.template import text_formats
 from ...text.token import Token, Usage
 from ...types import InferenceRequest, MetadataTensor
 from ..framework import CONTEXT_LENGTH, TORCH_LOADING, FrameworkModel
 from ..sampling import Sampling, read_sampling, refused
-from .prompts import Prompts
+from .prompts import MESSAGES, TOOLS, Prompts
 from .settings import LanguageSettings
 from .stream import TokenStream
 
@@ -70,12 +72,13 @@ class CausalLM(FrameworkModel, StepModel):
         budget = settings.prefill_budget or (128 if on_cpu else 2048)
         self._tokenizer = opened.tokenizer
         self._prompts = Prompts(opened.tokenizer, settings.chat_template)
+        self._calls, self._reasoning = text_formats(self.settings)
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
         self._max_tokens = settings.max_tokens
         self._device = opened.model.device
         self._engine = engine.Engine(opened.model, self.settings.max_active, budget, settings.prefix_tokens)
         if not self.inputs:
-            self.inputs = self._prompts.inputs()
+            self.inputs = self._prompts.inputs(tools=self._calls in PARSERS)
         if not self.outputs:
             self.outputs = [MetadataTensor(name="text", datatype="BYTES", shape=[1])]
         self._description = Description(parameters={CONTEXT_LENGTH: self._context})
@@ -84,15 +87,21 @@ class CausalLM(FrameworkModel, StepModel):
         parameters = request.parameters
         given = dict(parameters.items()) if parameters is not None else {}
         sampling = read_sampling(given, self._sampling)
-        prompt, name = self._prompts.read(request)
+        names = {tensor.name for tensor in request.inputs}
+        begun = self._opening(given) if TOOLS in names else ""
+        prompt, name = self._prompts.read(request, begun)
         if len(prompt) >= self._context:
             raise refused(
                 name, f"{name} has {len(prompt)} tokens, and the model's context is {self._context} tokens"
             )
         most = sampling.max_tokens or self._max_tokens or self._context
-        detokenizer = Detokenizer(self._decode, prompt[-CONTEXT:])
+        marked = self._calls in SPECIAL and (
+            TOOLS in names or (self._calls == "harmony" and MESSAGES in names)
+        )
+        detokenizer = Detokenizer(self._decode_all if marked else self._decode, prompt[-CONTEXT:])
         limit = min(len(prompt) + most, self._context)
         stream = TokenStream(prompt, limit, sampling, detokenizer, request_context().single)
+        stream.opening = begun
         if sampling.temperature > 0:
             stream.generator = self._generator(sampling)
         self._engine.add(stream)
@@ -115,6 +124,8 @@ class CausalLM(FrameworkModel, StepModel):
         text = "" if ended else state.detokenizer.add(choice.token)
         if ended or full:
             text += state.detokenizer.flush()
+        if state.opening:
+            text, state.opening = state.opening + text, ""
         if state.pieces is not None:
             state.pieces.append(text)
             if not (ended or full):
@@ -132,11 +143,22 @@ class CausalLM(FrameworkModel, StepModel):
         token.usage = Usage(state.prompt_length, state.written)
         return Finished(token)
 
-    def _decode(self, tokens: list[int]) -> str:
+    def _opening(self, given: Mapping[str, Any]) -> str:
+        """How an answer has to begin by the `tool_choice` of its request."""
+        try:
+            return opening(self._calls, self._reasoning, given.get("tool_choice"))
+        except ValueError as error:
+            raise refused("tool_choice", str(error)) from error
+
+    def _decode(self, tokens: list[int], skip: bool = True) -> str:
         text: str = self._tokenizer.decode(
-            tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            tokens, skip_special_tokens=skip, clean_up_tokenization_spaces=False
         )
         return text
+
+    def _decode_all(self, tokens: list[int]) -> str:
+        """With the special tokens, by which some models mark calls."""
+        return self._decode(tokens, skip=False)
 
     def _generator(self, sampling: Sampling) -> Any:
         generator = self._torch.Generator(self._device)

@@ -20,16 +20,19 @@ class Prompts:
         self.chats = bool(tokenizer.chat_template)
         """Whether there is a template, so that messages can be read."""
 
-    def inputs(self) -> list[MetadataTensor]:
+    def inputs(self, tools: bool = False) -> list[MetadataTensor]:
         """The inputs of a model that takes what this can read: all optional, because one of them is enough."""
-        names = [PROMPT, MESSAGES] if self.chats else [PROMPT]
+        names = [PROMPT, MESSAGES, *([TOOLS] if tools else [])] if self.chats else [PROMPT]
         return [
             MetadataTensor(name=name, datatype="BYTES", shape=[1], parameters=Parameters(optional=True))
             for name in names
         ]
 
-    def read(self, request: InferenceRequest) -> tuple[list[int], str]:
-        """The tokens of a prompt, and the name of the input that holds it. Raises InvalidRequest."""
+    def read(self, request: InferenceRequest, opening: str = "") -> tuple[list[int], str]:
+        """The tokens of a prompt, and the name of the input that holds it. Raises InvalidRequest.
+
+        `opening` is the beginning of the answer to messages.
+        """
         texts = {tensor.name: _text_of(tensor) for tensor in request.inputs}
         messages, tools = texts.pop(MESSAGES, None), texts.pop(TOOLS, None)
         if messages is not None:
@@ -37,7 +40,7 @@ class Prompts:
                 raise refused(
                     MESSAGES, f"A request has either messages or a prompt, not {', '.join(texts)} too"
                 )
-            return self._chat(messages, tools), MESSAGES
+            return self._chat(messages, tools, opening), MESSAGES
         if len(texts) != 1:
             raise refused(PROMPT, "A request needs one prompt" + (" or messages" if self.chats else ""))
         ((name, text),) = texts.items()
@@ -48,7 +51,7 @@ class Prompts:
             raise refused(name, f"{name} is empty")
         return tokens, name
 
-    def _chat(self, text: str, tools: str | None) -> list[int]:
+    def _chat(self, text: str, tools: str | None, opening: str) -> list[int]:
         if not self.chats:
             raise refused(MESSAGES, "The model has no chat template, so it takes no messages")
         messages = [_plain(message) for message in _list_of(MESSAGES, text)]
@@ -62,7 +65,7 @@ class Prompts:
         except Exception as error:  # templates raise what they like, of jinja's and Python's
             reason = " ".join(str(error).split())
             raise refused(MESSAGES, f"The model's chat template refuses the messages: {reason}") from error
-        tokens: list[int] = self._tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        tokens: list[int] = self._tokenizer(prompt + opening, add_special_tokens=False)["input_ids"]
         return tokens
 
 

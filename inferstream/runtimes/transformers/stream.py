@@ -17,6 +17,7 @@ class TokenStream:
         "generator",
         "limit",
         "number",
+        "opening",
         "pieces",
         "prompt_length",
         "read",
@@ -39,6 +40,8 @@ class TokenStream:
         """The text of a client that takes one response."""
         self.row = -1
         """Its row of the cache; -1 until its prompt begins to be read."""
+        self.opening = ""
+        """The end of its prompt, where that is the beginning of its text and not given out yet."""
         self.read = 0
         """Tokens that the cache holds for it."""
         self.number = 0

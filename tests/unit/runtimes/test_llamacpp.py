@@ -76,9 +76,10 @@ class Formatter:
     def __init__(self, template: str, eos_token: str, bos_token: str) -> None:
         self.template = template
 
-    def __call__(self, messages: list[dict[str, str]]) -> Any:
+    def __call__(self, messages: list[dict[str, str]], tools: Any = ()) -> Any:
         if messages[0]["role"] == "nobody":
             raise ValueError("unknown role nobody")
+        messages = [*messages, *({"content": each["name"]} for each in tools)]
         return SimpleNamespace(prompt="|".join(each["content"] for each in messages), added_special=True)
 
 
@@ -416,3 +417,16 @@ async def test_a_real_model_goes_on_after_a_client_has_left(smollm2) -> None:
             await stream.aclose()
         answer = await models.infer("m", asked(CAPITAL, temperature=0, max_tokens=12))
     assert text_of([answer]) == chatted(smollm2)
+
+
+async def test_a_call_that_has_to_come_begins_the_text(tmp_path: Path, stand_in: None) -> None:
+    (tmp_path / "some.gguf").touch()
+    settings = settings_of(tmp_path, {"tool_format": "hermes"})
+    inputs = {"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "f"}]}
+    begun = '<tool_call>\n{"name": "'
+    responses = await streamed(settings, inputs, tool_choice="required")
+    assert text_of(responses[:1]) == f"{begun}a"
+    assert text_of(responses) == f"{begun}a|f{begun}"  # the stand-in repeats its prompt
+    assert text_of(await streamed(settings, inputs)) == "a|f"
+    with pytest.raises(InvalidRequest, match="tool_choice cannot be read"):
+        await streamed(settings, inputs, tool_choice="some")

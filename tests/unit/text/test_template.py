@@ -7,7 +7,7 @@ import pytest
 from inferstream import ModelSettings
 from inferstream.errors import InvalidRequest, ModelLoadFailed
 from inferstream.text.chat import plain_prompt
-from inferstream.text.template import chat_template
+from inferstream.text.template import chat_template, text_formats
 
 TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}>{% endif %}"
 USER = {"role": "user", "content": "hi"}
@@ -82,3 +82,13 @@ def test_a_template_can_do_nothing_but_write(tmp_path):
 def test_a_broken_template_of_the_settings_fails_the_load(tmp_path):
     with pytest.raises(ModelLoadFailed, match="chat_template"):
         chat_template(settings(tmp_path, chat_template="{% if %}"))
+
+
+def test_formats_of_calls_are_those_of_the_settings_else_of_the_template(tmp_path):
+    assert text_formats(settings(tmp_path)) == (None, None)
+    (tmp_path / "chat_template.jinja").write_text("<tool_call> <think>")
+    assert text_formats(settings(tmp_path)) == ("hermes", "think")
+    own = settings(tmp_path, tool_format="llama", reasoning_format="none")
+    assert text_formats(own) == ("llama", "none")
+    runtimes = settings(tmp_path, parameters={"extra": {"chat_template": "[TOOL_CALLS]"}})
+    assert text_formats(runtimes) == ("mistral", None)

@@ -85,5 +85,13 @@ def test_a_wrong_request_is_told_what_is_wrong(inputs: dict[str, Any], message: 
 def test_a_model_without_a_template_takes_no_messages() -> None:
     assert [tensor.name for tensor in Prompts(Letters(), None).inputs()] == ["prompt"]
     assert [tensor.name for tensor in Prompts(Letters(), "any").inputs()] == ["prompt", "messages"]
+    with_tools = Prompts(Letters(), "any").inputs(tools=True)
+    assert [tensor.name for tensor in with_tools] == ["prompt", "messages", "tools"]
     with pytest.raises(InvalidRequest, match="no chat template, so it takes no messages"):
         read(template=None, messages="[]")
+
+
+def test_an_answer_to_messages_may_have_to_begin_with_something() -> None:
+    given = request(messages='[{"role": "user", "content": "a"}]', tools="[{}]")
+    tokens, _ = Prompts(Letters(), "any").read(given, "<tool_call>")
+    assert "".join(map(chr, tokens)) == "[1]u:a;<tool_call>"

@@ -113,6 +113,7 @@ def read_generation(
     inputs |= formatted(_format(fields), interface, "output_config.format")
     parameters |= sampling(fields, KNOWN)
     generation = Generation(parameters, fields.stop("stop_sequences", MOST_STOPS), limit)
+    generation.parse(interface, inputs)
     prompt = None if interface.takes(MESSAGES) else interface.chat_prompt(chat.messages)
     return generation, generation.request(interface, prompt, {**chat.inputs(interface.takes), **inputs})
 

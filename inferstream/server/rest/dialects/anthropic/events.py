@@ -108,6 +108,12 @@ class MessageFormat(TextFormat):
         if not self._begun:
             self._begun = True
             events = _event("message_start", message={**self._message(reader)})
+        while (
+            reader.tool_calls and self._call is not None and reader.tool_calls[0].get("index") == self._call
+        ):
+            events += self._called(
+                reader.tool_calls.pop(0)
+            )  # what the open call ends with comes before a text
         if text:
             if not self._before:
                 events += self._closed() + self._opened({"type": "text", "text": ""})

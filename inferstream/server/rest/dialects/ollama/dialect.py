@@ -115,6 +115,8 @@ class Ollama(InferenceDialect):
         prompt, inputs, parameters = (_chat if chat else _completion)(fields, interface)
         inputs = {**inputs, **formatted(_format(fields), interface, "format")}
         generation = _generation(fields, interface, parameters)
+        if chat:
+            generation.parse(interface, inputs)
         request = generation.request(interface, prompt, inputs)
         streamed = fields.get("stream") is None or fields.flag("stream")
         return TextRequest(admission, generation, [request], LineFormat(name, chat=chat), streamed)

@@ -35,6 +35,8 @@ class ChatFormat(ChunkFormat):
 
     def choice(self, index: int, text: str, reader: TextReader, finish_reason: str | None) -> dict[str, Any]:
         delta: dict[str, Any] = {"content": text} if text else {}
+        if reader.reasoning:
+            delta["reasoning_content"], reader.reasoning = reader.reasoning, ""
         if reader.tool_calls:
             delta["tool_calls"] = [*reader.tool_calls]
             reader.tool_calls.clear()
@@ -46,6 +48,8 @@ class ChatFormat(ChunkFormat):
 
     def whole_choice(self, index: int, text: str, reader: TextReader) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        if reader.reasoning:
+            message["reasoning_content"] = reader.reasoning
         reason = reader.finish_reason
         if reader.tool_calls:
             message |= {"content": text or None, "tool_calls": merged(reader.tool_calls)}
@@ -74,6 +78,7 @@ def read_chat(fields: Fields, admission: Admission, name: str) -> TextRequest:
     tool_inputs, parameters = read_tools(fields, interface)
     inputs |= tool_inputs
     generation = read_generation(fields, interface, parameters, _logprobs_asked(fields))
+    generation.parse(interface, inputs, thoughts=True)
     prompt = None if interface.takes(MESSAGES) else interface.chat_prompt(chat.messages)
     count = fields.integer("n", 1, MOST_CHOICES) or 1
     requests = [generation.request(interface, prompt, inputs, index) for index in range(count)]

@@ -57,7 +57,7 @@ class ChunkFormat(TextFormat):
         """A choice of a whole response."""
 
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
-        if reader.logprobs or reader.tool_calls:
+        if reader.logprobs or reader.tool_calls or reader.reasoning:
             return self.chunk([self.choice(index, text, reader, None)])
         if not text:
             return b""

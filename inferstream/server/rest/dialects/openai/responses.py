@@ -64,6 +64,7 @@ def read_response(fields: Fields, admission: Admission, name: str) -> TextReques
     parameters |= sampling(fields, KNOWN)
     limit = fields.integer("max_output_tokens", 1)
     generation = Generation(parameters, fields.stop(), limit, top is not None)
+    generation.parse(interface, inputs)
     request = generation.request(
         interface, _prompt(chat, interface), {**chat.inputs(interface.takes), **inputs}
     )

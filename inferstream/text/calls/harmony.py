@@ -1,0 +1,47 @@
+"""Messages in channels, as gpt-oss writes them: analysis is reasoning, and a message to a function is a call."""
+
+import re
+
+from .parser import ARGUMENTS, CALL, REASONING, TEXT, CallParser
+
+START, CHANNEL, MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
+ENDS = ("<|end|>", "<|call|>", "<|return|>")
+HEADER = re.compile(r"(?:<\|start\|>([^<]*))?(?:<\|channel\|>([^<]*))?(?:<\|constrain\|>[^<]*)?")
+FUNCTION = re.compile(r"\bto=functions\.([\w.\-]{1,128})")
+LONGEST_HEADER = 512
+
+
+class Harmony(CallParser):
+    """`<|channel|>commentary to=functions.f<|message|>{}<|call|>`."""
+
+    _kind = TEXT
+
+    def _start(self) -> bool:
+        """Between messages."""
+        return bool(self._give_up_to(TEXT, START, CHANNEL)) and self._go(self._header)
+
+    def _header(self) -> bool:
+        end = self._text.find(MESSAGE, 0, LONGEST_HEADER)
+        header = HEADER.fullmatch(self._text, 0, end) if end >= 0 else None
+        if header is None:
+            if end < 0 and len(self._text) < LONGEST_HEADER:
+                return False
+            self._give(TEXT, len("<|"))
+            return self._go(self._start)
+        role, channel = header[1] or "", header[2] or ""
+        self._kind = REASONING if channel.split(" ")[0].strip() == "analysis" else TEXT
+        if function := FUNCTION.search(f"{role} {channel}"):
+            self._say(CALL, function[1])
+            self._kind = ARGUMENTS
+        self._rest = self._kind
+        self._take(end + len(MESSAGE))
+        return self._go(self._body)
+
+    def _body(self) -> bool:
+        marker = self._give_up_to(self._kind, START, CHANNEL, *ENDS)
+        if not marker:
+            return False
+        if marker in ENDS:
+            self._take(len(marker))
+        self._rest = TEXT
+        return self._go(self._start)

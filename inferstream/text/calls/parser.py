@@ -1,0 +1,112 @@
+"""`CallParser`: a transformer of a text stream, and what it makes of the text."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from ..reader import beginning
+
+TEXT, REASONING, CALL, ARGUMENTS = "text", "reasoning", "call", "arguments"
+"""Kinds of deltas. A call is the name of a function; arguments belong to the call before them."""
+
+HELD = 65536
+"""Characters that a parser keeps until it knows what they are; beyond, they are text."""
+
+
+class Delta(NamedTuple):
+    """A piece of what a text means."""
+
+    kind: str
+    text: str
+
+
+class CallParser(ABC):
+    """Reads pieces of a text. What it makes of them depends on the text alone, not on where it is split.
+
+    A state looks at the text that is not read yet, and says whether it has got on; if not, it needs more text.
+    Text stays unread until it is clear what it is, so text that turns out to be no call can be given as it is.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._given: list[Delta] = []
+        self._state: Callable[[], bool] = self._start
+        self._rest = TEXT
+        """What the unread text is where the stream ends."""
+
+    def push(self, text: str) -> list[Delta]:
+        """What a further piece makes clear. Neighbours are of different kinds, but for calls."""
+        self._text += text
+        while self._state():
+            pass
+        given, self._given = self._given, []
+        return given
+
+    def finish(self) -> list[Delta]:
+        """The rest, at the end of the stream."""
+        self._give(self._rest, len(self._text))
+        given, self._given = self._given, []
+        return given
+
+    @abstractmethod
+    def _start(self) -> bool:
+        """The first state."""
+
+    def _give(self, kind: str, count: int) -> None:
+        """Give the next characters as they are."""
+        self._say(kind, self._take(count))
+
+    def _say(self, kind: str, text: str) -> None:
+        if not text:
+            return
+        last = self._given[-1] if self._given else None
+        if last is not None and last.kind == kind != CALL:
+            self._given[-1] = Delta(kind, last.text + text)
+        else:
+            self._given.append(Delta(kind, text))
+
+    def _take(self, count: int) -> str:
+        taken, self._text = self._text[:count], self._text[count:]
+        return taken
+
+    def _go(self, state: Callable[[], bool]) -> bool:
+        self._state = state
+        return True
+
+    def _give_up_to(self, kind: str, *markers: str) -> str:
+        """Give what comes before the first of the markers, and say which one the text now begins with, if any.
+
+        An end of the text that may begin a marker is kept.
+        """
+        text = self._text
+        places = [(at, marker) for marker in markers if (at := text.find(marker)) >= 0]
+        if places:
+            at, marker = min(places)
+            self._give(kind, at)
+            return marker
+        self._give(kind, min(beginning(marker, text) for marker in markers))
+        return ""
+
+    def _skip_space(self) -> bool:
+        """Drop white space; whether there is text behind it."""
+        self._text = self._text.lstrip()
+        return bool(self._text)
+
+
+class Chain:
+    """One parser behind the other: the second reads what is text to the first."""
+
+    def __init__(self, first: CallParser, second: CallParser) -> None:
+        self._first, self._second = first, second
+
+    def push(self, text: str) -> list[Delta]:
+        return self._through(self._first.push(text))
+
+    def finish(self) -> list[Delta]:
+        return self._through(self._first.finish()) + self._second.finish()
+
+    def _through(self, deltas: Iterable[Delta]) -> list[Delta]:
+        given: list[Delta] = []
+        for delta in deltas:
+            given += self._second.push(delta.text) if delta.kind == TEXT else [delta]
+        return given

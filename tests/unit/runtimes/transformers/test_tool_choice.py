@@ -1,0 +1,85 @@
+"""Tools and the choice among them, in a language model whose engine and tokenizer are stand-ins."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from inferstream import ModelSettings
+from inferstream.errors import InvalidRequest
+from inferstream.model import Finished
+from inferstream.runtimes.sampling import Sampling
+from inferstream.runtimes.transformers import causal_lm
+from inferstream.runtimes.transformers.causal_lm import CausalLM
+from inferstream.runtimes.transformers.prompts import Prompts
+from inferstream.types import InferenceRequest, Parameters, RequestInput
+
+END = 0x10FFFF
+NAMED = json.dumps({"type": "function", "function": {"name": "f"}})
+
+
+class Letters:
+    """A tokenizer whose tokens are the code points of the text; `|` is a special one."""
+
+    chat_template = "any"
+    bos_token_id = None
+
+    def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        return {"input_ids": [*map(ord, text)]}
+
+    def apply_chat_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
+        return "".join(each["content"] for each in messages)
+
+    def decode(self, tokens: list[int], skip_special_tokens: bool, **_: Any) -> str:
+        text = "".join(map(chr, tokens))
+        return text.replace("|", "") if skip_special_tokens else text
+
+
+@pytest.fixture(autouse=True)
+def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(causal_lm, "request_context", lambda: SimpleNamespace(single=False))
+
+
+def model(format: str) -> CausalLM:
+    made: Any = CausalLM(ModelSettings(name="m", implementation=CausalLM, tool_format=format))
+    made._tokenizer = Letters()
+    made._prompts = Prompts(made._tokenizer, None)
+    made._calls, made._reasoning = format, None
+    made._context, made._ends, made._max_tokens = 1000, {END}, None
+    made._sampling = Sampling(temperature=0)
+    made._engine = SimpleNamespace(add=lambda stream: None)
+    return made
+
+
+def written(format: str, text: str, tools: bool = True, **parameters: Any) -> tuple[str, str]:
+    """The prompt, and the text that a client gets if the model writes this one."""
+    made: Any = model(format)
+    inputs = {"messages": '[{"role": "user", "content": "a"}]', **({"tools": "[]"} if tools else {})}
+    tensors = [
+        RequestInput(name=name, shape=[1], datatype="BYTES", data=[value]) for name, value in inputs.items()
+    ]
+    state = made.admit(InferenceRequest(inputs=tensors, parameters=Parameters(**parameters)))
+    prompt = "".join(map(chr, state.tokens))
+    given = ""
+    for token in (*map(ord, text), END):
+        item = made._emission(state, SimpleNamespace(token=token, logprob=None, top=[]))
+        [item] = item.responses if isinstance(item, Finished) else [item]
+        given += item.text if item is not None else ""
+    return prompt, given
+
+
+def test_an_answer_that_has_to_be_a_call_begins_as_one() -> None:
+    begun = '<tool_call>\n{"name": "f", "arguments": {'
+    assert written("hermes", "}}", tool_choice=NAMED) == (f"a{begun}", f"{begun}}}}}")
+    assert written("hermes", "b", tool_choice="auto") == ("a", "b")
+    assert written("hermes", "b", tools=False, tool_choice="required") == ("a", "b")
+    with pytest.raises(InvalidRequest, match="tool_choice cannot be read"):
+        written("hermes", "b", tool_choice="some")
+
+
+def test_special_tokens_are_shown_where_they_mark_calls() -> None:
+    assert written("llama", "<|x|>")[1] == "<|x|>"
+    assert written("llama", "<|x|>", tools=False)[1] == "<x>"
+    assert written("harmony", "<|x|>", tools=False)[1] == "<|x|>"
+    assert written("hermes", "<|x|>")[1] == "<x>"

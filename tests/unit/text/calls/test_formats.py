@@ -1,0 +1,60 @@
+import json
+
+import pytest
+
+from inferstream.text.calls.formats import PARSERS, call_format, opening, reading, reasoning_format
+
+NAMED = json.dumps({"type": "function", "function": {"name": "f"}})
+
+TEMPLATES = {
+    "hermes": "return a json object within <tool_call></tool_call> XML tags",
+    "qwen_coder": "<tool_call>\n<function=example_function_name>",
+    "mistral": "{{ '[TOOL_CALLS] [' }}",
+    "llama": '{"name": function name, "parameters": dictionary of argument name and its value}',
+    "harmony": "<|channel|>analysis<|message|>",
+}
+
+
+@pytest.mark.parametrize("format", TEMPLATES)
+def test_a_template_shows_its_format(format: str) -> None:
+    assert call_format(TEMPLATES[format]) == format
+    assert call_format("{{ messages }}") is None
+
+
+def test_a_template_shows_how_it_thinks() -> None:
+    assert reasoning_format("{{ messages }}") is None
+    assert reasoning_format("{% if add_generation_prompt %}{{ '<think>\\n' }}") == "think_open"
+    assert reasoning_format("{{ '</think>' }}{% if add_generation_prompt %}{{ '<|im_start|>' }}") == "think"
+    assert reasoning_format("{% if add_generation_prompt %}{{ '<think>\\n\\n</think>' }}") == "think"
+
+
+def test_calls_are_read_where_there_are_tools() -> None:
+    assert reading("hermes", None, None) is None
+    assert reading("none", "none", []) is None
+    assert reading("harmony", "think", None) is not None
+    assert reading("hermes", "think", None) is not None
+
+
+@pytest.mark.parametrize("format", PARSERS)
+@pytest.mark.parametrize("choice", ["required", NAMED])
+def test_an_answer_that_has_to_be_a_call_begins_as_one(format: str, choice: str) -> None:
+    begun = opening(format, None, choice)
+    parser = reading(format, None, [])
+    assert parser is not None
+    assert [delta for delta in parser.push(begun) if delta.kind == "text"] == []
+    if choice == NAMED and format not in ("mistral", "pythonic"):
+        parser = reading(format, None, [])
+        assert parser is not None
+        assert parser.push(begun)[0] == ("call", "f")
+
+
+def test_a_free_choice_begins_with_nothing() -> None:
+    assert (
+        opening("hermes", None, "auto")
+        == opening("hermes", None, None)
+        == opening(None, None, "required")
+        == ""
+    )
+    assert opening("hermes", "think_open", "required").startswith("\n</think>")
+    with pytest.raises(ValueError, match="tool_choice"):
+        opening("hermes", None, "some")
