@@ -23,6 +23,7 @@ COMMANDS = (
 )
 
 STARTING = {
+    "processes/devices.py": "`nvidia-smi -L`, for a model whose devices are `auto`",
     "tools/image/dockerfile.py": "docker, for whoever runs `server build`",
     "processes/spawning.py": "workers and front ends, of a program in the package",
 }
