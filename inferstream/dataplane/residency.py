@@ -178,7 +178,7 @@ class Residency:
         """Wait until a model is in memory; one load runs for all who wait. Raises ModelLoadFailed, OutOfMemory."""
         began = self.clock()
         while not resident.loaded:
-            if resident.coming is None:
+            if resident.coming is None or resident.coming.done():  # its callback has not run yet
                 resident.coming = self._tasks.start(self._bring(resident))
                 resident.coming.add_done_callback(partial(self._came, resident))
             await asyncio.shield(resident.coming)
@@ -206,7 +206,7 @@ class Residency:
 
     def _came(self, resident: Resident, bringing: asyncio.Task[None]) -> None:
         self._room.pop(resident, None)
-        resident.coming = None
+        resident.coming = None if resident.coming is bringing else resident.coming
         self.news.set()
         if not bringing.cancelled():
             bringing.exception()  # read, in case that all callers have left

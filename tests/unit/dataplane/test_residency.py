@@ -246,6 +246,18 @@ async def test_what_a_refused_model_needs_stays_known_until_it_is_loaded_anew(
     assert not house.add(house.homes[0]).size
 
 
+async def test_a_call_in_the_turn_in_which_a_load_ends_begins_another() -> None:
+    """A model that nobody waits for any more may leave again before the end of its load is told."""
+    house = House(300, 100)
+    model = house.models[0]
+    ended = asyncio.create_task(asyncio.sleep(0))
+    await ended
+    model.coming = ended  # its callback is not called
+    await house.use(0)  # it would never give the loop a turn
+    assert house.homes[0].brought == 1
+    assert model.coming is None
+
+
 class Walk:
     """Random calls, evictions, unloads, reloads, failed loads and crashes, one step after the other."""
 
