@@ -112,13 +112,18 @@ def merged(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [calls[index] for index in sorted(calls)]
 
 
-def arguments_of(call: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a whole call as an object. Raises InvalidOutput for anything else."""
+def arguments_of(call: dict[str, Any], cut: bool = False) -> dict[str, Any]:
+    """The arguments of a whole call as an object. Raises InvalidOutput for anything else.
+
+    Those of a text that was `cut` off may have no end, and are then empty: clients read that from its reason.
+    """
     function = call["function"]
     try:
         arguments = orjson.loads(function["arguments"] or "{}")
     except orjson.JSONDecodeError:
         arguments = None
+    if arguments is None and cut:
+        return {}
     if not isinstance(arguments, dict):
         raise InvalidOutput(
             f"The model has called {function['name']} with arguments that are no JSON object."

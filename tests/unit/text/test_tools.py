@@ -2,11 +2,11 @@ import json
 
 import pytest
 
-from inferstream.errors import InvalidRequest
+from inferstream.errors import InvalidOutput, InvalidRequest
 from inferstream.text.chat import plain_prompt
 from inferstream.text.fields import Fields
 from inferstream.text.interface import TextInterface
-from inferstream.text.tools import merged, read_tools
+from inferstream.text.tools import arguments_of, merged, read_tools
 from inferstream.types import MetadataTensor
 
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("a", "b")]
@@ -118,3 +118,15 @@ def test_pieces_of_one_index_are_one_call():
         {"id": "x", "type": "function", "function": {"name": "a", "arguments": "{}"}},
         {"id": "y", "type": "function", "function": {"name": "b", "arguments": "[]"}},
     ]
+
+
+def test_arguments_that_were_cut_off_are_empty_and_others_must_be_an_object():
+    def call(arguments: str):
+        return {"function": {"name": "a", "arguments": arguments}}
+
+    assert arguments_of(call('{"n": 1}'), cut=True) == {"n": 1}
+    assert arguments_of(call('{"n": '), cut=True) == {}
+    assert arguments_of(call("")) == {}
+    for arguments, cut in (('{"n": ', False), ("[]", True)):
+        with pytest.raises(InvalidOutput, match="no JSON object"):
+            arguments_of(call(arguments), cut)

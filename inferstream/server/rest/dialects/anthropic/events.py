@@ -76,8 +76,9 @@ class MessageFormat(TextFormat):
         [text], [reader] = texts, readers
         calls = merged(reader.tool_calls)
         content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+        cut = reader.finish_reason == LENGTH
         for call in calls:
-            content.append({**self._use(call, len(content)), "input": arguments_of(call)})
+            content.append({**self._use(call, len(content)), "input": arguments_of(call, cut)})
         message = self._message(reader)
         return orjson.dumps({**message, "content": content, **_ending(reader, called=bool(calls))})
 

@@ -111,7 +111,7 @@ class Ollama(InferenceDialect):
             if fields.get(field):
                 raise fields.wrong(field, sentence)
         if fields.get("think"):
-            raise fields.wrong("think", "is not taken; the server does not tell thoughts from the text")
+            raise fields.wrong("think", "is not taken; thoughts are not told apart in this API")
         prompt, inputs, parameters = (_chat if chat else _completion)(fields, interface)
         inputs = {**inputs, **formatted(_format(fields), interface, "format")}
         generation = _generation(fields, interface, parameters)

@@ -106,8 +106,9 @@ class LineFormat(TextFormat):
 
 
 def _calls(reader: TextReader) -> list[dict[str, Any]]:
+    cut = reader.finish_reason == LENGTH
     return [
-        {"function": {"name": call["function"]["name"], "arguments": arguments_of(call)}}
+        {"function": {"name": call["function"]["name"], "arguments": arguments_of(call, cut)}}
         for call in merged(reader.tool_calls)
     ]
 
