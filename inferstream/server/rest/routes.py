@@ -111,7 +111,9 @@ class Routes:
         for claimed in self._open:
             before, behind = claimed.before, claimed.behind
             if path.endswith(behind) and path.startswith(before) and len(path) >= len(before) + len(behind):
-                return claimed.route(path[len(before) : len(path) - len(behind)])
+                route = claimed.route(path[len(before) : len(path) - len(behind)])
+                if isinstance(route, ReadRoute) or route.model:  # no model without a name is asked
+                    return route
         return None
 
     def owner_of(self, path: str) -> str | None:

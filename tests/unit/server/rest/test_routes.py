@@ -136,3 +136,8 @@ def test_a_models_own_route_precedes_a_dialect_that_yields(method: str, path: st
     own = []
     assert found.of_path(asked, method) is not None
     assert found.of_path(asked, other) == of_other
+
+
+@pytest.mark.parametrize("path", ["/infer", "/generate_stream", "/versions/1/infer"])
+def test_no_inference_is_of_a_model_without_a_name(path: str) -> None:
+    assert not isinstance(routes().of_path(f"/v2/models/{path}", "POST"), Route)
