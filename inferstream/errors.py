@@ -4,7 +4,8 @@ InferstreamError
     AlreadyExists, DeadlineExceeded, Draining, NotStarted, Overloaded, PayloadTooLarge, PermissionDenied, Unsupported
     FetchFailed (repository/remote.py)
         FetchEnded (repository/blobs.py)
-    UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
+    UnsupportedEncoding, Abandoned, Cancelled, StepFailed
+    AllAnswered (JSON-RPC), AnsweredMessage (JSON-RPC), WrongMessage (JSON-RPC)
     OutOfMemory (processes/errors.py)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)

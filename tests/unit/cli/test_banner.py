@@ -56,7 +56,7 @@ def test_models_are_a_table_and_every_port_has_a_line() -> None:
 
 def test_a_model_without_settings_is_said_to_be_known_by_its_file(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").touch()
-    known = FolderRepository(tmp_path, "iris").without_settings()
+    known = FolderRepository(tmp_path, "iris").without_settings(tmp_path)
     assert known is not None
     other = ModelSettings(name="other", implementation="a.B")
     rows = [("iris", "", "predict", "1.0 s", "ready"), ("other", "", "predict", "1.0 s", "ready")]
