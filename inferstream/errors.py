@@ -2,10 +2,9 @@
 
 InferstreamError
     AlreadyExists, DeadlineExceeded, Draining, NotStarted, Overloaded, PayloadTooLarge, PermissionDenied, Unsupported
-    FetchFailed (repository/remote.py)
+    AnsweredMessage (JSON-RPC), FetchFailed (repository/remote.py)
         FetchEnded (repository/blobs.py)
-    UnsupportedEncoding, Abandoned, Cancelled, StepFailed
-    AllAnswered (JSON-RPC), AnsweredMessage (JSON-RPC), WrongMessage (JSON-RPC)
+    UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
     OutOfMemory (processes/errors.py)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
