@@ -74,8 +74,7 @@ def test_a_handler_that_streams_says_the_status_before_its_first_piece(served: R
 
 
 def test_a_path_without_a_model(served: Running) -> None:
-    answer = httpx.post(f"{served.url}/predictions/", content=b"x")
-    assert (answer.status_code, answer.json()["message"]) == (400, "The path names no model.")
+    assert httpx.post(f"{served.url}/predictions/", content=b"x").status_code == 404
 
 
 def test_versions_and_models_that_are_not_there(served: Running) -> None:

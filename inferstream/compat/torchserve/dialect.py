@@ -102,8 +102,7 @@ class TorchServe(InferenceDialect):
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
-        if admission is None:  # /predictions/
-            raise InvalidRequest("The path names no model.")
+        assert admission is not None
         if not admission.pipeline.settings.implementation_.startswith(OURS):
             raise InvalidRequest(
                 f"Model {route.model} is no handler of TorchServe; it is asked at /v2/models/{route.model}/infer."
