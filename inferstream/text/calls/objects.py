@@ -13,7 +13,7 @@ HEADER = re.compile(r'\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)+")\s*,\s*"(?:arguments|
 LISTED = re.compile(r"\[TOOL_CALLS\]\s*\[\s*(?=\{)")
 NAMED = re.compile(r"\[TOOL_CALLS\]\s*([\w.\-]{1,128})(?:\[CALL_ID\]\w{1,64})?(?:\[ARGS\])?\s*(?=\{)")
 LONGEST = 512
-"""Characters in which a call of Mistral's has to begin."""
+"""Characters in which a call has to begin: each piece of a stream looks at them again."""
 
 
 class ObjectParser(CallParser):
@@ -117,7 +117,7 @@ def _loaded(text: str) -> Any:
 
 def _spaces(text: str, at: int) -> int:
     """Where white space ends, or where there is too much of it."""
-    while at < min(len(text), HELD) and text[at].isspace():
+    while at < min(len(text), LONGEST) and text[at].isspace():
         at += 1
     return at
 
