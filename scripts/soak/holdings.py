@@ -43,6 +43,7 @@ async def quiet_look(server: Running, kept: list[int], before: list[Look]) -> Lo
 
 async def look(server: Running, kept: list[int]) -> Look:
     async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        await trimmed(client, kept)
         answer = await client.post("/v2/models/census/infer", json={"inputs": []})
     assert answer.is_success, answer.text
     proc = Path("/proc", str(server.process.pid))
@@ -55,6 +56,14 @@ async def look(server: Running, kept: list[int]) -> Look:
         "KiB": dirty(server.process.pid),
         "KiB of kept workers": sum(map(dirty, kept)),
     }
+
+
+async def trimmed(client: httpx.AsyncClient, kept: list[int]) -> None:
+    """Have each of these workers give back what it does not use."""
+    asked: set[int] = set()
+    while not asked.issuperset(kept):
+        answer = await client.post("/v2/models/kept/infer", json={"inputs": [], "parameters": {"trim": 1}})
+        asked.add(answer.json()["parameters"]["pid"])
 
 
 def dirty(pid: int) -> int:

@@ -22,10 +22,21 @@ def word(payload: InferenceRequest, number: int) -> str:
     return f"#{number} {'x' * option(payload, 'size', 10)} "
 
 
+def trim() -> None:
+    """Collect garbage, and give what is free back to the system: how much stays depends on how busy it was."""
+    gc.unfreeze()  # what lived when a model was last unloaded, which the server excludes from collections
+    gc.collect()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
+
+
 class Words(MLModel):
     """As many numbered words as asked for, whole or one by one. The tensor `x` comes back as it was."""
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        if option(payload, "trim", 0):
+            trim()
+            gc.freeze()
         await asyncio.sleep(option(payload, "seconds", 0))
         words = "".join(word(payload, number) for number in range(option(payload, "items", 5)))
         outputs = [
@@ -49,11 +60,7 @@ class Census(MLModel):
     """What the server's process holds: tasks of every event loop, tracebacks, and objects of each class of ours."""
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        gc.unfreeze()  # what lived when a model was last unloaded, which the server excludes from collections
-        gc.collect()
-        # Freed memory stays with the process, and how much depends on how busy the machine was.
-        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
-            trim(0)
+        trim()
         counts: Counter[str] = Counter(tasks=0, tracebacks=0)
         for each in gc.get_objects():
             kind = type(each)
