@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ..errors import DeadlineExceeded, Draining, InvalidRequest, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
@@ -20,7 +20,9 @@ from .cloudevents import CloudEvents, wanted
 from .edges import CallGraph
 from .execution.base import Capabilities
 from .first_calls import NotLoaded
+from .live_settings import LiveSettings
 from .load import Loads
+from .model_config import config_of
 from .peers import Peers
 from .proxies import Proxies
 from .serving import Serving
@@ -28,7 +30,15 @@ from .stages.access_log import refused
 
 Result = TypeVar("Result")
 
-EXTENSIONS = ("binary_tensor_data", "model_repository", "parameters")
+EXTENSIONS = (
+    "binary_tensor_data",
+    "classification",
+    "logging",
+    "model_configuration",
+    "model_repository",
+    "parameters",
+    "statistics",
+)
 """Implemented extensions of the protocol, in Triton's spelling."""
 
 
@@ -67,6 +77,8 @@ class DataPlane:
         self.peers = peers or Peers()
         self.credentials = Credentials(settings.credential_headers)
         self._proxies = Proxies(settings.trusted_proxies) if settings.trusted_proxies else None
+        self.live = LiveSettings(settings, self.peers)
+        """What changes while the server runs."""
         self.loads = Loads(registry, self.peers)
         """The load of the server, over all front ends."""
         self._cancelling = Cancelling(lambda: registry.lives(), self.peers, self.credentials)
@@ -197,6 +209,12 @@ class DataPlane:
         """Raises ModelNotFound, ModelNotReady."""
         served = await self.when_loaded(lambda: self._registry.serving(name, version))
         return await served.execution.metadata()
+
+    async def model_config(self, name: str, version: str | None = None) -> dict[str, Any]:
+        """What a model is, as Triton's clients read it. Raises ModelNotFound, ModelNotReady."""
+        served = await self.when_loaded(lambda: self._registry.serving(name, version))
+        execution = served.execution
+        return config_of(execution.settings, await execution.metadata(), execution.capabilities)
 
     def described(self, name: str, version: str | None = None) -> Described:
         """What people are told of a model. Raises ModelNotFound, ModelNotReady."""

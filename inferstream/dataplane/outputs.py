@@ -19,6 +19,7 @@ from ..types.forms import OutputForm
 from ..types.inference import respond
 from ..types.payload import new
 from .checks import Strictness, counts_characters, duplicate, fits
+from .classification import Labels, classified
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -40,7 +41,7 @@ class Finish:
     may answer a data frame, asked for by one name, as its columns.
     """
 
-    __slots__ = ("_form", "_model", "_selected", "_version", "_writer", "place")
+    __slots__ = ("_form", "_model", "_selected", "_version", "_writer", "batches", "labels", "place")
 
     def __init__(
         self,
@@ -57,6 +58,8 @@ class Finish:
         self._form = self._writer.form
         self.place = ""
         """Where the code is that makes the responses, for the log."""
+        self.labels: Labels = {}
+        self.batches = False
 
     def __call__(self, response: object, request: InferenceRequest) -> InferenceResponse:
         """The response, checked, with the request's id and only the outputs the client asked for.
@@ -103,8 +106,10 @@ class Finish:
             self.check(tensor)
         if len(outputs) > 1 and len({tensor.name for tensor in outputs}) != len(outputs):
             raise InvalidOutput(f'Model {self._model} answered output "{duplicate(outputs)}" twice.')
-        if wanted and not self._selected:
-            outputs = _requested(outputs, wanted, refusing=self._selected is False)
+        if wanted:
+            if not self._selected:
+                outputs = _requested(outputs, wanted, refusing=self._selected is False)
+            outputs = classified(outputs, wanted, self.labels, self.batches)
         elif response.id is None:
             # A fresh response, as nearly all are: completing it in place spares a copy per token.
             response.id = request_id

@@ -94,7 +94,13 @@ class CountLoad(Query[ProcessLoad]):
     ends: bool
 
 
-PeerQuery = CancelCalls | AttachReader | ReadEvents | LeaveStream | ReleaseStream | CountLoad
+class SetLogLevel(Query[None]):
+    """Write to the log what has this level or a higher one."""
+
+    level: int
+
+
+PeerQuery = SetLogLevel | CancelCalls | AttachReader | ReadEvents | LeaveStream | ReleaseStream | CountLoad
 
 Ask = Callable[[int, Any], Awaitable[Any]]
 """Sends another front end a question, and returns its answer."""

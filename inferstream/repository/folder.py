@@ -1,4 +1,4 @@
-"""The repository on disk: every `model-settings.json` under a folder."""
+"""The repository on disk: every `model-settings.json` under a folder, and every `config.pbtxt` of Triton's."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from ..settings import (
     ModelSettings,
     load_model_settings,
 )
-from ..settings.sources import validated
+from ..settings.sources import read_json, validated
 from .artefacts import CONFIG, described_by_files
 from .base import BrokenModel, BrokenModels, ModelRepository, Versions
 from .mar import SUFFIX as MAR
@@ -25,8 +25,10 @@ logger = logging.getLogger("inferstream.repository")
 
 FolderKey = tuple[str, str | None]
 
-SettingsStamp = tuple[int, int, int]
-"""Inode, time of change in ns, size in bytes. It changes with the file."""
+SettingsStamp = tuple[int, int, int, int]
+"""Inode, time of change in ns, size in bytes. It changes with the file, and with the versions beside Triton's."""
+
+TRITONS_FILE = "config.pbtxt"
 
 MAX_NAME = 128
 """Characters of a model's name, which becomes part of paths and of labels of metrics."""
@@ -91,9 +93,10 @@ class FolderRepository(ModelRepository):
         """The settings in a file, or their error. The file is read again only after a change."""
         try:
             stat = path.stat()
+            beside = path.parent.stat().st_mtime_ns if path.name == TRITONS_FILE else 0
         except OSError as error:
             return InvalidSettings(f"{path}: {error.strerror}")
-        stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+        stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size, beside)
         known = self._known.get(path)
         if known is None or known[0] != stamp:
             try:
@@ -169,13 +172,28 @@ def settings_files(root: Path) -> Iterator[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name != PACKAGES)
         if MODEL_SETTINGS_FILE in files:
             yield Path(folder, MODEL_SETTINGS_FILE)
+        elif TRITONS_FILE in files and not any(Path(folder).glob(f"*/{MODEL_SETTINGS_FILE}")):
+            yield Path(folder, TRITONS_FILE)
+
+
+def read_fields(path: Path) -> dict[str, Any]:
+    """The fields of the settings that a file of the repository stands for. Raises InvalidSettings."""
+    if path.name != TRITONS_FILE:
+        return read_json(path)
+    from .pbtxt import settings_of  # late: it reads protobuf's text format
+
+    return settings_of(path)
 
 
 def read_settings(path: Path, root: Path) -> ModelSettings:
     """The settings in a file of the repository at `root`, with a name and a URI. Raises InvalidSettings."""
     if not path.resolve().is_relative_to(root):
         raise InvalidSettings(f"{path}: a link that leads out of the repository")
-    settings = load_model_settings(path)
+    if path.name == TRITONS_FILE:
+        settings = validated(ModelSettings, read_fields(path), str(path))
+        settings._source = str(path)
+    else:
+        settings = load_model_settings(path)
     folder = path.parent
     if not settings.name:
         settings.name = folder.name

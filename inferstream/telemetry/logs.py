@@ -17,6 +17,9 @@ ExceptionInfo: TypeAlias = (
     tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 )
 
+OURS = ("inferstream", "mlserver", "blazerpc")
+"""The loggers of the server and of the names that models know it by."""
+
 _LEVELS = {True: logging.DEBUG, False: logging.INFO}
 
 _SAME = [("mlserver", "inferstream"), ("mlserver.parallel", "inferstream.worker")] + [
@@ -103,7 +106,7 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    for name in ("inferstream", "mlserver", "blazerpc"):
+    for name in OURS:
         logging.getLogger(name).setLevel(_LEVELS[debug])
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)

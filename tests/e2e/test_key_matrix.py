@@ -52,7 +52,7 @@ ROUTES = {
         GET /health  GET /ping  GET /v2/health/live  GET /v2/health/ready  GET /v2/models/double/ready
     """,
     ANY_KEY: """
-        GET /info  GET /v2  GET /v2/  GET /v2/models  GET /v2/models/double
+        GET /info  GET /v2  GET /v2/  GET /v2/models  GET /v2/models/double  GET /v2/models/double/config
         GET /v1/models  GET /v1/models/double  GET /openai/v1/models  GET /openai/v1/models/double
         GET /v1/responses/double  POST /v1/responses/double  DELETE /v1/responses/double
         GET /openai/v1/responses/double  POST /openai/v1/responses/double  DELETE /openai/v1/responses/double
@@ -91,14 +91,17 @@ ROUTES = {
     """,
     "access": """
         GET /v2/access  GET /v2/logging  GET /v2/trace/setting  GET /v2/models/double/trace/setting
-        GET /v2/systemsharedmemory/double  GET /v2/cudasharedmemory/double  GET /v2/models/double/config
+        POST /v2/logging  POST /v2/trace/setting  POST /v2/models/double/trace/setting
+        GET /v2/systemsharedmemory/double  GET /v2/cudasharedmemory/double
     """,
 }
 """Methods and paths by the scope that they need."""
 
 RPCS = {
     EVERYBODY: "ServerLive ServerReady ModelReady Check Watch List",
-    ANY_KEY: "ServerMetadata ModelMetadata Cancel",
+    ANY_KEY: "ServerMetadata ModelMetadata ModelConfig Cancel",
+    "metrics": "ModelStatistics",
+    "access": "LogSettings TraceSetting",
     "infer": "ModelInfer PredictDouble",
     "stream": "ModelStreamInfer PredictCount",
     "repository": "RepositoryIndex RepositoryModelLoad RepositoryModelUnload",

@@ -23,6 +23,7 @@ from ...telemetry.rpcs import RpcMeters
 from ..edge import edge_of
 from ..orca import load_reports
 from ..request_ids import RequestIds
+from .administration import AdministrationService
 from .context import RpcContext, caller_of
 from .control import RepositoryService, RequestsService, model_named
 from .health import Health
@@ -72,6 +73,10 @@ ACTIONS = {
     "RepositoryIndex": Action.REPOSITORY_READ,
     "RepositoryModelLoad": Action.REPOSITORY_WRITE,
     "RepositoryModelUnload": Action.REPOSITORY_WRITE,
+    "ModelConfig": Action.MODEL_METADATA,
+    "ModelStatistics": Action.STATISTICS,
+    "LogSettings": Action.SETTINGS,
+    "TraceSetting": Action.SETTINGS,
     "Cancel": Action.CANCEL,
     "Check": Action.HEALTH,
     "List": Action.HEALTH,
@@ -108,8 +113,8 @@ def build_services(
     """The RPCs of every service. Until `startable` has started, each inference RPC is UNAVAILABLE."""
     services = Services(dataplane, settings, meters, tracing, startable)
     inference, stream = InferenceService(dataplane), StreamService(dataplane, settings)
-    repository = RepositoryService(dataplane)
-    services.add_inference(SERVICE, inference, stream, repository)
+    repository, administration = RepositoryService(dataplane), AdministrationService(dataplane, meters)
+    services.add_inference(SERVICE, inference, stream, repository, administration)
     services.add_inference(LEGACY_SERVICE, repository)
     cancel = services.when_started(RequestsService(dataplane).Cancel)
     services.add_unary(REQUESTS, "Cancel", CancelRequest, cancel)

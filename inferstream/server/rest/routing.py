@@ -8,13 +8,13 @@ from ...plugins import DIALECTS, leave_out, loaded
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..door import Door
+from .dialects.administration import Administration
 from .dialects.base import HttpDialect
 from .dialects.extensions import MissingExtensions
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.requests import Requests
 from .dialects.resources import Resources
-from .dialects.statistics import Statistics
 from .dialects.triton import Generate
 from .dialects.v2 import V2
 from .routes import Routes
@@ -24,7 +24,7 @@ CORE: tuple[type[HttpDialect], ...] = (
     Generate,
     Metadata,
     MetricsRoute,
-    Statistics,
+    Administration,
     Resources,
     MissingExtensions,
     Requests,

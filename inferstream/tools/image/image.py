@@ -12,7 +12,7 @@ from typing import Any
 from ...errors import InvalidSettings
 from ...plugins import RUNTIMES, plugins
 from ...repository.artefacts import described_by_files
-from ...repository.folder import settings_files
+from ...repository.folder import read_fields, settings_files
 from ...repository.target import targeted
 from ...settings import (
     MLSERVER_MODEL_PREFIX,
@@ -110,7 +110,7 @@ def _extras(folder: Path) -> str:
     file = folder / SETTINGS_FILE
     server = read_json(file) if file.is_file() else {}
     extras = {extra for field, extra in EXTRAS.items() if server.get(field)}
-    for settings in (*map(read_json, settings_files(folder)), _bare(folder)):
+    for settings in (*map(read_fields, settings_files(folder)), _bare(folder)):
         implementation = str(settings.get("implementation"))
         if (plugin := plugins(RUNTIMES).get(implementation)) is not None:
             implementation = plugin.value

@@ -38,15 +38,7 @@ LOCAL = {
 }
 """Methods that the test of another one calls."""
 
-REST_ALONE = {"get_inference_statistics": "statistics"}
-"""What the server has over REST and not over gRPC."""
-
 NOT_HERE = {
-    "get_model_config": ("model_configuration", ("echo",)),
-    "get_trace_settings": ("trace", ("echo",)),
-    "update_trace_settings": ("trace", ("echo", {"trace_rate": "1"})),
-    "get_log_settings": ("logging", ()),
-    "update_log_settings": ("logging", ({"log_info": True},)),
     "get_system_shared_memory_status": ("system_shared_memory", ()),
     "register_system_shared_memory": ("system_shared_memory", ("region", "/key", 16)),
     "unregister_system_shared_memory": ("system_shared_memory", ("region",)),
@@ -128,8 +120,47 @@ async def infer(client: Any, library: Any) -> None:
 @call
 async def get_inference_statistics(client: Any, library: Any) -> None:
     await awaited(client.infer("echo", given(library)))
-    statistics = await awaited(client.get_inference_statistics("echo"))
-    assert statistics["model_stats"][0]["name"] == "echo"
+    (of,) = _field(await awaited(client.get_inference_statistics("echo")), "model_stats")
+    assert _field(of, "name") == "echo"
+    success = _field(_field(of, "inference_stats"), "success")
+    assert int(_field(success, "count")) > 0
+    every = _field(await awaited(client.get_inference_statistics()), "model_stats")
+    assert {"echo", "spare"} <= {_field(each, "name") for each in every}
+
+
+@call
+async def get_model_config(client: Any, _: Any) -> None:
+    answer = await awaited(client.get_model_config("echo"))
+    config = answer if isinstance(answer, dict) else answer.config
+    assert (_field(config, "name"), _field(config, "max_batch_size")) == ("echo", 0)
+    assert _field(_field(config, "model_transaction_policy"), "decoupled") is False
+
+
+@call
+async def get_log_settings(client: Any, _: Any) -> None:
+    assert _log(await awaited(client.get_log_settings()))["log_error"] is True
+
+
+@call
+async def update_log_settings(client: Any, _: Any) -> None:
+    changed = await awaited(client.update_log_settings({"log_verbose_level": 1}))
+    assert _log(changed)["log_verbose_level"] == 1
+    assert _log(await awaited(client.update_log_settings({"log_verbose_level": 0})))["log_info"] is True
+    with pytest.raises(InferenceServerException, match="log_file"):
+        await awaited(client.update_log_settings({"log_file": "/tmp/elsewhere"}))
+
+
+@call
+async def get_trace_settings(client: Any, _: Any) -> None:
+    assert _trace(await awaited(client.get_trace_settings("echo")))["trace_level"] == ["OFF"]
+
+
+@call
+async def update_trace_settings(client: Any, _: Any) -> None:
+    same = await awaited(client.update_trace_settings("echo", {"trace_level": ["OFF"], "trace_rate": "1"}))
+    assert _trace(same)["trace_level"] == ["OFF"]
+    with pytest.raises(InferenceServerException, match="tracing_server"):
+        await awaited(client.update_trace_settings("echo", {"trace_rate": "500"}))
 
 
 @call
@@ -193,6 +224,20 @@ async def close(client: Any, _: Any) -> None:
     """The fixture of each test closes its client."""
 
 
+def _log(answer: Any) -> dict[str, Any]:
+    if isinstance(answer, dict):
+        return answer
+    return {
+        name: getattr(each, each.WhichOneof("parameter_choice")) for name, each in answer.settings.items()
+    }
+
+
+def _trace(answer: Any) -> dict[str, Any]:
+    if isinstance(answer, dict):
+        return answer
+    return {name: [*each.value] for name, each in answer.settings.items()}
+
+
 def _field(value: Any, name: str) -> Any:
     return value[name] if isinstance(value, dict) else getattr(value, name)
 
@@ -213,8 +258,8 @@ async def test_a_method(surface: Running, library: str, name: str) -> None:
     client = module.InferenceServerClient(surface.grpc if rpc else f"127.0.0.1:{surface.http_port}")
     client.served = surface.url
     try:
-        if name in NOT_HERE or (rpc and name in REST_ALONE):
-            extension, arguments = NOT_HERE.get(name, (REST_ALONE.get(name, ""), ("echo",)))
+        if name in NOT_HERE:
+            extension, arguments = NOT_HERE[name]
             with pytest.raises(InferenceServerException) as refused:
                 await awaited(getattr(client, name)(*arguments))
             if rpc:

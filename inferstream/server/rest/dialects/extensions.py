@@ -8,10 +8,6 @@ from ....errors import Unsupported
 from .base import HttpDialect, ReadClaim, ReadRoute
 
 MISSING = {
-    "/v2/models/{model_name}/config": "model_configuration",
-    "/v2/models/{model_name}/trace/setting": "trace",
-    "/v2/trace/setting": "trace",
-    "/v2/logging": "logging",
     "/v2/systemsharedmemory/{path}": "system_shared_memory",
     "/v2/cudasharedmemory/{path}": "cuda_shared_memory",
 }

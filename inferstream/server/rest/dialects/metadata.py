@@ -20,9 +20,6 @@ ROOT_METHODS = ("GET", "HEAD")
 ALIVE = {ROOT: b'{"status":"alive"}', "/v2/health/live": b'{"live":true}'}
 """The paths that say that the server is alive, and what they answer."""
 
-OVER_REST = ("statistics",)
-"""Extensions that are there over REST and not over gRPC."""
-
 StatusAndBody = tuple[int, bytes]
 
 
@@ -48,10 +45,7 @@ class Metadata(HttpDialect):
         ]
 
     async def _server(self, _: ReadRoute) -> StatusAndBody:
-        metadata = self._dataplane.server_metadata()
-        own = len(metadata.extensions) - len(self._settings.extensions)
-        extensions = [*metadata.extensions[:own], *OVER_REST, *metadata.extensions[own:]]
-        return 200, _json(metadata.model_copy(update={"extensions": extensions}))
+        return 200, _json(self._dataplane.server_metadata())
 
     async def _ready(self, _: ReadRoute) -> StatusAndBody:
         if self._dataplane.ready:

@@ -60,20 +60,20 @@ class Resources(HttpDialect):
         ]
 
     async def _index(self, route: ReadRoute, caller: Caller, _: Scope) -> Response:
-        ready = _document(route.body).get("ready")
+        ready = document(route.body).get("ready")
         if ready is not None and not isinstance(ready, bool):
             raise InvalidRequest('"ready" must be true or false')
         items = await self._dataplane.index(caller, ready)
         return _json([item.model_dump(mode="json") for item in items])
 
     async def _load(self, route: ReadRoute, caller: Caller, _: Scope) -> Response:
-        if _document(route.body).get("parameters"):
+        if document(route.body).get("parameters"):
             raise InvalidRequest(LOAD_PARAMETERS)
         await self._dataplane.load(_name(route), caller)
         return _json({"name": _name(route), "load": True})
 
     async def _unload(self, route: ReadRoute, caller: Caller, _: Scope) -> Response:
-        _document(route.body)
+        document(route.body)
         await self._dataplane.unload(_name(route), caller)
         return _json({"name": _name(route), "unload": True})
 
@@ -118,7 +118,7 @@ def _name(route: ReadRoute) -> str:
     return route.model if route.version is None else f"{route.model}{VERSIONS}{route.version}"
 
 
-def _document(body: bytes) -> dict[str, Any]:
+def document(body: bytes) -> dict[str, Any]:
     """The optional JSON object of a repository call, of any content type."""
     if not body.strip():
         return {}

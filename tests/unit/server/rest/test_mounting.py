@@ -143,6 +143,6 @@ async def test_a_route_of_a_model_that_the_server_hides_is_named_with_who_claims
     said = [record.getMessage() for record in caplog.records if "is hidden" in record.getMessage()]
     assert sorted(said) == [
         'model Hidden: its route /v2/docs is hidden: the dialect "documentation" claims it',
-        'model Hidden: its route /v2/logging is hidden: the dialect "triton\'s missing extensions" claims it',
+        'model Hidden: its route /v2/logging is hidden: the dialect "administration" claims it',
         'model Hidden: its route /v2/models/{name}/explain is hidden: the dialect "metadata" claims it',
     ]

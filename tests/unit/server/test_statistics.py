@@ -5,7 +5,7 @@ from typing import Any
 
 from inferstream import App, ModelError
 
-from ...asgi import asking
+from .asgi import asking
 
 
 def app() -> App:

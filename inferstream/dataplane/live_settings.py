@@ -1,0 +1,98 @@
+"""Settings that Triton's clients read, and some of which they change, while the server runs: logging and tracing."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidRequest
+from ..settings import Settings
+from ..telemetry.logs import OURS
+from .peers import Peers, SetLogLevel
+
+OFF = logging.CRITICAL + 1
+
+LEVELS = {"log_info": logging.INFO, "log_warning": logging.WARNING, "log_error": logging.ERROR}
+"""The lowest level of a logger at which each of Triton's switches is on."""
+
+FIXED = {"log_file": "", "log_format": "default"}
+"""What the server's own settings decide."""
+
+VERBOSE = "log_verbose_level"
+
+UNTRACED = {
+    "trace_mode": "opentelemetry",
+    "trace_level": ["OFF"],
+    "trace_rate": "1",
+    "trace_count": "-1",
+    "log_frequency": "0",
+    "trace_file": "",
+}
+
+
+class LiveSettings:
+    """The log and the trace of a server. What changes, changes in every front end, until the server ends."""
+
+    def __init__(self, settings: Settings, peers: Peers) -> None:
+        self._tracing = settings.tracing is not None
+        self._peers = peers
+        peers.answers(SetLogLevel, self._set)
+
+    def log(self) -> dict[str, Any]:
+        """The level of the server's log, in Triton's words."""
+        level = logging.getLogger(OURS[0]).getEffectiveLevel()
+        switches = {name: level <= least for name, least in LEVELS.items()}
+        return {**FIXED, **switches, VERBOSE: int(level <= logging.DEBUG)}
+
+    async def update_log(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Change the level of the log. Returns what it is then. Raises InvalidRequest."""
+        wanted = self.log()
+        for name, value in changes.items():
+            _check(name, value, wanted)
+            wanted[name] = value
+        change = SetLogLevel(_level(wanted))
+        await self._set(change)
+        await self._peers.ask_others(change)
+        return self.log()
+
+    async def _set(self, change: SetLogLevel) -> None:
+        for name in OURS:
+            logging.getLogger(name).setLevel(change.level)
+
+    def trace(self) -> dict[str, Any]:
+        """How calls are traced, in Triton's words."""
+        return {**UNTRACED, "trace_level": ["TIMESTAMPS" if self._tracing else "OFF"]}
+
+    def update_trace(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Raise InvalidRequest for anything but what is so already: a server traces what it was started for."""
+        now = self.trace()
+        for name, value in changes.items():
+            if name not in now:
+                raise InvalidRequest(f'"{name}" is no setting of the trace; these are: {", ".join(now)}')
+            if value is not None and value != now[name]:
+                raise InvalidRequest(
+                    f'"{name}" cannot change while the server runs: tracing_server decides what is traced'
+                )
+        return now
+
+
+def _check(name: str, value: object, known: Mapping[str, Any]) -> None:
+    if name not in known:
+        raise InvalidRequest(f'"{name}" is no setting of the log; these are: {", ".join(known)}')
+    if name in FIXED and value != FIXED[name]:
+        raise InvalidRequest(f'"{name}" cannot change while the server runs: logging_settings decides it')
+    if name in LEVELS and not isinstance(value, bool):
+        raise InvalidRequest(f'"{name}" must be true or false')
+    if name == VERBOSE and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise InvalidRequest(f'"{name}" must be a whole number, 0 or more')
+
+
+def _level(wanted: Mapping[str, Any]) -> int:
+    """The level that has all of what is wanted. Raises InvalidRequest where no level has exactly that."""
+    if wanted[VERBOSE]:
+        return logging.DEBUG
+    switches = [wanted[name] for name in LEVELS]
+    if switches != sorted(switches):
+        raise InvalidRequest(
+            "the levels are one scale: log_info needs log_warning, and log_warning needs log_error"
+        )
+    return next((level for name, level in LEVELS.items() if wanted[name]), OFF)

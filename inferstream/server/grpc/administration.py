@@ -1,0 +1,70 @@
+"""Triton's RPCs beside inference: statistics, configuration, logging and tracing."""
+
+from typing import Any
+
+from google.protobuf.json_format import ParseDict
+
+from ...dataplane.dataplane import DataPlane
+from ...protos import dataplane_pb2 as pb
+from ...telemetry.metrics import Meters
+from ..statistics import statistics_of
+from .context import RpcContext, caller_of
+
+
+class AdministrationService:
+    """Each method is the RPC of its name."""
+
+    def __init__(self, dataplane: DataPlane, meters: Meters) -> None:
+        self._dataplane = dataplane
+        self._meters = meters
+
+    async def ModelStatistics(
+        self, request: pb.ModelStatisticsRequest, context: RpcContext
+    ) -> pb.ModelStatisticsResponse:
+        caller, version = caller_of(context), request.version or None
+        of = await statistics_of(self._dataplane, self._meters, caller, request.name, version)
+        return ParseDict({"model_stats": of}, pb.ModelStatisticsResponse(), ignore_unknown_fields=True)
+
+    async def ModelConfig(
+        self, request: pb.ModelConfigRequest, context: RpcContext
+    ) -> pb.ModelConfigResponse:
+        config = await self._dataplane.model_config(request.name, request.version or None)
+        return ParseDict({"config": config}, pb.ModelConfigResponse())
+
+    async def LogSettings(
+        self, request: pb.LogSettingsRequest, context: RpcContext
+    ) -> pb.LogSettingsResponse:
+        changes = {
+            name: getattr(value, value.WhichOneof("parameter_choice") or "string_param")
+            for name, value in request.settings.items()
+        }
+        response = pb.LogSettingsResponse()
+        for name, value in (await self._dataplane.live.update_log(changes)).items():
+            setattr(response.settings[name], _choice(value), value)
+        return response
+
+    async def TraceSetting(
+        self, request: pb.TraceSettingRequest, context: RpcContext
+    ) -> pb.TraceSettingResponse:
+        if request.model_name:
+            self._dataplane.model_ready(request.model_name)  # raises for one that is not there
+        live = self._dataplane.live
+        now = live.trace()
+        changes = {name: _as(now.get(name), value.value) for name, value in request.settings.items()}
+        response = pb.TraceSettingResponse()
+        for name, value in live.update_trace(changes).items():
+            response.settings[name].value.extend(value if isinstance(value, list) else [value])
+        return response
+
+
+def _choice(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool_param"
+    return "uint32_param" if isinstance(value, int) else "string_param"
+
+
+def _as(now: object, values: Any) -> Any:
+    """The values of a setting, in the form in which it stands here; None asks for the default."""
+    if not values:
+        return None
+    return [*values] if isinstance(now, list) else ", ".join(values)

@@ -1,0 +1,57 @@
+"""A folder as Triton has it, served as it is and asked by Triton's clients."""
+
+import pytest
+
+pytest.importorskip("tritonclient")
+pytest.importorskip("onnxruntime")
+
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+
+from tests.serving import Running
+from tests.unit.runtimes import graphs, models
+
+CONFIG = """
+name: "flowers"
+platform: "onnxruntime_onnx"
+max_batch_size: 16
+input [ { name: "flowers" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [
+  { name: "species" data_type: TYPE_INT64 dims: [ 1 ] reshape: { shape: [ ] } },
+  { name: "probabilities" data_type: TYPE_FP32 dims: [ 3 ] label_filename: "labels.txt" }
+]
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    root = tmp_path_factory.mktemp("triton")
+    (root / "flowers" / "1").mkdir(parents=True)
+    (root / "flowers" / "config.pbtxt").write_text(CONFIG)
+    (root / "flowers" / "labels.txt").write_text("setosa\nversicolor\nvirginica\n")
+    graphs.classifier(root / "flowers" / "1")
+    running = Running(root)
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.mark.parametrize("library", [triton_http, triton_grpc], ids=["http", "grpc"])
+def test_a_model_of_onnx_answers_with_its_labels(server: Running, library) -> None:
+    address = server.grpc if library is triton_grpc else f"127.0.0.1:{server.http_port}"
+    client = library.InferenceServerClient(address)
+    config = client.get_model_config("flowers", "1")
+    config = config if isinstance(config, dict) else config.config
+    read = config.__getitem__ if isinstance(config, dict) else lambda name: getattr(config, name)
+    assert (read("platform"), read("max_batch_size")) == ("onnxruntime_onnx", 16)
+    given = library.InferInput("flowers", [3, 4], "FP32")
+    given.set_data_from_numpy(models.FLOWERS[[0, 75, 149]].astype("float32"))
+    asked = [library.InferRequestedOutput("probabilities", class_count=2)]
+    classes = client.infer("flowers", [given], outputs=asked).as_numpy("probabilities")
+    assert classes.shape == (3, 2)
+    assert [row[0].decode().split(":")[1:] for row in classes] == [
+        ["0", "setosa"],
+        ["1", "versicolor"],
+        ["2", "virginica"],
+    ]
+    assert 'the field "reshape" is not read' in server.text()
+    client.close()

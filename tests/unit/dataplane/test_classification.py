@@ -1,0 +1,84 @@
+"""Triton's classification extension, over the doors and by itself."""
+
+import numpy as np
+import pytest
+
+from inferstream.dataplane.classification import classified, labels_of
+from inferstream.errors import InvalidRequest, InvalidSettings
+from inferstream.settings import ModelSettings
+from inferstream.types import Parameters, RequestOutput, ResponseOutput
+
+
+def scores(values: object, datatype: str = "FP32") -> ResponseOutput:
+    array = np.array(values)
+    return ResponseOutput(name="p", shape=[*array.shape], datatype=datatype, data=array.tolist())
+
+
+def wanted(count: object) -> list[RequestOutput]:
+    return [RequestOutput(name="p", parameters=Parameters(classification=count))]
+
+
+def texts(output: ResponseOutput, count: int, labels: tuple[str, ...] = (), batches: bool = False) -> object:
+    (classes,) = classified([output], wanted(count), {"p": labels}, batches)
+    assert classes.datatype == "BYTES"
+    return classes.shape, [each.decode() for each in classes.data.flat()]
+
+
+def test_the_highest_come_first_with_index_and_label() -> None:
+    assert texts(scores([0.25, 0.5, 0.125]), 2, ("cat", "dog")) == ([2], ["0.500000:1:dog", "0.250000:0:cat"])
+    assert texts(scores([3, 1, 7], "INT32"), 1) == ([1], ["7:2"])
+    assert texts(scores([3, 1, 200], "UINT8"), 3) == ([3], ["200:2", "3:0", "1:1"])
+
+
+def test_of_equal_scores_the_first_class_comes_first() -> None:
+    assert texts(scores([1, 2, 2, 0], "INT64"), 3) == ([3], ["2:1", "2:2", "1:0"])
+
+
+def test_each_row_of_a_batch_has_its_own() -> None:
+    assert texts(scores([[1.0, 2.0], [4.0, 3.0]]), 1) == ([2, 1], ["2.000000:1", "4.000000:0"])
+    assert texts(scores([1.0, 2.0]), 1, batches=True) == ([2, 1], ["1.000000:0", "2.000000:0"])
+    assert texts(scores([[[1, 9], [5, 2]]], "INT32"), 2) == ([1, 2], ["9:1", "5:2"])
+
+
+def test_more_than_there_are_gives_all_and_none_of_none() -> None:
+    assert texts(scores([1.0]), 9) == ([1], ["1.000000:0"])
+    empty = ResponseOutput(name="p", shape=[0], datatype="FP32", data=[])
+    assert texts(empty, 2) == ([0], [])
+
+
+def test_outputs_that_are_not_asked_for_so_stay_as_they_are() -> None:
+    outputs = [scores([1.0])]
+    assert classified(outputs, [RequestOutput(name="p")], {}, False) is outputs
+    assert classified(outputs, wanted(0), {}, False) is outputs
+
+
+@pytest.mark.parametrize("count", [-1, True, "2", 1.5])
+def test_a_wrong_count_is_refused(count: object) -> None:
+    with pytest.raises(InvalidRequest, match="must be a whole number"):
+        classified([scores([1.0])], wanted(count), {}, False)
+
+
+def test_texts_are_no_scores() -> None:
+    output = ResponseOutput(name="p", shape=[1], datatype="BYTES", data=["a"])
+    with pytest.raises(InvalidRequest, match="values of BYTES are no scores"):
+        classified([output], wanted(1), {}, False)
+
+
+def declaring(folder, name: str) -> ModelSettings:
+    output = {"name": "p", "datatype": "FP32", "shape": [2], "parameters": {"label_filename": name}}
+    settings = ModelSettings(implementation="a.B", name="m", outputs=[output])
+    settings._source = str(folder / "model-settings.json")
+    return settings
+
+
+def test_labels_come_from_a_file_beside_the_settings(tmp_path) -> None:
+    (tmp_path / "labels.txt").write_text("cat\ndog\n")
+    assert labels_of(declaring(tmp_path, "labels.txt")) == {"p": ["cat", "dog"]}
+
+
+@pytest.mark.parametrize("name", ["none.txt", "../labels.txt", "/etc/hostname"])
+def test_a_file_that_is_not_there_or_elsewhere_fails_the_load(tmp_path, name: str) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "labels.txt").write_text("a")
+    with pytest.raises(InvalidSettings, match="label_filename"):
+        labels_of(declaring(tmp_path / "model", name))

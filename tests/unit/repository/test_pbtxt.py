@@ -1,0 +1,114 @@
+"""Triton's `config.pbtxt` as settings."""
+
+import logging
+
+import pytest
+
+from inferstream.errors import InvalidSettings
+from inferstream.repository.folder import FolderRepository, read_settings, settings_files
+from inferstream.repository.pbtxt import settings_of
+
+FULL = """
+# a comment
+backend: "onnxruntime"
+max_batch_size: 8
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [
+  { name: "y" data_type: TYPE_FP32 dims: [ -1, 3 ] label_filename: "labels.txt" },
+  { name: "t" data_type: TYPE_STRING dims: [ 1 ] }
+]
+instance_group [ { count: 2 kind: KIND_GPU gpus: [ 0, 1 ] } ]
+dynamic_batching { preferred_batch_size: [ 4, 8 ] max_queue_delay_microseconds: 500 }
+parameters { key: "threshold" value: { string_value: "0.5" } }
+response_cache { enable: true }
+"""
+
+
+def written(folder, text: str = FULL, *versions: str):
+    for version in versions or ("1",):
+        (folder / version).mkdir(parents=True)
+    path = folder / "config.pbtxt"
+    path.write_text(text)
+    return path
+
+
+def test_each_field_becomes_a_setting(tmp_path) -> None:
+    settings = read_settings(written(tmp_path / "flowers"), tmp_path)
+    assert (settings.name, settings.version) == ("flowers", "1")
+    assert settings.implementation_ == "inferstream.runtimes.onnx.OnnxModel"
+    assert settings.parameters.uri == str(tmp_path / "flowers" / "1" / "model.onnx")
+    assert [(each.name, each.datatype, each.shape) for each in (*settings.inputs, *settings.outputs)] == [
+        ("x", "FP32", [-1, 4]),
+        ("y", "FP32", [-1, -1, 3]),
+        ("t", "BYTES", [-1, 1]),
+    ]
+    assert settings.outputs[0].parameters.label_filename == "labels.txt"
+    assert (settings.max_batch_size, settings.max_batch_time) == (8, 0.0005)
+    assert (settings.parallel_workers, settings.devices) == (2, ["0", "1"])
+    assert settings.cache_enabled
+    assert settings.parameters.extra == {"threshold": "0.5"}
+    config = settings.parameters.triton_config
+    assert config["output"][0]["dims"] == [-1, 3]
+    assert config["dynamic_batching"] == {
+        "preferred_batch_size": [4, 8],
+        "max_queue_delay_microseconds": 500,
+    }
+
+
+def test_without_dynamic_batching_requests_are_not_gathered(tmp_path) -> None:
+    settings = settings_of(written(tmp_path, 'platform: "pytorch_libtorch" max_batch_size: 8'))
+    assert "max_batch_size" not in settings
+    assert settings["implementation"] == "inferstream.runtimes.torch.TorchModel"
+
+
+def test_the_newest_version_that_the_policy_allows_is_served(tmp_path, caplog) -> None:
+    text = 'name: "m" backend: "onnxruntime" default_model_filename: "net.onnx"'
+    path = written(tmp_path / "m", text, "1", "2", "10", "old")
+    assert settings_of(path)["parameters"]["uri"] == str(tmp_path / "m" / "10" / "net.onnx")
+    path.write_text(text + " version_policy { specific { versions: [ 1, 2 ] } }")
+    with caplog.at_level(logging.WARNING, "inferstream.repository"):
+        assert settings_of(path)["parameters"]["version"] == "2"
+    assert "version 2 is served, the others are not" in caplog.text
+
+
+def test_a_new_version_is_seen_without_a_change_of_the_file(tmp_path) -> None:
+    path = written(tmp_path / "m", 'backend: "onnxruntime"')
+    repository = FolderRepository(tmp_path)
+    assert [each.version for each in repository._scan()[0]] == ["1"]
+    (path.parent / "2").mkdir()
+    assert [each.version for each in repository._scan()[0]] == ["2"]
+
+
+def test_a_field_that_is_not_read_is_named(tmp_path, caplog) -> None:
+    path = written(tmp_path / "m", 'backend: "onnxruntime"\noptimization { graph { level: 1 } }')
+    with caplog.at_level(logging.WARNING, "inferstream.repository"):
+        assert settings_of(path)["implementation"].endswith("OnnxModel")
+    assert 'config.pbtxt: line 2: the field "optimization" is not read' in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('backend: "onnxruntime"\nmax_batch_size: "many"', "line 2:"),
+        ('backend: "onnxruntime" input [', "line 1:"),
+        ('backend: "tensorrt"', 'the backend "tensorrt" is not here; these are: '),
+        ("", 'the backend "" is not here'),
+        ('backend: "onnxruntime" input [{ name: "x" dims: [1] }]', '"x" has no data_type'),
+        ('backend: "onnxruntime" default_model_filename: "../../x"', "is not the name of a file"),
+        ('backend: "onnxruntime" version_policy { specific { versions: [7] } }', "no folder of a version"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, text: str, said: str) -> None:
+    with pytest.raises(InvalidSettings) as wrong:
+        settings_of(written(tmp_path / "m", text))
+    assert said in wrong.value.message
+    assert "config.pbtxt" in wrong.value.message
+
+
+def test_settings_of_ours_win(tmp_path) -> None:
+    path = written(tmp_path / "beside")
+    ours = path.parent / "model-settings.json"
+    ours.write_text('{"implementation": "a.B"}')
+    assert [*settings_files(tmp_path)] == [ours]
+    ours.rename(path.parent / "1" / ours.name)
+    assert [*settings_files(tmp_path)] == [path.parent / "1" / ours.name]
