@@ -2,24 +2,26 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 from ..errors import InvalidRequest
 from ..settings import Settings
 from ..telemetry.logs import OURS
 from .peers import Peers, SetLogLevel
 
+LogValue = bool | int | str
+TraceValue = str | list[str]
+
 OFF = logging.CRITICAL + 1
 
 LEVELS = {"log_info": logging.INFO, "log_warning": logging.WARNING, "log_error": logging.ERROR}
 """The lowest level of a logger at which each of Triton's switches is on."""
 
-FIXED = {"log_file": "", "log_format": "default"}
+FIXED: dict[str, LogValue] = {"log_file": "", "log_format": "default"}
 """What the server's own settings decide."""
 
 VERBOSE = "log_verbose_level"
 
-UNTRACED = {
+UNTRACED: dict[str, TraceValue] = {
     "trace_mode": "opentelemetry",
     "trace_level": ["OFF"],
     "trace_rate": "1",
@@ -37,13 +39,13 @@ class LiveSettings:
         self._peers = peers
         peers.answers(SetLogLevel, self._set)
 
-    def log(self) -> dict[str, Any]:
+    def log(self) -> dict[str, LogValue]:
         """The level of the server's log, in Triton's words."""
         level = logging.getLogger(OURS[0]).getEffectiveLevel()
         switches = {name: level <= least for name, least in LEVELS.items()}
         return {**FIXED, **switches, VERBOSE: int(level <= logging.DEBUG)}
 
-    async def update_log(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+    async def update_log(self, changes: Mapping[str, LogValue]) -> dict[str, LogValue]:
         """Change the level of the log. Returns what it is then. Raises InvalidRequest."""
         wanted = self.log()
         for name, value in changes.items():
@@ -58,11 +60,11 @@ class LiveSettings:
         for name in OURS:
             logging.getLogger(name).setLevel(change.level)
 
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> dict[str, TraceValue]:
         """How calls are traced, in Triton's words."""
         return {**UNTRACED, "trace_level": ["TIMESTAMPS" if self._tracing else "OFF"]}
 
-    def update_trace(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+    def update_trace(self, changes: Mapping[str, TraceValue | None]) -> dict[str, TraceValue]:
         """Raise InvalidRequest for anything but what is so already: a server traces what it was started for."""
         now = self.trace()
         for name, value in changes.items():
@@ -75,7 +77,7 @@ class LiveSettings:
         return now
 
 
-def _check(name: str, value: object, known: Mapping[str, Any]) -> None:
+def _check(name: str, value: object, known: Mapping[str, LogValue]) -> None:
     if name not in known:
         raise InvalidRequest(f'"{name}" is no setting of the log; these are: {", ".join(known)}')
     if name in FIXED and value != FIXED[name]:
@@ -86,7 +88,7 @@ def _check(name: str, value: object, known: Mapping[str, Any]) -> None:
         raise InvalidRequest(f'"{name}" must be a whole number, 0 or more')
 
 
-def _level(wanted: Mapping[str, Any]) -> int:
+def _level(wanted: Mapping[str, LogValue]) -> int:
     """The level that has all of what is wanted. Raises InvalidRequest where no level has exactly that."""
     if wanted[VERBOSE]:
         return logging.DEBUG

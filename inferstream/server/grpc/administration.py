@@ -1,10 +1,11 @@
 """Triton's RPCs beside inference: statistics, configuration, logging and tracing."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from google.protobuf.json_format import ParseDict
 
 from ...dataplane.dataplane import DataPlane
+from ...dataplane.live_settings import LogValue, TraceValue
 from ...protos import dataplane_pb2 as pb
 from ...telemetry.metrics import Meters
 from ..statistics import statistics_of
@@ -57,13 +58,13 @@ class AdministrationService:
         return response
 
 
-def _choice(value: Any) -> str:
+def _choice(value: LogValue) -> str:
     if isinstance(value, bool):
         return "bool_param"
     return "uint32_param" if isinstance(value, int) else "string_param"
 
 
-def _as(now: object, values: Any) -> Any:
+def _as(now: TraceValue | None, values: Sequence[str]) -> TraceValue | None:
     """The values of a setting, in the form in which it stands here; None asks for the default."""
     if not values:
         return None

@@ -135,6 +135,31 @@ SERVER = [
     call("unknown RPC", "ModelExplain", b""),
     call("unknown service", "/nowhere.Service/Call", b""),
     call("ModelConfig", "ModelConfig", pb.ModelConfigRequest(name="echo")),
+    call("ModelStatistics of nobody", "ModelStatistics", pb.ModelStatisticsRequest(name="nobody")),
+    # The order of a map's entries on the wire is open, so the answers with settings are not recorded.
+    call(
+        "LogSettings of no setting",
+        "LogSettings",
+        pb.LogSettingsRequest(settings={"log_all": pb.LogSettingsRequest.SettingValue(bool_param=True)}),
+    ),
+    call("TraceSetting of nobody", "TraceSetting", pb.TraceSettingRequest(model_name="nobody")),
+    call("Status of shared memory", "SystemSharedMemoryStatus", pb.SystemSharedMemoryStatusRequest()),
+    call(
+        "Registered shared memory",
+        "SystemSharedMemoryRegister",
+        pb.SystemSharedMemoryRegisterRequest(name="r", key="/none", byte_size=8),
+    ),
+    call(
+        "Unregistered shared memory",
+        "SystemSharedMemoryUnregister",
+        pb.SystemSharedMemoryUnregisterRequest(name="r"),
+    ),
+    *(
+        call(
+            f"CUDA {verb}", f"CudaSharedMemory{verb}", getattr(pb, f"CudaSharedMemory{verb}Request")(name="r")
+        )
+        for verb in ("Status", "Register", "Unregister")
+    ),
 ]
 
 UNARY = [
