@@ -2,9 +2,11 @@
 
 import asyncio
 import time
+import uuid
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -12,7 +14,11 @@ import numpy as np
 import orjson
 import uvloop
 
-from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.dataplane_pb2 import (
+    ModelInferRequest,
+    SystemSharedMemoryRegisterRequest,
+    SystemSharedMemoryUnregisterRequest,
+)
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 
 TOKENS = 256
@@ -230,6 +236,40 @@ async def grpc_raw(port: int, array: np.ndarray, callers: int, seconds: float, m
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
         stub = GRPCInferenceServiceStub(channel)
         return sum(await asyncio.gather(*(caller(stub) for _ in range(callers))))
+
+
+async def grpc_shared(port: int, array: np.ndarray, callers: int, seconds: float) -> int:
+    """The same with the tensor in shared memory, there and back, where the server has that; else raw."""
+    size, name = array.nbytes, f"inferstream-{uuid.uuid4().hex}"
+    place = {"shared_memory_region": {"string_param": name}, "shared_memory_byte_size": {"int64_param": size}}
+    behind = {**place, "shared_memory_offset": {"int64_param": size}}
+    message = ModelInferRequest(
+        model_name="echo",
+        inputs=[{"name": "x", "shape": array.shape, "datatype": "FP32", "parameters": place}],
+        outputs=[{"name": "y", "parameters": behind}],
+    )
+    path = Path("/dev/shm", name)
+    path.write_bytes(array.tobytes() + bytes(size))
+    until = time.perf_counter() + seconds
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            stub = GRPCInferenceServiceStub(channel)
+            region = SystemSharedMemoryRegisterRequest(name=name, key=f"/{name}", byte_size=2 * size)
+            try:
+                await stub.SystemSharedMemoryRegister(region)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                    raise
+                return await grpc_raw(port, array, callers, seconds)
+            answered = 0
+            while time.perf_counter() < until:
+                (output,) = (await stub.ModelInfer(message)).outputs
+                assert output.parameters["shared_memory_byte_size"].int64_param == size
+                answered += 1
+            await stub.SystemSharedMemoryUnregister(SystemSharedMemoryUnregisterRequest(name=name))
+            return answered
+    finally:
+        path.unlink()
 
 
 async def first_events(port: int, streams: int) -> list[float]:

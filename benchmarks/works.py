@@ -239,4 +239,13 @@ WORKS = (
         elsewhere=False,
     ),
     Work("gRPC raw, 16 MB of FP32", "tensor", "grpc", "grpc-sync", 1.2, _tensor(load.grpc_raw, LARGE, 1)),
+    Work(
+        "gRPC with 16 MB in shared memory, the bare server raw",
+        "tensor",
+        "grpc",
+        "grpc-sync",
+        0.25,
+        _tensor(load.grpc_shared, LARGE, 1),
+        elsewhere=False,
+    ),
 )

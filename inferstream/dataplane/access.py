@@ -35,6 +35,7 @@ class Action(Enum):
     REPOSITORY_READ = "index of the repository"
     REPOSITORY_WRITE = "load and unload"
     STATISTICS = "statistics"
+    SHARED_MEMORY = "shared_memory"
     METRICS = "metrics"
     DOCUMENTATION = "documentation"
     REFLECTION = "reflection"
@@ -69,6 +70,7 @@ SCOPES = {
     Action.DOCUMENTATION: "docs",
     Action.REFLECTION: "docs",
     Action.CUSTOM_ROUTE: "infer",
+    Action.SHARED_MEMORY: "infer",
     Action.ACCESS_LOG: "access",
     Action.SETTINGS: "access",
 }

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from ..errors import DeadlineExceeded, Draining, InvalidRequest, ModelNotFound, ModelNotReady
+from ..errors import DeadlineExceeded, Draining, InvalidRequest, ModelNotFound, ModelNotReady, Unsupported
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..keys.credentials import without_keys
 from ..settings import Settings
@@ -25,6 +25,7 @@ from .load import Loads
 from .model_config import config_of
 from .peers import Peers
 from .proxies import Proxies
+from .regions import SYSTEM_SHARED_MEMORY, Regions, shares_memory
 from .serving import Serving
 from .stages.access_log import refused
 
@@ -84,10 +85,12 @@ class DataPlane:
         self._cancelling = Cancelling(lambda: registry.lives(), self.peers, self.credentials)
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
         """Makes CloudEvents headers; None where the settings turn them off."""
+        self._regions = Regions(settings, self.peers) if shares_memory(settings) else None
+        shared = [] if self._regions is None else [SYSTEM_SHARED_MEMORY]
         self._metadata = MetadataServerResponse(
             name=settings.server_name,
             version=settings.server_version,
-            extensions=[*EXTENSIONS, *settings.extensions],
+            extensions=[*EXTENSIONS, *shared, *settings.extensions],
         )
 
     def admit(
@@ -215,6 +218,15 @@ class DataPlane:
         served = await self.when_loaded(lambda: self._registry.serving(name, version))
         execution = served.execution
         return config_of(execution.settings, await execution.metadata(), execution.capabilities)
+
+    def regions(self) -> Regions:
+        """The shared memory that clients have registered. Raises Unsupported where the settings turn it off."""
+        if self._regions is None:
+            raise Unsupported(
+                f'This server does not have the extension "{SYSTEM_SHARED_MEMORY}": it is on where the server listens '
+                "on loopback, or by the setting shared_memory."
+            )
+        return self._regions
 
     def described(self, name: str, version: str | None = None) -> Described:
         """What people are told of a model. Raises ModelNotFound, ModelNotReady."""

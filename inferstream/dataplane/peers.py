@@ -100,7 +100,43 @@ class SetLogLevel(Query[None]):
     level: int
 
 
-PeerQuery = SetLogLevel | CancelCalls | AttachReader | ReadEvents | LeaveStream | ReleaseStream | CountLoad
+class KnownRegion(Part):
+    """A region of shared memory that a client has registered. `owner` is its principal; empty without keys."""
+
+    owner: str
+    name: str
+    key: str
+    offset: int
+    byte_size: int
+
+
+class RegisterRegion(Query[None]):
+    region: KnownRegion
+
+
+class UnregisterRegions(Query[None]):
+    """Forget the region of this name, or all of the owner's where `name` is empty."""
+
+    owner: str
+    name: str
+
+
+class ListRegions(Query[list[KnownRegion]]):
+    """The answer is every region that the front end has open."""
+
+
+PeerQuery = (
+    RegisterRegion
+    | UnregisterRegions
+    | ListRegions
+    | SetLogLevel
+    | CancelCalls
+    | AttachReader
+    | ReadEvents
+    | LeaveStream
+    | ReleaseStream
+    | CountLoad
+)
 
 Ask = Callable[[int, Any], Awaitable[Any]]
 """Sends another front end a question, and returns its answer."""

@@ -24,6 +24,7 @@ Open More Wanted Credit Full Cancel Form Item ItemOf Ended Failed Partly
 Configure Prepare Serve Withdraw Release Tell OpenPorts Drain Shutdown Retired Lost Replace
 LoadVersions UnloadVersions ListModels SumMeters Count Counted SendRecords Subscribed Records
 Forward CancelCalls AttachReader ReadEvents LeaveStream ReleaseStream CountLoad SetLogLevel
+RegisterRegion UnregisterRegions ListRegions
 """
 TAGS = {name: tag for tag, name in enumerate(_FRAMES.split())}
 """The tag of each frame, by the name of its class."""

@@ -20,6 +20,7 @@ from ..types.tensors import AnyTensor
 from .dataplane_pb2 import InferParameter, ModelInferRequest, ModelInferResponse
 from .grpc_requests import InferMessage
 from .ids import check_id
+from .regions import in_region, refuse_regions
 
 TensorMessage = ModelInferRequest.InferInputTensor | ModelInferResponse.InferOutputTensor
 
@@ -85,10 +86,13 @@ def parameters_to(parameters: Parameters | None, message: Mapping[str, InferPara
             message[name].uint64_param = value
 
 
-def request_from(message: InferMessage, form: InputsForm | None = None) -> InferenceRequest:
+def request_from(
+    message: InferMessage, form: InputsForm | None = None, regions: bool = False
+) -> InferenceRequest:
     """The request in a ModelInferRequest; raw contents are not copied. `form` is that of the model.
 
-    Raises InvalidRequest for mixed, missing or misplaced contents of an input, and for an id that is not allowed.
+    Raises InvalidRequest for mixed, missing or misplaced contents of an input, and for an id that is not allowed;
+    UsesRegions unless the caller reads `regions`.
     """
     raw, sent, parameters, wanted = (
         message.raw_input_contents,
@@ -104,11 +108,13 @@ def request_from(message: InferMessage, form: InputsForm | None = None) -> Infer
             return InferenceRequest.of_values(form, values, request_id or None)
     if raw:
         if len(raw) != len(sent):
-            raise InvalidRequest(f"{len(sent)} inputs come with {len(raw)} raw_input_contents")
+            raw = _among_regions(raw, sent, regions)  # type: ignore[assignment]
         inputs = [_tensor_from(RequestInput, each, raw[i]) for i, each in enumerate(sent)]
     else:
-        inputs = [_tensor_from(RequestInput, each, None) for each in sent]
+        inputs = [_tensor_from(RequestInput, each, None, regions) for each in sent]
     outputs = [RequestOutput.of(each.name, parameters_from(each.parameters)) for each in wanted]
+    if not regions:
+        refuse_regions(outputs)
     return InferenceRequest.of(inputs, request_id or None, parameters_from(parameters), outputs or None)
 
 
@@ -138,12 +144,25 @@ def _values_from(
 SINGLE = [1]
 
 
-def _tensor_from(kind: type[AnyTensor], message: TensorMessage, raw: bytes | memoryview | None) -> AnyTensor:
+def _among_regions(
+    raw: Sequence[bytes | memoryview], inputs: Sequence[ModelInferRequest.InferInputTensor], regions: bool
+) -> Sequence[bytes | memoryview]:
+    """Raw contents for all inputs: those in regions, which come without any, have empty ones. Raises InvalidRequest."""
+    elsewhere = [in_region(parameters_from(each.parameters), regions) for each in inputs]
+    if len(raw) + sum(elsewhere) != len(inputs):
+        raise InvalidRequest(f"{len(inputs)} inputs come with {len(raw)} raw_input_contents")
+    given = iter(raw)
+    return [b"" if is_elsewhere else next(given) for is_elsewhere in elsewhere]
+
+
+def _tensor_from(
+    kind: type[AnyTensor], message: TensorMessage, raw: bytes | memoryview | None, regions: bool = False
+) -> AnyTensor:
     what, name, datatype = kind.what, message.name, message.datatype
     if datatype not in NAMES:
         raise InvalidRequest(f'{what} "{name}": {unknown(datatype)}')
     if raw is None:
-        data = _contents_from(what, message, datatype)
+        data = _contents_from(what, message, datatype, regions)
     elif message.HasField("contents") and message.contents.ListFields():
         raise InvalidRequest(f'{what} "{name}": contents and raw contents exclude each other')
     else:
@@ -152,8 +171,10 @@ def _tensor_from(kind: type[AnyTensor], message: TensorMessage, raw: bytes | mem
     return kind.of(name, shape, datatype, data, parameters_from(message.parameters))
 
 
-def _contents_from(what: str, message: TensorMessage, datatype: str) -> TensorData:
+def _contents_from(what: str, message: TensorMessage, datatype: str, regions: bool) -> TensorData:
     filled = message.contents.ListFields()
+    if not filled and message.parameters and in_region(parameters_from(message.parameters), regions):
+        return TensorData.from_raw(b"", datatype)
     field = FIELDS.get(datatype)
     if field is None:
         raise InvalidRequest(

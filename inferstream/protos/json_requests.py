@@ -26,6 +26,7 @@ from .counts import expect_tensors
 from .json_arrays import FIELDS, LARGE, parse, plain
 from .json_checks import has_keys, keys_of, refuse_duplicate_keys
 from .json_pieces import loads
+from .regions import REGION, in_region, refuse_regions
 
 MAX_PARAMETERS = 256
 
@@ -70,12 +71,13 @@ def _with_nan(text: bytes, reason: str) -> Any:
 
 
 def build_request(
-    document: Any, text: bytes, tail: memoryview | None, *, nested: bool = False
+    document: Any, text: bytes, tail: memoryview | None, *, nested: bool = False, regions: bool = False
 ) -> tuple[InferenceRequest, BinaryOutputs | None]:
     """A V2 request from `document`, its JSON `text`, and the binary tensors in `tail` (None: there are none).
 
     With `nested`, parameters may be objects and lists, and data an object. Also returns the outputs that the client
-    requests as binary (None: there are none). Raises InvalidRequest, which names the wrong field.
+    requests as binary (None: there are none). Raises InvalidRequest, which names the wrong field; UsesRegions unless
+    the caller reads `regions`.
     """
     if not isinstance(document, dict):
         raise InvalidRequest(_no_object(document))
@@ -90,7 +92,7 @@ def build_request(
         if not isinstance(item, dict):
             raise InvalidRequest(f"inputs[{index}] must be an object")
         keys += len(item)
-        tensor, position, count = _input(item, index, tail, position, nested)
+        tensor, position, count = _input(item, index, tail, position, nested, regions)
         keys += count
         tensors.append(tensor)
     if tail is not None and position != len(tail):
@@ -110,6 +112,8 @@ def build_request(
     if (wanted := document.get("outputs")) is not None:
         outputs, named, count = _outputs(wanted, nested)
         keys += count
+        if not regions:
+            refuse_regions(outputs)
     for name, value in document.items():
         if type(value) is NumbersText:
             plain(value, name)  # no field of V2, and yet it must be JSON
@@ -165,7 +169,7 @@ def _without_inputs(document: dict[str, Any]) -> str:
 
 
 def _input(
-    item: dict[str, Any], index: int, tail: memoryview | None, position: int, nested: bool
+    item: dict[str, Any], index: int, tail: memoryview | None, position: int, nested: bool, regions: bool
 ) -> tuple[RequestInput, int, int]:
     name = item.get("name")
     if type(name) is not str:
@@ -180,7 +184,10 @@ def _input(
     parameters, count, size = None, 0, None
     if (sent := item.get("parameters")) is not None:
         parameters, count = _parameters(sent, f'input "{name}": parameters', nested)
-        size = (parameters.__pydantic_extra__ or {}).pop("binary_data_size", None)
+        extra = parameters.__pydantic_extra__ or {}
+        size = extra.pop("binary_data_size", None)
+        if REGION in extra and not (values is size is None):
+            raise InvalidRequest(f'input "{name}": {REGION} excludes data and binary_data_size')
     if size is not None:
         if values is not None:
             raise InvalidRequest(f'input "{name}": data and binary_data_size exclude each other')
@@ -188,7 +195,7 @@ def _input(
         position += len(raw)
         data = TensorData.from_raw(raw, datatype)
     elif values is None:
-        if 0 not in shape:
+        if not in_region(parameters, regions) and 0 not in shape:
             raise InvalidRequest(f'input "{name}": data is missing')
         data = TensorData([])
     elif type(values) is NumbersText:

@@ -12,6 +12,7 @@ from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES
 from ..types.forms import OutputForm
 from .json_requests import BinaryOutputs
+from .regions import REGION
 
 _AS_IT_IS = {name: dtype for name, dtype in DTYPES.items() if dtype.kind in "biuf" and dtype.isnative}
 """The dtypes that the JSON writer accepts, by datatype."""
@@ -60,6 +61,9 @@ def object_of(tensor: RequestInput | ResponseOutput, raw: bytes | memoryview | N
     """A tensor as an object of V2, without its values if they follow the JSON as `raw` bytes."""
     item: dict[str, Any] = {"name": tensor.name, "shape": tensor.shape, "datatype": tensor.datatype}
     parameters = {} if tensor.parameters is None else dict(tensor.parameters.items())
+    if REGION in parameters and tensor.data.is_raw:
+        item["parameters"] = parameters  # the values are in shared memory
+        return item
     if raw is None:
         item["data"], encoded = json_values(tensor.data, tensor.datatype)
         if encoded:

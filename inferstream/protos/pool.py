@@ -11,6 +11,7 @@ from importlib.resources import files
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -32,6 +33,9 @@ for _name in ("dataplane.binpb", "requests.binpb", "standard.binpb"):
         POOL.Add(_file)
 
 
-def message_classes(file: FileDescriptor) -> dict[str, type[Message]]:
-    """The classes of a file's messages by name, for the module that has the file's stub."""
-    return {name: GetMessageClass(message) for name, message in file.message_types_by_name.items()}
+def message_classes(file: FileDescriptor) -> dict[str, type[Message] | EnumTypeWrapper | int]:
+    """The classes of a file's messages and its enums by name, for the module that has the file's stub."""
+    enums = {name: EnumTypeWrapper(enum) for name, enum in file.enum_types_by_name.items()}
+    values = {name: number for enum in enums.values() for name, number in enum.items()}
+    messages = {name: GetMessageClass(message) for name, message in file.message_types_by_name.items()}
+    return {**values, **enums, **messages}

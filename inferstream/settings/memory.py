@@ -31,6 +31,11 @@ class MemorySettings(EnvironmentModel):
         0, ge=0, description="Worker processes that wait without a model, so that one loads sooner."
     )
 
+    shared_memory: bool | None = Field(
+        None,
+        description="Whether clients may have tensors in shared memory of this machine; if absent: on loopback alone.",
+    )
+
     @field_validator("max_memory", "max_device_memory", mode="before")
     @classmethod
     def _sizes(cls, value: object) -> object:

@@ -75,6 +75,9 @@ ROUTES = {
         POST /v1/images/generations  POST /openai/v1/images/generations
         POST /api/chat  POST /api/generate  POST /api/embed  POST /api/embeddings
         POST /predictions/double  PUT /predictions/double
+        GET /v2/systemsharedmemory/status  GET /v2/systemsharedmemory/region/double/status
+        POST /v2/systemsharedmemory/region/double/register  POST /v2/systemsharedmemory/unregister
+        POST /v2/systemsharedmemory/region/double/unregister
     """,
     "stream": """
         POST /generate_stream  POST /v2/models/double/infer_stream  POST /v2/models/double/generate_stream
@@ -92,7 +95,7 @@ ROUTES = {
     "access": """
         GET /v2/access  GET /v2/logging  GET /v2/trace/setting  GET /v2/models/double/trace/setting
         POST /v2/logging  POST /v2/trace/setting  POST /v2/models/double/trace/setting
-        GET /v2/systemsharedmemory/double  GET /v2/cudasharedmemory/double
+        GET /v2/cudasharedmemory/double
     """,
 }
 """Methods and paths by the scope that they need."""
@@ -102,7 +105,10 @@ RPCS = {
     ANY_KEY: "ServerMetadata ModelMetadata ModelConfig Cancel",
     "metrics": "ModelStatistics",
     "access": "LogSettings TraceSetting",
-    "infer": "ModelInfer PredictDouble",
+    "infer": """
+        ModelInfer PredictDouble SystemSharedMemoryStatus SystemSharedMemoryRegister SystemSharedMemoryUnregister
+        CudaSharedMemoryStatus CudaSharedMemoryRegister CudaSharedMemoryUnregister
+    """,
     "stream": "ModelStreamInfer PredictCount",
     "repository": "RepositoryIndex RepositoryModelLoad RepositoryModelUnload",
     "docs": "ServerReflectionInfo",

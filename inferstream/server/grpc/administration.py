@@ -1,15 +1,19 @@
 """Triton's RPCs beside inference: statistics, configuration, logging and tracing."""
 
 from collections.abc import Sequence
+from typing import Never
 
 from google.protobuf.json_format import ParseDict
 
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.live_settings import LogValue, TraceValue
+from ...errors import Unsupported
 from ...protos import dataplane_pb2 as pb
 from ...telemetry.metrics import Meters
 from ..statistics import statistics_of
 from .context import RpcContext, caller_of
+
+CUDA = 'This server does not have the extension "cuda_shared_memory".'
 
 
 class AdministrationService:
@@ -56,6 +60,32 @@ class AdministrationService:
         for name, value in live.update_trace(changes).items():
             response.settings[name].value.extend(value if isinstance(value, list) else [value])
         return response
+
+    async def SystemSharedMemoryStatus(
+        self, request: pb.SystemSharedMemoryStatusRequest, context: RpcContext
+    ) -> pb.SystemSharedMemoryStatusResponse:
+        regions = await self._dataplane.regions().status(request.name, caller_of(context))
+        return ParseDict(
+            {"regions": {str(each["name"]): each for each in regions}}, pb.SystemSharedMemoryStatusResponse()
+        )
+
+    async def SystemSharedMemoryRegister(
+        self, request: pb.SystemSharedMemoryRegisterRequest, context: RpcContext
+    ) -> pb.SystemSharedMemoryRegisterResponse:
+        place = request.key, request.offset, request.byte_size
+        await self._dataplane.regions().register(request.name, *place, caller_of(context))
+        return pb.SystemSharedMemoryRegisterResponse()
+
+    async def SystemSharedMemoryUnregister(
+        self, request: pb.SystemSharedMemoryUnregisterRequest, context: RpcContext
+    ) -> pb.SystemSharedMemoryUnregisterResponse:
+        await self._dataplane.regions().unregister(request.name, caller_of(context))
+        return pb.SystemSharedMemoryUnregisterResponse()
+
+    async def CudaSharedMemoryStatus(self, request: object, context: RpcContext) -> Never:
+        raise Unsupported(CUDA)
+
+    CudaSharedMemoryRegister = CudaSharedMemoryUnregister = CudaSharedMemoryStatus
 
 
 def _choice(value: LogValue) -> str:

@@ -3,12 +3,14 @@
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
+from ...dataplane.regions import RegionUse
 from ...errors import InferstreamError, ModelNotFound, ModelNotReady
 from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter
 from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_requests import InferMessage, size_of
 from ...protos.grpc_responses import WRITERS
+from ...protos.regions import UsesRegions
 from .context import RpcContext, TrailingHeaders, caller_of
 
 
@@ -56,13 +58,20 @@ class InferenceService:
                 admission = await self._dataplane.admit_loaded(model, version, caller)
             if admission.metering is not None:
                 admission.size = size_of(request)
-            inputs = request_from(request, admission.pipeline.form)
+            use: RegionUse | None = None
+            try:
+                inputs = request_from(request, admission.pipeline.form)
+            except UsesRegions:
+                inputs = request_from(request, None, regions=True)
+                use = await RegionUse.of(self._dataplane.regions(), inputs, caller)
         except InferstreamError as error:
             self._dataplane.refused(caller, "infer", model, error)
             raise
         reply = await admission.open(Operation.INFER, inputs)
         response = reply.first
         assert response is not None
+        if use is not None:
+            response = await use.store(response)
         message = response.accept(WRITERS[wants_typed(request)])
         if admission.metering is not None:
             admission.sent(len(message))

@@ -77,6 +77,14 @@ ACTIONS = {
     "ModelStatistics": Action.STATISTICS,
     "LogSettings": Action.SETTINGS,
     "TraceSetting": Action.SETTINGS,
+    **dict.fromkeys(
+        (
+            f"{kind}SharedMemory{verb}"
+            for kind in ("System", "Cuda")
+            for verb in ("Status", "Register", "Unregister")
+        ),
+        Action.SHARED_MEMORY,
+    ),
     "Cancel": Action.CANCEL,
     "Check": Action.HEALTH,
     "List": Action.HEALTH,
@@ -229,7 +237,8 @@ class Services:
         meters, action = self._meters.rpc("UNARY", service, name), ACTIONS[name]
 
         def asked(message: Request, context: RpcContext) -> Awaitable[Message | bytes]:
-            self._access.check(action, caller_of(context), model_named(message))
+            model = None if action is Action.SHARED_MEMORY else model_named(message)
+            self._access.check(action, caller_of(context), model)
             return behaviour(message, context)
 
         served = behaviour if action in UNASKED else asked

@@ -15,6 +15,7 @@ from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.requests import Requests
 from .dialects.resources import Resources
+from .dialects.shared_memory import SystemSharedMemory
 from .dialects.triton import Generate
 from .dialects.v2 import V2
 from .routes import Routes
@@ -25,6 +26,7 @@ CORE: tuple[type[HttpDialect], ...] = (
     Metadata,
     MetricsRoute,
     Administration,
+    SystemSharedMemory,
     Resources,
     MissingExtensions,
     Requests,

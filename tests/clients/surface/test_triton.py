@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from queue import Queue
 from typing import Any
@@ -17,6 +18,7 @@ from .rows import awaited, methods_of, without_a_row
 pytest.importorskip("tritonclient")
 
 from tritonclient.utils import InferenceServerException
+from tritonclient.utils import shared_memory as memory
 
 LIBRARIES = {
     name: importlib.import_module(f"tritonclient.{name}") for name in ("http", "http.aio", "grpc", "grpc.aio")
@@ -30,6 +32,8 @@ Call = Callable[[Any, Any], Awaitable[None]]
 CALLS: dict[str, Call] = {}
 
 LOCAL = {
+    "get_system_shared_memory_status": "register_system_shared_memory calls it",
+    "unregister_system_shared_memory": "register_system_shared_memory calls it",
     "plugin": "register_plugin calls it",
     "unregister_plugin": "register_plugin calls it",
     "parse_response_body": "generate_request_body calls it",
@@ -39,9 +43,6 @@ LOCAL = {
 """Methods that the test of another one calls."""
 
 NOT_HERE = {
-    "get_system_shared_memory_status": ("system_shared_memory", ()),
-    "register_system_shared_memory": ("system_shared_memory", ("region", "/key", 16)),
-    "unregister_system_shared_memory": ("system_shared_memory", ("region",)),
     "get_cuda_shared_memory_status": ("cuda_shared_memory", ()),
     "register_cuda_shared_memory": ("cuda_shared_memory", ("region", b"aGFuZGxl", 0, 16)),
     "unregister_cuda_shared_memory": ("cuda_shared_memory", ("region",)),
@@ -134,6 +135,23 @@ async def get_model_config(client: Any, _: Any) -> None:
     config = answer if isinstance(answer, dict) else answer.config
     assert (_field(config, "name"), _field(config, "max_batch_size")) == ("echo", 0)
     assert _field(_field(config, "model_transaction_policy"), "decoupled") is False
+
+
+@call
+async def register_system_shared_memory(client: Any, library: Any) -> None:
+    """With the functions of `tritonclient.utils.shared_memory`."""
+    region = memory.create_shared_memory_region("region", f"/inferstream-{uuid.uuid4().hex}", VALUES.nbytes)
+    memory.set_shared_memory_region(region, [VALUES])
+    name = uuid.uuid4().hex
+    await awaited(client.register_system_shared_memory(name, region._shm_key, VALUES.nbytes))
+    status = await awaited(client.get_system_shared_memory_status(name))
+    assert len(status if isinstance(status, list) else status.regions) == 1
+    tensor = _classes(library).InferInput("x", [3], "FP32")
+    tensor.set_shared_memory(name, VALUES.nbytes)
+    answer = await awaited(client.infer("echo", [tensor]))
+    assert answer.as_numpy("x").tolist() == VALUES.tolist()
+    await awaited(client.unregister_system_shared_memory(name))
+    memory.destroy_shared_memory_region(region)
 
 
 @call

@@ -7,6 +7,7 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
+from ....dataplane.regions import RegionUse
 from ....errors import InvalidRequest
 from ....protos.dataplane_pb2 import InferParameter, ModelInferResponse, ModelStreamInferResponse
 from ....protos.dialects import HEADER
@@ -14,7 +15,8 @@ from ....protos.grpc import request_from
 from ....protos.grpc_messages import MessageWriter
 from ....protos.grpc_requests import InferMessage
 from ....protos.grpc_responses import WRITERS, length
-from ....types import Headers
+from ....protos.regions import UsesRegions
+from ....types import Headers, InferenceRequest
 from ...status import Profile
 from ..rpc import outcome
 from .dialect import StreamDialect, StreamExchange, StreamRequest
@@ -162,9 +164,11 @@ class TritonStream:
     async def _respond(self, request: StreamRequest) -> bytes:
         _take_empty_final(request.message)  # a single response is the final one
         admission = request.admitted()
-        async with await admission.open(Operation.INFER, request_from(request.message)) as reply:
+        inputs, use = await self._read_tensors(request.message)
+        async with await admission.open(Operation.INFER, inputs) as reply:
             assert reply.first is not None
-            message = reply.first.accept(WRITERS[False])
+            response = reply.first if use is None else await use.store(reply.first)
+            message = response.accept(WRITERS[False])
             admission.sent(len(message))
             return _part(message, final=True)
 
@@ -172,8 +176,11 @@ class TritonStream:
         try:
             empty_final = _take_empty_final(message)
             writer, usage = MessageWriter(typed=False), admission.usage
-            async with await admission.open(Operation.STREAM, request_from(message)) as reply:
+            inputs, use = await self._read_tensors(message)
+            async with await admission.open(Operation.STREAM, inputs) as reply:
                 async for response in reply:
+                    if use is not None:
+                        response = await use.store(response)
                     part = response.accept(writer)
                     if usage is not None:
                         usage.sent += len(part)
@@ -183,6 +190,14 @@ class TritonStream:
                 await self._send(_part(_empty(message).SerializeToString(), final=True))
         except Exception as error:
             await self._send(self._refusal(message, error))
+
+    async def _read_tensors(self, message: InferMessage) -> tuple[InferenceRequest, RegionUse | None]:
+        """The request in a message, and what it has in shared memory."""
+        try:
+            return request_from(message), None
+        except UsesRegions:
+            request = request_from(message, regions=True)
+            return request, await RegionUse.of(self._dataplane.regions(), request, self._caller)
 
     async def _send(self, part: bytes) -> None:
         async with self._writing:

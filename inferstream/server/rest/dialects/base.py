@@ -178,7 +178,7 @@ class ParsedRequest(ABC):
     """Whether a whole response may be compressed."""
 
     several = False
-    """Whether `open` opens several calls."""
+    """Whether `open` does more than open one call."""
 
     @property
     def media_type(self) -> bytes:

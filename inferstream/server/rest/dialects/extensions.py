@@ -8,7 +8,6 @@ from ....errors import Unsupported
 from .base import HttpDialect, ReadClaim, ReadRoute
 
 MISSING = {
-    "/v2/systemsharedmemory/{path}": "system_shared_memory",
     "/v2/cudasharedmemory/{path}": "cuda_shared_memory",
 }
 

@@ -27,7 +27,7 @@ from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
 from .cloud_events import EventRequest, read_event
-from .v2 import V2Request, with_binary
+from .v2 import v2_request, with_binary
 from .whole import WholeRequest
 
 PREDICT = "/v1/models/{model_name}:predict"
@@ -80,16 +80,13 @@ class Instances(InferenceDialect):
             raise Unsupported(f"Model {admission.model} has no method explain.")
         length = exchange.head.header_length(len(body))
         if length is not None:
-            return with_binary(admission, route.operation, body, length)
+            return with_binary(self._dataplane, admission, route.operation, body, length)
         document, text = json_requests.load_request(body)
         if not isinstance(document, dict):
             raise InvalidRequest("The body must be a JSON object.")
         v2 = "instances" not in document and is_v2(document, admission.signature.declared_inputs)
         if v2 and not explained:
-            nested = admission.pipeline.takes_any
-            return V2Request(
-                admission, route.operation, *json_requests.build_request(document, text, None, nested=nested)
-            )
+            return v2_request(self._dataplane, admission, route.operation, document, text)
         refuse_duplicate_keys(text, keys_of(document))
         instances = document.get("instances", document.get("inputs"))
         if type(instances) is not NumbersText and not (isinstance(instances, list) and instances):

@@ -25,7 +25,7 @@ from ....types.forms import OutputForm
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import InferenceDialect, ParsedRequest, Route
-from .v2 import V2Request, with_binary
+from .v2 import v2_request, with_binary
 
 DIALECT = HEADER.encode()
 IN_V2: RawHeaders = [(DIALECT, b"mlserver")]
@@ -50,15 +50,12 @@ class Generate(InferenceDialect):
         asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"), NAMES)
         length = exchange.head.header_length(len(body))
         if length is not None:
-            return with_binary(admission, route.operation, body, length, IN_V2)
+            return with_binary(self._dataplane, admission, route.operation, body, length, IN_V2)
         document, body = json_requests.load_request(body)
         if asked == "triton" or (asked is None and is_flat(admission, document)):
             request, values = read_flat(admission, document, body)
             return FlatRequest(admission, route.operation, request, values)
-        request, binary = json_requests.build_request(
-            document, body, None, nested=admission.pipeline.takes_any
-        )
-        return V2Request(admission, route.operation, request, binary, IN_V2)
+        return v2_request(self._dataplane, admission, route.operation, document, body, None, IN_V2)
 
 
 def is_flat(admission: Admission, document: Any) -> bool:

@@ -1,14 +1,20 @@
 """V2's inferences, in JSON and with binary tensors; MLServer's `infer_stream` among them."""
 
+from typing import Any
+
 import orjson
 
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
+from ....dataplane.dataplane import DataPlane
+from ....dataplane.regions import Regions, RegionUse
+from ....dataplane.reply import Reply
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
 from ....protos.json_events import EventWriter
 from ....protos.json_responses import IN_JSON, JsonWriter
+from ....protos.regions import UsesRegions
 from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
@@ -34,31 +40,51 @@ class V2(InferenceDialect):
         assert admission is not None
         head = exchange.head
         if head.json_length is not None and (length := head.header_length(len(body))) is not None:
-            return with_binary(admission, route.operation, body, length)
+            return with_binary(self._dataplane, admission, route.operation, body, length)
         document, body = json_requests.load_request(body)
         form = admission.pipeline.form
         if form is not None and (values := json_requests.build_values_request(document, body, form)):
             return V2Request(admission, route.operation, values, None)
-        request, binary = json_requests.build_request(
-            document, body, None, nested=admission.pipeline.takes_any
-        )
-        return V2Request(admission, route.operation, request, binary)
+        return v2_request(self._dataplane, admission, route.operation, document, body)
 
 
 def with_binary(
-    admission: Admission, operation: Operation, body: bytes, length: int, headers: RawHeaders = NO_HEADERS
+    dataplane: DataPlane,
+    admission: Admission,
+    operation: Operation,
+    body: bytes,
+    length: int,
+    headers: RawHeaders = NO_HEADERS,
 ) -> "V2Request":
     """A request of `length` bytes of JSON and, behind them, binary tensors. Raises InvalidRequest."""
-    binary: json_requests.BinaryOutputs | None
     if length == 0:
         request, binary = json_requests.raw_request(memoryview(body), admission.signature.declared_inputs)
-    else:
-        document, text = json_requests.load_request(body[:length])
-        tail = memoryview(body)[length:]
-        request, binary = json_requests.build_request(
-            document, text, tail, nested=admission.pipeline.takes_any
-        )
-    return V2Request(admission, operation, request, binary, headers)
+        return V2Request(admission, operation, request, binary, headers)
+    document, text = json_requests.load_request(body[:length])
+    tail = memoryview(body)[length:]
+    return v2_request(dataplane, admission, operation, document, text, tail, headers)
+
+
+def v2_request(
+    dataplane: DataPlane,
+    admission: Admission,
+    operation: Operation,
+    document: Any,
+    text: bytes,
+    tail: memoryview | None = None,
+    headers: RawHeaders = NO_HEADERS,
+) -> "V2Request":
+    """A request in JSON, with the binary tensors in `tail`. Raises InvalidRequest, Unsupported."""
+    nested = admission.pipeline.takes_any
+    try:
+        request, binary = json_requests.build_request(document, text, tail, nested=nested)
+        return V2Request(admission, operation, request, binary, headers)
+    except UsesRegions:
+        if operation is not Operation.INFER:
+            raise
+        regions = dataplane.regions()
+    request, binary = json_requests.build_request(document, text, tail, nested=nested, regions=True)
+    return RegionRequest(admission, operation, request, binary, headers, regions)
 
 
 class V2Request(ParsedRequest):
@@ -98,3 +124,29 @@ class V2Request(ParsedRequest):
         if self.request.id is not None:
             document["id"] = self.request.id
         return b"event: error\n" + sse.event(orjson.dumps(document))
+
+
+class RegionRequest(V2Request):
+    """A request for one response, of which some tensors are in shared memory."""
+
+    __slots__ = ("_regions",)
+
+    several = True
+
+    def __init__(
+        self,
+        admission: Admission,
+        operation: Operation,
+        request: InferenceRequest,
+        binary: json_requests.BinaryOutputs | None,
+        headers: RawHeaders,
+        regions: Regions,
+    ) -> None:
+        super().__init__(admission, operation, request, binary, headers)
+        self._regions = regions
+
+    async def open(self) -> Reply:
+        use = await RegionUse.of(self._regions, self.request, self.admission.caller)
+        reply = await super().open()
+        assert reply.first is not None
+        return Reply(await use.store(reply.first))

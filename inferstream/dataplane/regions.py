@@ -1,0 +1,281 @@
+"""Triton's system shared memory: regions that clients register, and the tensors of requests in them."""
+
+import asyncio
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import AlreadyExists, InvalidRequest, NotFound, PayloadTooLarge
+from ..protos.regions import OFFSET, REGION, SIZE
+from ..settings import Settings
+from ..types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
+from .access import is_loopback
+from .caller import Caller
+from .peers import KnownRegion, ListRegions, Peers, RegisterRegion, UnregisterRegions
+
+SYSTEM_SHARED_MEMORY = "system_shared_memory"
+"""The name of the extension."""
+
+FOLDER = "/dev/shm"
+
+MOST = 1024
+"""Regions that may be registered at once."""
+
+LONGEST = 255
+"""Characters of a name or a key."""
+
+INLINE = 64 * 1024
+"""Bytes that are read and written on the event loop: a thread would cost more."""
+
+
+def shares_memory(settings: Settings) -> bool:
+    """Whether clients may register regions: others than those of this machine could only harm with them."""
+    if settings.shared_memory is None:
+        return is_loopback(settings.host) and os.path.isdir(FOLDER)
+    return settings.shared_memory
+
+
+class Region:
+    """A file of shared memory. Calls that use it keep it open after it is unregistered.
+
+    It is read and written as a file and never mapped: a mapped file that its owner shortens ends the process.
+    """
+
+    def __init__(self, known: KnownRegion) -> None:
+        self.known = known
+        try:
+            flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+            self._file = os.open(f"{FOLDER}/{known.key.removeprefix('/')}", flags)
+        except OSError:
+            raise InvalidRequest("There is no shared memory of this key that the server may open.") from None
+        status = os.fstat(self._file)
+        if not stat.S_ISREG(status.st_mode):
+            raise InvalidRequest("The key is not that of shared memory.")
+        if known.offset + known.byte_size > status.st_size:
+            raise InvalidRequest("The region ends behind the end of its shared memory.")
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):
+            os.close(self._file)
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """So many bytes. Raises InvalidRequest where the shared memory has become shorter."""
+        view = np.empty(size, np.uint8).data  # of a bytearray each byte would be written twice
+        done, at = 0, self.known.offset + offset
+        while done < size:
+            count = os.preadv(self._file, [view[done:]], at + done)
+            if not count:
+                raise InvalidRequest("The shared memory of a region is shorter than it was.")
+            done += count
+        return view
+
+    def write(self, offset: int, data: bytes | memoryview) -> None:
+        """Write bytes. Raises InvalidRequest where the shared memory has become shorter."""
+        view = memoryview(data).cast("B")
+        at = self.known.offset + offset
+        if at + len(view) > os.fstat(self._file).st_size:
+            raise InvalidRequest("The shared memory of a region is shorter than it was.")
+        done = 0
+        while done < len(view):
+            done += os.pwrite(self._file, view[done:], at + done)
+
+
+class Place(NamedTuple):
+    """A part of a region."""
+
+    region: Region
+    offset: int
+    size: int
+
+
+class Regions:
+    """The regions of a server, in each of its front ends. Those of one principal are nobody else's."""
+
+    def __init__(self, settings: Settings, peers: Peers) -> None:
+        self.limit = settings.max_body_bytes
+        """Bytes that the inputs of one request may have in regions."""
+        self._peers = peers
+        self._regions: dict[tuple[str, str], Region] = {}
+        peers.answers(RegisterRegion, self._registered)
+        peers.answers(UnregisterRegions, self._unregistered)
+        peers.answers(ListRegions, self._listed)
+
+    async def register(
+        self, name: str, key: object, offset: object, byte_size: object, caller: Caller
+    ) -> None:
+        """Open a region. Raises InvalidRequest, AlreadyExists."""
+        key = _key(key)
+        if not name or len(name) > LONGEST:
+            raise InvalidRequest(f"A region needs a name of at most {LONGEST} characters.")
+        start, size = _bytes("offset", offset), _bytes("byte_size", byte_size)
+        known = KnownRegion(caller.principal or "", name, key, start, size)
+        if await self._known(caller, name) is not None:
+            raise AlreadyExists("A region of this name is registered already.")
+        if len(self._regions) >= MOST:
+            raise InvalidRequest(f"There are {MOST} regions already.")
+        await self._registered(RegisterRegion(known))
+        await self._peers.ask_others(RegisterRegion(known))
+
+    async def unregister(self, name: str, caller: Caller) -> None:
+        """Forget a region, or all of the caller's where `name` is empty. Calls in progress go on with it."""
+        question = UnregisterRegions(caller.principal or "", name)
+        await self._unregistered(question)
+        await self._peers.ask_others(question)
+
+    async def status(self, name: str, caller: Caller) -> list[dict[str, Any]]:
+        """The caller's regions, or the one of this name. Raises NotFound."""
+        if name:
+            region = await self._known(caller, name)
+            if region is None:
+                raise NotFound("No region of this name is registered.")
+            return [_described(region.known)]
+        await self._learn()
+        owner = caller.principal or ""
+        return [_described(region.known) for (of, _), region in self._regions.items() if of == owner]
+
+    async def place(self, parameters: Parameters, caller: Caller) -> Place:
+        """The place that the parameters of a tensor name, which are taken away. Raises InvalidRequest."""
+        extra = parameters.__pydantic_extra__ or {}
+        name = extra.pop(REGION)
+        size, offset = _bytes(SIZE, extra.pop(SIZE, None)), _bytes(OFFSET, extra.pop(OFFSET, 0))
+        region = await self._known(caller, name) if isinstance(name, str) else None
+        if region is None:
+            raise InvalidRequest("No region of this name is registered.")
+        if offset + size > region.known.byte_size:
+            raise InvalidRequest(
+                f"{offset} + {size} bytes are more than the {region.known.byte_size} of the region."
+            )
+        return Place(region, offset, size)
+
+    async def _known(self, caller: Caller, name: str) -> Region | None:
+        key = (caller.principal or "", name)
+        if key not in self._regions:
+            await self._learn()
+        return self._regions.get(key)
+
+    async def _learn(self) -> None:
+        """Open what other front ends know and this one, which may have started later, does not."""
+        if not self._peers.alone:
+            for known in (each for list in await self._peers.ask_others(ListRegions()) for each in list):
+                with suppress(InvalidRequest):
+                    await self._registered(RegisterRegion(known))
+
+    async def _registered(self, question: RegisterRegion) -> None:
+        known = question.region
+        if (known.owner, known.name) not in self._regions:
+            self._regions[known.owner, known.name] = Region(known)
+
+    async def _unregistered(self, question: UnregisterRegions) -> None:
+        for owner, name in [*self._regions]:
+            if owner == question.owner and question.name in ("", name):
+                del self._regions[owner, name]
+
+    async def _listed(self, _: ListRegions) -> list[KnownRegion]:
+        return [region.known for region in self._regions.values()]
+
+
+class RegionUse:
+    """The tensors of one request that are in regions."""
+
+    def __init__(self, inputs: Sequence[Place | None], outputs: dict[str, Place]) -> None:
+        self._inputs = inputs
+        self._outputs = outputs
+
+    @classmethod
+    async def of(cls, regions: Regions, request: InferenceRequest, caller: Caller) -> "RegionUse":
+        """Read the inputs that are in regions into the request. Raises InvalidRequest, PayloadTooLarge."""
+        inputs = [await _place(regions, tensor.parameters, caller) for tensor in request.inputs]
+        outputs: dict[str, Place] = {}
+        for output in request.outputs or ():
+            if (place := await _place(regions, output.parameters, caller)) is not None:
+                outputs[output.name] = place
+        size = sum(place.size for place in inputs if place is not None)
+        if size > regions.limit:
+            raise PayloadTooLarge(
+                f"Inputs of {size} bytes are more than the {regions.limit} of max_body_bytes."
+            )
+        use = cls(inputs, outputs)
+        if size > INLINE:
+            await asyncio.to_thread(use._read, request)
+        else:
+            use._read(request)
+        return use
+
+    def _read(self, request: InferenceRequest) -> None:
+        for tensor, place in zip(request.inputs, self._inputs, strict=True):
+            if place is not None:
+                raw = place.region.read(place.offset, place.size)
+                tensor.data = TensorData.from_raw(raw, tensor.datatype)
+
+    async def store(self, response: InferenceResponse) -> InferenceResponse:
+        """The response, whose outputs in regions are written there and have no values. Raises InvalidRequest."""
+        if not self._outputs:
+            return response
+        raws = {
+            tensor.name: tensor.data.to_raw(tensor.datatype)
+            for tensor in response.outputs
+            if tensor.name in self._outputs
+        }
+        for name, raw in raws.items():
+            if len(raw) > (most := self._outputs[name].size):
+                raise InvalidRequest(
+                    f'output "{name}" has {len(raw)} bytes, and its place in the region {most}'
+                )
+        if sum(map(len, raws.values())) > INLINE:
+            await asyncio.to_thread(self._write, raws)
+        else:
+            self._write(raws)
+        outputs = [
+            self._elsewhere(tensor, len(raws[tensor.name])) if tensor.name in raws else tensor
+            for tensor in response.outputs
+        ]
+        return InferenceResponse.of(
+            response.model_name, outputs, response.model_version, response.id, response.parameters
+        )
+
+    def _write(self, raws: dict[str, bytes | memoryview]) -> None:
+        for name, raw in raws.items():
+            place = self._outputs[name]
+            place.region.write(place.offset, raw)
+
+    def _elsewhere(self, tensor: ResponseOutput, size: int) -> ResponseOutput:
+        """An output without values, which says where they are."""
+        place = self._outputs[tensor.name]
+        where = {
+            REGION: place.region.known.name,
+            SIZE: size,
+            **({OFFSET: place.offset} if place.offset else {}),
+        }
+        nothing = TensorData.from_raw(b"", tensor.datatype)
+        return ResponseOutput.of(
+            tensor.name, tensor.shape, tensor.datatype, nothing, Parameters.of(where, None)
+        )
+
+
+async def _place(regions: Regions, parameters: Parameters | None, caller: Caller) -> Place | None:
+    if parameters is None or REGION not in (parameters.__pydantic_extra__ or ()):
+        return None
+    return await regions.place(parameters, caller)
+
+
+def _bytes(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+        raise InvalidRequest(f'"{name}" must be a number of bytes, 0 or more')
+    return value
+
+
+def _key(key: object) -> str:
+    """A key, which is the name of a file and no path. Raises InvalidRequest."""
+    name = key.removeprefix("/") if isinstance(key, str) else ""
+    if not 0 < len(name) <= LONGEST or "/" in name or "\0" in name or name in (".", ".."):
+        raise InvalidRequest('"key" must be the name of shared memory, such as "/input"')
+    assert isinstance(key, str)
+    return key
+
+
+def _described(known: KnownRegion) -> dict[str, Any]:
+    return {"name": known.name, "key": known.key, "offset": known.offset, "byte_size": known.byte_size}

@@ -1,0 +1,46 @@
+"""Triton's system shared memory over REST: regions are registered, forgotten and listed."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from ....dataplane.access import Action
+from ....dataplane.caller import Caller
+from ..messages import JSON, RawHeaders, Scope
+from .base import HttpDialect, ReadRoute, ScopeClaim
+from .resources import document
+
+POST = ("POST",)
+ALL = "/v2/systemsharedmemory"
+
+Answer = tuple[int, RawHeaders, bytes]
+
+
+class SystemSharedMemory(HttpDialect):
+    """Registers regions, forgets them, and says which there are."""
+
+    name = "system_shared_memory"
+    of_models = False
+
+    def reads(self) -> Sequence[ScopeClaim]:
+        one = f"{ALL}/region/{{region}}"
+        return [
+            ScopeClaim(f"{ALL}/status", Action.SHARED_MEMORY, self._status),
+            ScopeClaim(f"{one}/status", Action.SHARED_MEMORY, self._status),
+            ScopeClaim(f"{one}/register", Action.SHARED_MEMORY, self._register, POST, takes_body=True),
+            ScopeClaim(f"{ALL}/unregister", Action.SHARED_MEMORY, self._unregister, POST),
+            ScopeClaim(f"{one}/unregister", Action.SHARED_MEMORY, self._unregister, POST),
+        ]
+
+    async def _status(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
+        return 200, [JSON], orjson.dumps(await self._dataplane.regions().status(route.value, caller))
+
+    async def _register(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
+        said = document(route.body)
+        key, offset, size = said.get("key"), said.get("offset", 0), said.get("byte_size")
+        await self._dataplane.regions().register(route.value, key, offset, size, caller)
+        return 200, [JSON], b"{}"
+
+    async def _unregister(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
+        await self._dataplane.regions().unregister(route.value, caller)
+        return 200, [JSON], b"{}"
