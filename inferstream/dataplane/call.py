@@ -14,6 +14,7 @@ from ..types import InferenceRequest, Parameters
 
 if TYPE_CHECKING:
     from .reply import Reply
+    from .sequence import OpenSequence
     from .shares import Share
 
 
@@ -51,6 +52,7 @@ class Call(Scope):
         "reply",
         "request",
         "seen",
+        "sequence",
         "share",
         "trace",
         "version",
@@ -66,6 +68,9 @@ class Call(Scope):
 
     share: "Share"
     """What its principal uses by it; not set where there are no principals."""
+
+    sequence: "OpenSequence"
+    """The requests that it belongs to; not set unless the model serves sequences."""
 
     seen: float
     """When `LongCalls` saw it first, on the event loop's clock; not set before."""

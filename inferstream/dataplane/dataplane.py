@@ -38,6 +38,8 @@ EXTENSIONS = (
     "model_configuration",
     "model_repository",
     "parameters",
+    "sequence",
+    "sequence(string_id)",
     "statistics",
 )
 """Implemented extensions of the protocol, in Triton's spelling."""

@@ -80,11 +80,21 @@ def calling(model: Pipeline, shared: Shared) -> Pipeline:
     return calls_others(model, shared.edges)
 
 
+def sequences(model: Pipeline, shared: Shared) -> Pipeline:
+    """On for a model with `sequence_idle`. Raises ModelLoadFailed where there are several front ends."""
+    if model.settings.sequence_idle is None:
+        return model
+    from .stages.sequences import sequenced  # late: few models serve sequences
+
+    return sequenced(model, shared)
+
+
 STAGES: tuple[StageFactory, ...] = (
     calling,  # the call that runs, in a batch that of the batch
     compute,
     batching,
     limits,
+    sequences,  # a request that waits for those before it has no place among the calls that run
     caching,
     shadowing,  # of calls that are valid and that nobody has refused
     validation,  # before a bad request has any cost

@@ -27,6 +27,9 @@ BACKENDS = {
 
 PLATFORMS = {"onnxruntime_onnx": "onnxruntime", "pytorch_libtorch": "pytorch"}
 
+IDLE = 1_000_000
+"""Microseconds without a request after which a sequence ends, where the configuration does not say it."""
+
 DECOUPLES = re.compile(r"set_model_transaction_policy\((?:\s*dict)?[({ ]*[\"']?decoupled[\"']?\s*[:=]\s*True")
 """What completes a configuration with many responses to a request."""
 
@@ -65,6 +68,8 @@ def settings_of(path: Path) -> dict[str, Any]:
     if config.HasField("dynamic_batching"):
         settings["max_batch_size"] = config.max_batch_size
         settings["max_batch_time"] = config.dynamic_batching.max_queue_delay_microseconds / 1e6
+    if config.HasField("sequence_batching"):
+        settings["sequence_idle"] = (config.sequence_batching.max_sequence_idle_microseconds or IDLE) / 1e6
     groups = config.instance_group
     if (count := sum(group.count or 1 for group in groups)) > 1:
         settings["parallel_workers"] = count
@@ -152,6 +157,6 @@ def _document(config: pb.ModelConfig) -> dict[str, Any]:
     document = MessageToDict(config, preserving_proto_field_name=True)
     for tensor in (*document.get("input", ()), *document.get("output", ())):
         tensor["dims"] = [int(size) for size in tensor.get("dims", ())]
-    if batching := document.get("dynamic_batching"):
+    if batching := document.get("dynamic_batching") or document.get("sequence_batching"):
         batching.update({name: int(each) for name, each in batching.items() if isinstance(each, str)})
     return document

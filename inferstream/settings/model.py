@@ -148,6 +148,12 @@ class ModelSettings(EnvironmentModel):
         ge=0,
         description="Seconds a call may take, waiting included; null or 0 for no limit. If absent: the server's.",
     )
+    sequence_idle: float | None = Field(
+        None,
+        gt=0,
+        description="The model serves sequences (the parameters `sequence_id`, `sequence_start`, `sequence_end`): one "
+        "runs in one worker, a request after the other, and ends after so many seconds without any.",
+    )
     input_validation: InputValidation = Field(
         "auto",
         description="How tensors are checked against the model's declaration; `auto` is `off` for models "
@@ -227,6 +233,15 @@ class ModelSettings(EnvironmentModel):
                     "a model with `calls` loads at the start; the models that it calls may load on demand"
                 )
             self.parallel_workers = 0
+        return self
+
+    @model_validator(mode="after")
+    def _keep_sequences_apart(self) -> Self:
+        if self.sequence_idle is not None and (self.max_batch_size > 1 or self.cache_enabled):
+            raise ValueError(
+                "a model with sequence_idle has neither max_batch_size above 1 nor cache_enabled: "
+                "its answers depend on the requests before"
+            )
         return self
 
     @field_validator("input_validation", mode="before")

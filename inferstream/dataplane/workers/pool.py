@@ -16,6 +16,7 @@ from ...types import MetadataModelResponse
 from ...types.forms import InputsForm
 from ..call import Call
 from ..reply import Reply
+from ..sequence import OpenSequence
 from ..shares import Shares
 from ..slots import Slots
 from .client import NeverStarted, WorkerClient
@@ -74,6 +75,10 @@ class Group:
         """Whether at least one worker has this model ready."""
         processes = (slot.process for slot in self._slots)
         return any(process is not None and process.models.get(instance) for process in processes)
+
+    def runs(self, process: WorkerClient, instance: int) -> bool:
+        """Whether this process is one of the workers, and has this model ready."""
+        return any(slot.process is process for slot in self._slots) and bool(process.models.get(instance))
 
     def least_busy(self, instance: int) -> WorkerClient | None:
         """The worker with the fewest calls that has this model ready; in turn among equals."""
@@ -156,7 +161,7 @@ class Pool:
             raise self._unserved() from None
 
     async def _open(self, call: Call) -> Reply:
-        process = self._worker()
+        process = self._worker() if self.settings.sequence_idle is None else self._worker_of(call.sequence)
         self.group.meters.depths.observe(process.active)
         try:
             remote = process.open(call, self._instance, self.settings.stream_buffer, self._limit, self._hung)
@@ -176,6 +181,18 @@ class Pool:
         if process is None:
             raise self._unserved()
         return process
+
+    def _worker_of(self, sequence: OpenSequence) -> WorkerClient:
+        """The worker that has run the first request of a sequence. Raises WorkerLost where it is gone."""
+        known = sequence.worker
+        if known is None:
+            known = sequence.worker = self._worker()
+        assert isinstance(known, WorkerClient)
+        if not self.group.runs(known, self._instance):
+            raise WorkerLost(
+                f"The worker process of model {self.settings.name} that has run this sequence has ended; begin it anew."
+            )
+        return known
 
     def _unserved(self) -> WorkerLost:
         return WorkerLost(

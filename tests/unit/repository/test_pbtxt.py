@@ -61,6 +61,17 @@ def test_without_dynamic_batching_requests_are_not_gathered(tmp_path) -> None:
     assert settings["implementation"] == "inferstream.runtimes.torch.TorchModel"
 
 
+def test_sequences_end_after_their_idle_time(tmp_path) -> None:
+    path = written(tmp_path, 'backend: "onnxruntime" sequence_batching { }')
+    assert settings_of(path)["sequence_idle"] == 1.0
+    path.write_text(
+        'backend: "onnxruntime" sequence_batching { max_sequence_idle_microseconds: 5000000 direct { } }'
+    )
+    assert settings_of(path)["sequence_idle"] == 5.0
+    config = settings_of(path)["parameters"]["triton_config"]
+    assert config["sequence_batching"] == {"max_sequence_idle_microseconds": 5000000}
+
+
 def test_the_newest_version_that_the_policy_allows_is_served(tmp_path, caplog) -> None:
     text = 'name: "m" backend: "onnxruntime" default_model_filename: "net.onnx"'
     path = written(tmp_path / "m", text, "1", "2", "10", "old")

@@ -1,0 +1,18 @@
+"""One of Triton's sequences: requests that belong together."""
+
+import asyncio
+
+
+class OpenSequence:
+    """The requests between a start and an end."""
+
+    __slots__ = ("idle_since", "requests", "turn", "worker")
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.requests = 0
+        """Those that wait or run."""
+        self.idle_since = 0.0
+        """The event loop's time at which the last one ended."""
+        self.worker: object = None
+        """The process that has run the first; None for a model in this process."""

@@ -1,0 +1,150 @@
+"""Sequences: their starts and ends, their order, and how they are forgotten."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from inferstream.dataplane.call import Call, Operation
+from inferstream.dataplane.reply import Reply
+from inferstream.dataplane.stages import sequences
+from inferstream.dataplane.stages.sequences import Sequences
+from inferstream.errors import InvalidRequest, Overloaded
+from inferstream.types import InferenceRequest, InferenceResponse, Parameters
+
+
+def call(number: object = 7, principal: str | None = None, **flags: object) -> Call:
+    said = {"sequence_id": number} if number is not None else {}
+    request = InferenceRequest(inputs=[], parameters=Parameters(**said, **flags))
+    return Call(Operation.INFER, "m", None, request, {}, principal=principal)
+
+
+class Model:
+    """Answers when it is told to, and notes what runs."""
+
+    def __init__(self) -> None:
+        self.running: list[Call] = []
+        self.most = 0
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def __call__(self, call: Call) -> Reply:
+        self.running.append(call)
+        self.most = max(self.most, len(self.running))
+        try:
+            await self.go.wait()
+        finally:
+            self.running.remove(call)
+        return Reply(InferenceResponse(model_name="m", outputs=[]))
+
+
+def made(idle: float = 100.0, length: int = 8) -> tuple[Sequences, Model]:
+    model = Model()
+    return Sequences(model, "m", idle, length), model
+
+
+async def test_a_sequence_goes_from_its_start_to_its_end() -> None:
+    handler, _ = made()
+    with pytest.raises(InvalidRequest, match="no open sequence 7: its first request has sequence_start"):
+        await handler(call())
+    first = call(sequence_start=True)
+    await handler(first)
+    second = call(sequence_end=True)
+    await handler(second)
+    assert first.sequence is second.sequence
+    with pytest.raises(InvalidRequest, match="no open sequence"):
+        await handler(call())
+    handler.close()
+
+
+async def test_a_second_start_begins_anew() -> None:
+    handler, _ = made()
+    first, again = call("a", sequence_start=True), call("a", sequence_start=True)
+    await handler(first)
+    await handler(again)
+    assert first.sequence is not again.sequence
+    handler.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (None, "names its own"),
+        (0, "names its own"),
+        ("", "names its own"),
+        (True, "a number"),
+        (1.5, "a number"),
+    ],
+)
+async def test_a_request_needs_an_id(number: object, said: str) -> None:
+    handler, _ = made()
+    with pytest.raises(InvalidRequest, match=said):
+        await handler(call(number, sequence_start=True))
+
+
+async def test_sequences_of_two_principals_are_two() -> None:
+    handler, _ = made()
+    await handler(call(principal="ann", sequence_start=True))
+    with pytest.raises(InvalidRequest):
+        await handler(call(principal="bob"))
+    handler.close()
+
+
+async def test_requests_of_one_run_in_turn_and_those_of_two_at_once() -> None:
+    handler, model = made()
+    await handler(call(1, sequence_start=True))
+    await handler(call(2, sequence_start=True))
+    model.go.clear()
+    calls = [call(number) for number in (1, 1, 2, 1)]
+    tasks = [asyncio.create_task(handler(each)) for each in calls]
+    while len(model.running) < 2:
+        await asyncio.sleep(0)
+    assert model.running == [calls[0], calls[2]]
+    model.go.set()
+    await asyncio.gather(*tasks)
+    assert model.most == 2
+    handler.close()
+
+
+async def test_a_cancelled_request_lets_the_next_run() -> None:
+    handler, model = made(length=3)
+    await handler(call(sequence_start=True))
+    model.go.clear()
+    tasks = [asyncio.create_task(handler(call())) for _ in range(3)]
+    while not model.running:
+        await asyncio.sleep(0)
+    with pytest.raises(Overloaded, match="has 3 requests already"):
+        await handler(call())
+    tasks[0].cancel()
+    tasks[1].cancel()
+    model.go.set()
+    results: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(each) for each in results] == [asyncio.CancelledError, asyncio.CancelledError, Reply]
+    await handler(call(sequence_end=True))
+    handler.close()
+
+
+async def test_an_idle_sequence_ends() -> None:
+    handler, model = made(idle=0.01)
+    await handler(call(1, sequence_start=True))
+    model.go.clear()
+    busy = asyncio.create_task(handler(call(2, sequence_start=True)))
+    while not model.running:
+        await asyncio.sleep(0)
+    while len(handler._open) == 2:
+        await asyncio.sleep(0.005)
+    assert [*handler._open] == [("", 2)]
+    model.go.set()
+    await busy
+    while handler._open:
+        await asyncio.sleep(0.005)
+    assert handler._timer is None
+
+
+async def test_there_is_a_bound_of_open_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequences, "MOST", 1)
+    handler, _ = made()
+    await handler(call(1, sequence_start=True))
+    with pytest.raises(Overloaded, match="1 open sequences"):
+        await handler(call(2, sequence_start=True))
+    handler.close()
