@@ -40,7 +40,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("faults") / "models"
     for name, implementation in (("echo", "Echo"), ("late", "Late")):
         write_model(folder, name, f"faulty_models.{implementation}", name=name, parallel_workers=workers)
-    (folder / "settings.json").write_text(json.dumps({"frontends": front_ends}))
+    (folder / "settings.json").write_text(json.dumps({"frontends": front_ends, "access_log": True}))
     running = Running(folder, within=60)
     yield running
     assert running.stop() == 0, running.text()
@@ -191,6 +191,20 @@ def test_over_grpc_too(server: Running, made: Made, kind: str, value: object) ->
             assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
             assert file.name not in refused.value.details()
         stub.SystemSharedMemoryUnregister(SystemSharedMemoryUnregisterRequest(name=file.name))
+
+
+def test_a_refused_place_is_in_the_access_log(server: Running) -> None:
+    def refusals() -> int:
+        return server.text().count("infer echo: invalid, ")
+
+    before = refusals()
+    assert server.infer("echo", asking("nobody")).status_code == 400
+    message = ModelInferRequest(model_name="echo")
+    tensor = message.inputs.add(name="x", datatype="FP32", shape=[4])
+    tensor.parameters["shared_memory_region"].string_param = "nobody"
+    with grpc.insecure_channel(server.grpc) as channel, pytest.raises(grpc.RpcError):
+        GRPCInferenceServiceStub(channel).ModelInfer(message)
+    eventually(lambda: refusals() == before + 2)
 
 
 @pytest.mark.parametrize(
