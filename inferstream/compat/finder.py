@@ -12,10 +12,15 @@ from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
 from ..errors import Unsupported
-from . import blazerpc_names, names, torchserve_names
+from . import blazerpc_names, names, torchserve_names, triton_names
 from .table import Instead, Late, Target
 
-TABLES = {"mlserver": names, "blazerpc": blazerpc_names, "torchserve": torchserve_names}
+TABLES = {
+    "mlserver": names,
+    "blazerpc": blazerpc_names,
+    "torchserve": torchserve_names,
+    "triton": triton_names,
+}
 """The tables, by the package of their targets that begin with a dot."""
 
 MODULES: dict[str, dict[str, Target]] = {}

@@ -12,12 +12,23 @@ from google.protobuf.json_format import MessageToDict
 from ..errors import InvalidSettings
 from ..protos import dataplane_pb2 as pb
 from ..settings.sources import MAX_FILE_BYTES
+from ..types import MetadataTensor
 from .artefacts import ONNX, TORCH
 
-BACKENDS = {"onnxruntime": (ONNX, "model.onnx"), "pytorch": (TORCH, "model.pt")}
+PYTHON = "inferstream.compat.triton.model.PythonModel"
+DECOUPLED = "inferstream.compat.triton.model.DecoupledPythonModel"
+
+BACKENDS = {
+    "onnxruntime": (ONNX, "model.onnx"),
+    "pytorch": (TORCH, "model.pt"),
+    "python": (PYTHON, "model.py"),
+}
 """By the name of a backend: the runtime that stands for it, and the file that it reads."""
 
 PLATFORMS = {"onnxruntime_onnx": "onnxruntime", "pytorch_libtorch": "pytorch"}
+
+DECOUPLES = re.compile(r"set_model_transaction_policy\((?:\s*dict)?[({ ]*[\"']?decoupled[\"']?\s*[:=]\s*True")
+"""What completes a configuration with many responses to a request."""
 
 UNKNOWN_FIELD = re.compile(r'^(\d+):\d+ : .*has no field named "(\w+)"')
 
@@ -33,6 +44,8 @@ def settings_of(path: Path) -> dict[str, Any]:
     document = _document(config)
     version = _version(path, config)
     implementation, artefact = _runtime(path, config)
+    if implementation == PYTHON and _is_decoupled(path.parent / version / artefact, config):
+        implementation = DECOUPLED
     parameters: dict[str, Any] = {
         "uri": str(path.parent / version / artefact),
         "version": version,
@@ -44,8 +57,8 @@ def settings_of(path: Path) -> dict[str, Any]:
         "name": config.name or path.parent.name,
         "platform": config.platform,
         "implementation": implementation,
-        "inputs": [_tensor(path, tensor, batches) for tensor in document.get("input", ())],
-        "outputs": [_tensor(path, tensor, batches) for tensor in document.get("output", ())],
+        "inputs": [*tensors_of(path, document, "input", batches)],
+        "outputs": [*tensors_of(path, document, "output", batches)],
         "cache_enabled": config.response_cache.enable,
         "parameters": parameters,
     }
@@ -105,17 +118,33 @@ def _runtime(path: Path, config: pb.ModelConfig) -> tuple[str, str]:
     return implementation, artefact
 
 
-def _tensor(path: Path, tensor: Mapping[str, Any], batches: bool) -> dict[str, Any]:
-    """The declaration of a tensor of the document."""
+def _is_decoupled(code: Path, config: pb.ModelConfig) -> bool:
+    """Whether requests have any number of responses: by the configuration, or as the code completes it."""
+    if config.model_transaction_policy.decoupled:
+        return True
+    try:
+        return DECOUPLES.search(code.read_text("utf-8")) is not None
+    except (OSError, UnicodeDecodeError):
+        return False  # the load says what is wrong
+
+
+def tensors_of(
+    path: Path, document: Mapping[str, Any], kind: str, batches: bool
+) -> tuple[MetadataTensor, ...]:
+    """The declarations of inputs or outputs, as `kind` says. Raises InvalidSettings."""
+    return tuple(_tensor(path, tensor, batches) for tensor in document.get(kind, ()))
+
+
+def _tensor(path: Path, tensor: Mapping[str, Any], batches: bool) -> MetadataTensor:
     name = str(tensor.get("data_type", "TYPE_INVALID")).removeprefix("TYPE_")
     if name == "INVALID":
         raise InvalidSettings(f'{path}: "{tensor.get("name", "")}" has no data_type')
-    return {
-        "name": tensor.get("name", ""),
-        "datatype": "BYTES" if name == "STRING" else name,
-        "shape": [-1, *tensor["dims"]] if batches else tensor["dims"],
-        "parameters": {key: tensor[key] for key in ("optional", "label_filename") if key in tensor} or None,
-    }
+    return MetadataTensor(
+        name=tensor.get("name", ""),
+        datatype="BYTES" if name == "STRING" else name,
+        shape=[-1, *tensor["dims"]] if batches else [*tensor["dims"]],
+        parameters={key: tensor[key] for key in ("optional", "label_filename") if key in tensor} or None,
+    )
 
 
 def _document(config: pb.ModelConfig) -> dict[str, Any]:

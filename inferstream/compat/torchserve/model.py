@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
+from ...concurrency.pieces import pieces_of
 from ...errors import InvalidOutput, InvalidRequest, ModelError
 from ...repository.archives import UnsafeArchive
 from ...repository.mar import Manifest, read_manifest, unpack_mar
@@ -30,7 +31,6 @@ from ...types import (
 from .context import HandlerContext
 from .entry import Entry, entry_of
 from .envelope import POSTED, RowAnswer, answered, answered_tensor, posted_rows
-from .pieces import pieces_of
 
 DATA = MetadataTensor(name="data", datatype="BYTES", shape=[-1])
 OUTPUT = MetadataTensor(name="output", datatype="BYTES", shape=[-1])
@@ -170,8 +170,11 @@ class StreamingArchiveModel(ArchiveModel):
 
     def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:
         for payload in payloads:
-            for piece in pieces_of(partial(self._answers, payload)):
+            for piece in pieces_of(partial(self._send_answers, payload)):
                 yield self._response(payload, piece)
+
+    def _send_answers(self, payload: InferenceRequest, send: Send) -> None:
+        send(self._answers(payload, send))
 
 
 def _failure(answer: RowAnswer) -> ModelError:

@@ -1,4 +1,4 @@
-"""Reads what a function sends while it runs: handlers send, and the server iterates."""
+"""Reads what a function sends while it runs: model code sends, and the server iterates."""
 
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
@@ -6,7 +6,7 @@ from queue import Queue
 from threading import Event, Thread
 from typing import NamedTuple, TypeVar
 
-from ...errors import Abandoned
+from ..errors import Abandoned
 
 T = TypeVar("T")
 
@@ -20,8 +20,8 @@ class LastPiece(NamedTuple):
     error: BaseException | None = None
 
 
-def pieces_of(function: Callable[[Callable[[T], None]], T]) -> Iterator[T]:
-    """What `function` sends, and what it returns. It runs in a thread, which ends before the iterator does.
+def pieces_of(function: Callable[[Callable[[T], None]], None]) -> Iterator[T]:
+    """What `function` sends, in any thread, until it returns. It runs in a thread that ends before the iterator does.
 
     When the reader leaves, the next piece that it sends raises Abandoned.
     """
@@ -36,7 +36,7 @@ def pieces_of(function: Callable[[Callable[[T], None]], T]) -> Iterator[T]:
     def run() -> None:
         end = LastPiece()
         try:
-            send(function(send))
+            function(send)
         except BaseException as error:  # the reader gets every error
             end = LastPiece(error)
         queue.put(end)

@@ -5,23 +5,22 @@ from collections.abc import Callable
 
 import pytest
 
-from inferstream.compat.torchserve.pieces import AHEAD, pieces_of
+from inferstream.concurrency.pieces import AHEAD, pieces_of
 from inferstream.errors import Abandoned
 
 Send = Callable[[int], None]
 
 
-def test_pieces_come_in_order_and_what_is_returned_last() -> None:
-    def function(send: Send) -> int:
+def test_pieces_come_in_order() -> None:
+    def function(send: Send) -> None:
         for each in range(3 * AHEAD):
             send(each)
-        return -1
 
-    assert [*pieces_of(function)] == [*range(3 * AHEAD), -1]
+    assert [*pieces_of(function)] == [*range(3 * AHEAD)]
 
 
 def test_an_error_comes_after_the_pieces() -> None:
-    def function(send: Send) -> int:
+    def function(send: Send) -> None:
         send(1)
         raise KeyError("gone")
 
@@ -34,7 +33,7 @@ def test_an_error_comes_after_the_pieces() -> None:
 def test_a_reader_who_leaves_ends_the_function() -> None:
     ended = threading.Event()
 
-    def function(send: Send) -> int:
+    def function(send: Send) -> None:
         try:
             while True:
                 send(1)

@@ -1,0 +1,165 @@
+"""A `model.py` of Triton's Python backend as a model."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from ...concurrency.pieces import pieces_of
+from ...context import RequestContext, request_context
+from ...errors import InvalidOutput, InvalidSettings, ModelError
+from ...imports.folders import import_from
+from ...repository.pbtxt import tensors_of
+from ...repository.remote import refuse_code
+from ...runtimes.artefact import ArtefactModel
+from ...signature import Description
+from ...types import InferenceRequest, InferenceResponse, Parameters
+from ..finder import install
+from .calls import BackendRequest, BackendResponse, ResponseSender, TritonModelException
+from .config import BackendConfig
+
+CLASS = "TritonPythonModel"
+
+LOOK = 1.0
+"""Seconds between two looks at whether a client still waits, while the code sends nothing."""
+
+Send = Callable[[InferenceResponse], None]
+
+
+class PythonModel(ArtefactModel):
+    """A class with one response to a request. It runs one call at a time, as an instance of Triton does."""
+
+    artefacts = ("model.py",)
+
+    _code: Any = None
+    _names: tuple[str, ...] = ()
+    """The outputs of the model."""
+
+    def __init__(self, settings: Any) -> None:
+        settings.threads = settings.threads or 1
+        super().__init__(settings)
+        self._executing = Lock()
+
+    async def load(self) -> bool:
+        self._code = await self._read()
+        return True
+
+    async def unload(self) -> bool:
+        if callable(finalize := getattr(self._code, "finalize", None)):
+            await asyncio.to_thread(finalize)
+        return True
+
+    def open(self, path: Path) -> Any:
+        refuse_code(path, "the model")
+        install()
+        kind = getattr(import_from(path.parent, path.stem), CLASS, None)
+        if not isinstance(kind, type):
+            raise self._failed(f"{path.name} has no class {CLASS}")
+        if not callable(getattr(kind, "execute", None)):
+            raise self._failed(f"{CLASS} in {path.name} has no method execute")
+        config = self._completed(kind)
+        batches = config.get("max_batch_size", 0) > 0
+        inputs, outputs = (tensors_of(path, config, each, batches) for each in ("input", "output"))
+        self._description = Description(inputs, outputs)
+        self._names = tuple(tensor.name for tensor in outputs)
+        made = kind()
+        if callable(initialize := getattr(made, "initialize", None)):
+            initialize(self._arguments(path, config))
+        return made
+
+    def _completed(self, kind: type) -> dict[str, Any]:
+        """The configuration, with what the code fills in. Raises InvalidSettings."""
+        config = dict(getattr(self.settings.parameters, "triton_config", None) or {})
+        config.setdefault("name", self.name)
+        complete = getattr(kind, "auto_complete_config", None)
+        if not callable(complete):
+            return config
+        try:
+            completed = complete(BackendConfig(config))
+        except ValueError as error:
+            raise InvalidSettings(f"auto_complete_config: {error}") from error
+        return completed.as_dict() if isinstance(completed, BackendConfig) else config
+
+    def _arguments(self, path: Path, config: dict[str, Any]) -> dict[str, str]:
+        folder = path.parent.parent if path.parent.name == self.version else path.parent
+        return {
+            "model_config": json.dumps(config),
+            "model_instance_name": f"{self.name}_0",
+            "model_instance_kind": "GPU" if self.settings.devices else "CPU",
+            "model_instance_device_id": "0",
+            "model_repository": str(folder),
+            "model_version": self.version or "1",
+            "model_name": self.name,
+        }
+
+    def predict(self, payload: InferenceRequest) -> InferenceResponse:
+        sent: list[InferenceResponse] = []
+        self._run(payload, request_context(), sent.append)
+        if len(sent) != 1:
+            raise InvalidOutput(f"Model {self.name} answered {len(sent)} responses to one request.")
+        return sent[0]
+
+    def _run(self, payload: InferenceRequest, context: RequestContext, send: Send) -> None:
+        """Have the code answer a request, until its last response is sent or nobody waits."""
+        sender = ResponseSender(lambda response: send(self._response(response)))
+        ended = sender.ended
+        request = BackendRequest.of(payload, sender, self._names, lambda: context.cancelled)
+        try:
+            with self._executing:
+                responses = self._code.execute([request])
+        except TritonModelException as error:
+            raise ModelError(str(error), 500) from error
+        if responses is not None:
+            self._whole(responses, sender)
+        del request, sender  # code that forgets them sends no more
+        while not ended.wait(LOOK):
+            if context.cancelled:
+                ended.leave()
+        if ended.error is not None:
+            raise ended.error
+
+    def _whole(self, responses: Any, sender: ResponseSender) -> None:
+        """Send what `execute` has returned. Raises InvalidOutput unless it is a response for each request."""
+        if not isinstance(responses, list) or len(responses) != 1:
+            many = f" of {len(responses)}" if isinstance(responses, list) else ""
+            raise InvalidOutput(
+                f"execute of model {self.name} returned a {type(responses).__name__}{many} for 1 request."
+            )
+        if responses[0] is not None:
+            sender.send(responses[0], 1)
+
+    def _response(self, response: object) -> InferenceResponse:
+        if not isinstance(response, BackendResponse):
+            raise InvalidOutput(
+                f"Model {self.name} answered a {type(response).__name__}, no InferenceResponse."
+            )
+        if (error := response.error()) is not None:
+            raise error.raised()
+        told = response.told()
+        return InferenceResponse.of(
+            self.name,
+            [tensor.output() for tensor in response.output_tensors()],
+            self.version,
+            None,
+            Parameters.of(dict(told)) if told else None,
+        )
+
+
+class DecoupledPythonModel(PythonModel):
+    """A class with any number of responses to a request, which it may send after `execute`."""
+
+    def __init__(self, settings: Any) -> None:
+        threads = settings.threads
+        super().__init__(settings)
+        settings.threads = threads  # calls whose responses come later do not wait for each other
+
+    predict = ArtefactModel.predict
+
+    def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:
+        context = request_context()
+        for payload in payloads:
+            pieces: Iterator[InferenceResponse] = pieces_of(partial(self._run, payload, context))
+            yield from pieces

@@ -1,0 +1,138 @@
+"""Tensors as code for Triton's Python backend has them: arrays with a name."""
+
+import struct
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ...codecs.numpy import to_datatype
+from ...types import RequestInput, ResponseOutput
+from ...types.conversion import join_bytes, split_bytes
+from ...types.datatypes import DTYPES
+
+NUMBERS = (
+    *("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64"),
+    *("FP16", "FP32", "FP64", "STRING", "BF16"),
+)
+"""Datatypes of a configuration by their number, which begins at 1."""
+
+
+class BackendTensor:
+    """An array with a name. Texts are `bytes` in an array of objects."""
+
+    def __init__(self, name: str, array: npt.NDArray[Any]) -> None:
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f'tensor "{name}" must be a NumPy array, got a {type(array).__name__}')
+        self._name = name
+        self._array = array
+
+    @classmethod
+    def of(cls, tensor: RequestInput) -> Self:
+        """The tensor of a request."""
+        if tensor.datatype == "BYTES":
+            values = [each.encode() if isinstance(each, str) else bytes(each) for each in tensor.data.flat()]
+            array = np.empty(len(values), object)
+            array[:] = values
+            return cls(tensor.name, array.reshape(tensor.shape))
+        return cls(tensor.name, tensor.data.to_numpy(tensor.datatype, tensor.shape))
+
+    def output(self) -> ResponseOutput:
+        """The tensor of a response. Raises CodecError for an array that the protocol has no datatype for."""
+        array, datatype = self._array, str(to_datatype(self._array.dtype).value)
+        if datatype == "BYTES":
+            array = np.array([_octets(each) for each in array.reshape(-1)] or [], object)
+        return ResponseOutput(
+            name=self._name,
+            shape=[*self._array.shape],
+            datatype=datatype,
+            data=array.tolist() if datatype == "BYTES" else array,
+        )
+
+    def name(self) -> str:
+        return self._name
+
+    def as_numpy(self) -> npt.NDArray[Any]:
+        return self._array
+
+    def shape(self) -> list[int]:
+        return [*self._array.shape]
+
+    def triton_dtype(self) -> int:
+        """The number of its datatype in a configuration."""
+        return numpy_to_triton_type(self._array.dtype)
+
+    def is_cpu(self) -> bool:
+        """Whether it is in the memory of the processor: every tensor is."""
+        return True
+
+    def to_dlpack(self) -> Any:
+        return self._array.__dlpack__()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+    @classmethod
+    def from_dlpack(cls, name: str, tensor: Any) -> Self:
+        """A tensor of another library, which may be a tensor or a capsule. Its memory is shared."""
+        return cls(name, np.from_dlpack(tensor if hasattr(tensor, "__dlpack__") else _Capsule(tensor)))
+
+
+class _Capsule:
+    """A capsule in the form that NumPy takes."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # the processor's memory
+
+
+def _octets(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def triton_string_to_numpy(name: str) -> Any:
+    """The type of arrays for `TYPE_FP32` and the like. Raises ValueError."""
+    return _dtype(name.removeprefix("TYPE_"), name)
+
+
+def triton_to_numpy_type(number: int) -> Any:
+    """The same by the number of a datatype."""
+    return _dtype(NUMBERS[number - 1] if 0 < number <= len(NUMBERS) else "", number)
+
+
+def _dtype(name: str, said: object) -> Any:
+    if name == "STRING":
+        return np.object_
+    if name not in NUMBERS:
+        raise ValueError(f"{said!r} is no datatype of a configuration")
+    return DTYPES[name].type
+
+
+def numpy_to_triton_type(dtype: Any) -> int:
+    """The number of a type of arrays. Raises CodecError."""
+    name = str(to_datatype(np.dtype(dtype)).value)
+    return NUMBERS.index("STRING" if name == "BYTES" else name) + 1
+
+
+def serialize_byte_tensor(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Texts as they are on the wire, each behind its length, in an array of bytes."""
+    return np.frombuffer(join_bytes([_octets(each) for each in array.reshape(-1)]), np.uint8)
+
+
+def deserialize_bytes_tensor(encoded: bytes | npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The texts in bytes that have that form. Raises ValueError."""
+    try:
+        values = split_bytes(memoryview(np.frombuffer(encoded, np.uint8).data))
+    except struct.error as error:
+        raise ValueError(str(error)) from None
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array

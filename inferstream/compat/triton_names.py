@@ -1,0 +1,35 @@
+"""The module of Triton's Python backend: the object of each name, or the replacement to use."""
+
+from .table import parsed
+
+PRODUCT = "Triton"
+
+VERSION = "2.60.0"
+"""The release of Triton that this module follows."""
+
+SENTENCES = {
+    "METRICS": "inferstream.register and inferstream.log count what a model wants to count",
+    "MEMORY": "tensors are in the memory of the processor",
+    "TRACE": "the setting tracing_server traces every call",
+}
+
+TABLE = """
+triton_python_backend_utils: from .tensor import BackendTensor as Tensor, deserialize_bytes_tensor,
+      numpy_to_triton_type, serialize_byte_tensor, triton_string_to_numpy, triton_to_numpy_type
+  from .calls import BackendRequest as InferenceRequest, BackendResponse as InferenceResponse,
+      ResponseSender as InferenceResponseSender, TritonError, TritonModelException, get_input_tensor_by_name,
+      get_output_tensor_by_name
+  from .calls import SEQUENCE_START as TRITONSERVER_REQUEST_FLAG_SEQUENCE_START,
+      SEQUENCE_END as TRITONSERVER_REQUEST_FLAG_SEQUENCE_END, FINAL as TRITONSERVER_RESPONSE_COMPLETE_FINAL
+  from .config import BackendConfig as ModelConfig, get_input_config_by_name, get_output_config_by_name,
+      using_decoupled_model_transaction_policy
+  from .log import BackendLogger as Logger
+  from inferstream.compat.triton_names import VERSION as __version__
+  no Metric, MetricFamily: METRICS
+  no MemoryType, PreferredMemory, TRITONSERVER_MEMORY_CPU, TRITONSERVER_MEMORY_GPU: MEMORY
+  no InferenceTrace: TRACE
+"""
+"""The same as MLServer's table. Targets that begin with a dot are in `compat/triton`."""
+
+MODULES = parsed(TABLE, SENTENCES)
+"""The table as {module: {name: target}}."""

@@ -1,0 +1,107 @@
+"""Models of Triton's Python backend as they were written, asked by Triton's clients."""
+
+from collections.abc import Iterator
+from queue import Queue
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+pytest.importorskip("tritonclient")
+
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+from tritonclient.utils import InferenceServerException
+
+from tests.serving import Running, eventually
+from tests.unit.compat.triton import folders
+
+
+@pytest.fixture(scope="module", params=[0, 2], ids=["process", "workers"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    root = tmp_path_factory.mktemp("python")
+    for name in folders.MODELS:
+        folders.written(root, name)
+    running = Running(root, within=60, INFERSTREAM_PARALLEL_WORKERS=str(request.param))
+    yield running
+    assert running.stop() == 0, running.text()
+    assert "Cleaning up..." in running.text()
+
+
+def tensor(library: Any, name: str, values: np.ndarray, datatype: str) -> Any:
+    made = library.InferInput(name, [*values.shape], datatype)
+    made.set_data_from_numpy(values)
+    return made
+
+
+@pytest.mark.parametrize("library", [triton_http, triton_grpc], ids=["http", "grpc"])
+def test_add_sub(server: Running, library: Any) -> None:
+    client = library.InferenceServerClient(
+        server.grpc if library is triton_grpc else f"127.0.0.1:{server.http_port}"
+    )
+    left, right = np.arange(4, dtype=np.float32), np.full(4, 2, np.float32)
+    inputs = [tensor(library, "INPUT0", left, "FP32"), tensor(library, "INPUT1", right, "FP32")]
+    answer = client.infer("add_sub", inputs)
+    assert answer.as_numpy("OUTPUT0").tolist() == (left + right).tolist()
+    assert answer.as_numpy("OUTPUT1").tolist() == (left - right).tolist()
+    wanted = [library.InferRequestedOutput("OUTPUT1")]
+    assert client.infer("add_sub", inputs, outputs=wanted).as_numpy("OUTPUT0") is None
+    client.close()
+
+
+def streamed(server: Running, model: str, inputs: list[Any], count: int) -> list[Any]:
+    client = triton_grpc.InferenceServerClient(server.grpc)
+    answers: Queue[tuple[Any, Any]] = Queue()
+    client.start_stream(lambda result, error: answers.put((result, error)))
+    client.async_stream_infer(model, inputs, enable_empty_final_response=True)
+    found = [answers.get(timeout=30) for _ in range(count + 1)]
+    client.stop_stream()
+    client.close()
+    last = found[-1][0].get_response().parameters["triton_final_response"]
+    assert last.bool_param
+    assert not any(error for _, error in found)
+    return [result for result, _ in found[:-1]]
+
+
+def test_repeat(server: Running) -> None:
+    values = np.array([4, 2, 0, 1], np.int32)
+    inputs = [
+        tensor(triton_grpc, "IN", values, "INT32"),
+        tensor(triton_grpc, "DELAY", np.array([1, 2, 3, 4], np.uint32), "UINT32"),
+    ]
+    results = streamed(server, "repeat", inputs, 4)
+    assert [int(each.as_numpy("OUT")[0]) for each in results] == [4, 2, 0, 1]
+    assert [int(each.as_numpy("IDX")[0]) for each in results] == [0, 1, 2, 3]
+
+
+def test_square(server: Running) -> None:
+    results = streamed(server, "square", [tensor(triton_grpc, "IN", np.array([40], np.int32), "INT32")], 40)
+    assert {int(each.as_numpy("OUT")[0]) for each in results} == {40}
+    config = triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}").get_model_config("square")
+    assert config["model_transaction_policy"] == {"decoupled": True}
+    assert [each["name"] for each in config["input"]] == ["IN"]
+
+
+def test_events_over_rest_and_an_error_of_the_code(server: Running) -> None:
+    url = f"{server.url}/v2/models/square/generate_stream"
+    with httpx.stream("POST", url, json={"IN": 3}) as answer:
+        events = [line for line in answer.iter_lines() if line.startswith("data:")]
+    assert len(events) == 3
+    refused = httpx.post(url, json={"IN": -1})
+    assert (refused.status_code, refused.json()["error"]) == (400, "a negative number has no square here")
+
+
+def test_a_client_that_leaves_is_seen_by_the_code(server: Running) -> None:
+    with httpx.stream(
+        "POST", f"{server.url}/v2/models/square/generate_stream", json={"IN": 2_000_000}
+    ) as answer:
+        next(answer.iter_lines())
+    eventually(lambda: "cancelled" in server.text())
+
+
+def test_one_response_is_not_what_a_decoupled_model_has(server: Running) -> None:
+    client = triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+    with pytest.raises(InferenceServerException):
+        client.infer("square", [tensor(triton_http, "IN", np.array([1], np.int32), "INT32")])
+    client.close()

@@ -1,0 +1,111 @@
+"""Requests, responses and what sends them."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from inferstream.compat.triton.calls import (
+    FINAL,
+    BackendRequest,
+    BackendResponse,
+    ResponseSender,
+    TritonError,
+    TritonModelException,
+    get_input_tensor_by_name,
+    get_output_tensor_by_name,
+)
+from inferstream.compat.triton.tensor import BackendTensor
+from inferstream.errors import Abandoned
+from inferstream.types import InferenceRequest, Parameters, RequestInput, RequestOutput
+
+X = BackendTensor("x", np.array([1]))
+
+
+def test_a_request_has_what_the_client_sent() -> None:
+    payload = InferenceRequest(
+        id="7",
+        inputs=[RequestInput(name="x", datatype="INT64", shape=[1], data=[3])],
+        outputs=[RequestOutput(name="y")],
+        parameters=Parameters(sequence_id="s", sequence_start=True, sequence_end=True, depth=2, timeout=50),
+    )
+    request = BackendRequest.of(payload, ResponseSender(lambda _: None), ["y", "z"], lambda: False)
+    assert (request.request_id(), request.correlation_id(), request.flags()) == ("7", "s", 3)
+    assert (request.requested_output_names(), request.timeout()) == (["y"], 50)
+    assert json.loads(request.parameters()) == {"depth": 2}
+    tensor = get_input_tensor_by_name(request, "x")
+    assert tensor is not None
+    assert tensor.as_numpy().tolist() == [3]
+    assert get_input_tensor_by_name(request, "y") is None
+
+
+def test_a_request_knows_whether_its_client_waits() -> None:
+    gone: list[bool] = []
+    request = BackendRequest(cancelled=lambda: bool(gone))
+    assert not request.is_cancelled()
+    gone.append(True)
+    assert request.is_cancelled()
+    with pytest.raises(TritonModelException, match="only a request of a client"):
+        request.get_response_sender()
+    for call in (request.exec, request.async_exec):
+        with pytest.raises(TritonModelException, match="calls no other model"):
+            call()
+
+
+def test_a_response_has_tensors_or_an_error() -> None:
+    response = BackendResponse([X], parameters={"a": 1})
+    assert get_output_tensor_by_name(response, "x") is X
+    assert get_output_tensor_by_name(response, "y") is None
+    assert (response.has_error(), json.loads(response.parameters())) == (False, {"a": 1})
+    error = BackendResponse(error=TritonError("none of these", TritonError.NOT_FOUND)).error()
+    assert error is not None
+    assert (str(error), error.code(), error.raised().status_code) == ("none of these", 2, 404)
+    with pytest.raises(TritonModelException):
+        TritonError("a", 99)
+
+
+def test_responses_go_until_the_last_one() -> None:
+    sent: list[BackendResponse] = []
+    sender = ResponseSender(sent.append)
+    sender.send(BackendResponse([X]))
+    assert not sender.ended.is_set()
+    sender.send(BackendResponse([X]), FINAL)
+    assert sender.ended.is_set()
+    assert len(sent) == 2
+    for flags, said in ((0, "sent already"), (4, "no flags")):
+        with pytest.raises(TritonModelException, match=said):
+            sender.send(BackendResponse([X]), flags)
+    with pytest.raises(TritonModelException, match="takes the flag of the last one"):
+        ResponseSender(sent.append).send()
+
+
+def test_nothing_is_sent_to_a_client_that_has_left() -> None:
+    def send(_: BackendResponse) -> None:
+        raise Abandoned
+
+    sender = ResponseSender(send)
+    sender.send(BackendResponse([X]))
+    assert sender.is_cancelled()
+    assert sender.ended.is_set()
+    sender.send(BackendResponse([X]))
+
+
+def test_an_error_ends_the_request() -> None:
+    def send(_: BackendResponse) -> None:
+        raise KeyError("x")
+
+    sender = ResponseSender(send)
+    sender.send(BackendResponse([X]))
+    assert isinstance(sender.ended.error, KeyError)
+    assert sender.ended.is_set()
+
+
+def test_a_sender_that_is_forgotten_sends_no_more() -> None:
+    sender = ResponseSender(lambda _: None)
+    ended = sender.ended
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    del sender
+    thread.join(10)
+    assert ended.is_set()
