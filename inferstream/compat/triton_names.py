@@ -17,7 +17,7 @@ TABLE = """
 triton_python_backend_utils: from .tensor import BackendTensor as Tensor, deserialize_bytes_tensor,
       numpy_to_triton_type, serialize_byte_tensor, triton_string_to_numpy, triton_to_numpy_type
   from .calls import BackendRequest as InferenceRequest, BackendResponse as InferenceResponse,
-      ResponseSender as InferenceResponseSender, TritonError, TritonModelException, get_input_tensor_by_name,
+      BackendSender as InferenceResponseSender, TritonError, TritonModelException, get_input_tensor_by_name,
       get_output_tensor_by_name
   from .calls import SEQUENCE_START as TRITONSERVER_REQUEST_FLAG_SEQUENCE_START,
       SEQUENCE_END as TRITONSERVER_REQUEST_FLAG_SEQUENCE_END, FINAL as TRITONSERVER_RESPONSE_COMPLETE_FINAL

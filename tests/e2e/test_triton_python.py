@@ -100,8 +100,10 @@ def test_a_client_that_leaves_is_seen_by_the_code(server: Running) -> None:
     eventually(lambda: "cancelled" in server.text())
 
 
-def test_one_response_is_not_what_a_decoupled_model_has(server: Running) -> None:
+def test_a_request_outside_a_stream_has_one_response(server: Running) -> None:
     client = triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}")
-    with pytest.raises(InferenceServerException):
-        client.infer("square", [tensor(triton_http, "IN", np.array([1], np.int32), "INT32")])
+    answer = client.infer("square", [tensor(triton_http, "IN", np.array([1], np.int32), "INT32")])
+    assert answer.as_numpy("OUT").tolist() == [1]
+    with pytest.raises(InferenceServerException, match="more than one response; call it as a stream"):
+        client.infer("square", [tensor(triton_http, "IN", np.array([2], np.int32), "INT32")])
     client.close()

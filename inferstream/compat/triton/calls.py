@@ -94,7 +94,7 @@ class Ending(threading.Event):
         self.set()
 
 
-class ResponseSender:
+class BackendSender:
     """Takes the responses to one request, in any thread, also after `execute` has returned."""
 
     def __init__(self, send: Callable[[BackendResponse], None]) -> None:
@@ -146,7 +146,7 @@ class BackendRequest:
         parameters: dict[str, Any] | None = None,
         flags: int = 0,
         timeout: int = 0,
-        sender: ResponseSender | None = None,
+        sender: BackendSender | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         **_: Any,
     ) -> None:
@@ -160,7 +160,7 @@ class BackendRequest:
     def of(
         cls,
         payload: InferenceRequest,
-        sender: ResponseSender,
+        sender: BackendSender,
         outputs: Sequence[str],
         cancelled: Callable[[], bool],
     ) -> "BackendRequest":
@@ -207,7 +207,7 @@ class BackendRequest:
         """Whether the client has left, or its deadline has passed."""
         return self._cancelled() or (self._sender is not None and self._sender.is_cancelled())
 
-    def get_response_sender(self) -> ResponseSender:
+    def get_response_sender(self) -> BackendSender:
         """Where the responses go. Raises TritonModelException for a request that the code has made itself."""
         if self._sender is None:
             raise TritonModelException("only a request of a client has a response sender")

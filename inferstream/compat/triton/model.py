@@ -18,7 +18,7 @@ from ...runtimes.artefact import ArtefactModel
 from ...signature import Description
 from ...types import InferenceRequest, InferenceResponse, Parameters
 from ..finder import install
-from .calls import BackendRequest, BackendResponse, ResponseSender, TritonModelException
+from .calls import BackendRequest, BackendResponse, BackendSender, TritonModelException
 from .config import BackendConfig
 
 CLASS = "TritonPythonModel"
@@ -104,7 +104,7 @@ class PythonModel(ArtefactModel):
 
     def _run(self, payload: InferenceRequest, context: RequestContext, send: Send) -> None:
         """Have the code answer a request, until its last response is sent or nobody waits."""
-        sender = ResponseSender(lambda response: send(self._response(response)))
+        sender = BackendSender(lambda response: send(self._response(response)))
         ended = sender.ended
         request = BackendRequest.of(payload, sender, self._names, lambda: context.cancelled)
         try:
@@ -121,7 +121,7 @@ class PythonModel(ArtefactModel):
         if ended.error is not None:
             raise ended.error
 
-    def _whole(self, responses: Any, sender: ResponseSender) -> None:
+    def _whole(self, responses: Any, sender: BackendSender) -> None:
         """Send what `execute` has returned. Raises InvalidOutput unless it is a response for each request."""
         if not isinstance(responses, list) or len(responses) != 1:
             many = f" of {len(responses)}" if isinstance(responses, list) else ""
