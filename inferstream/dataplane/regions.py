@@ -3,9 +3,9 @@
 import asyncio
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ..types import InferenceRequest, InferenceResponse, Parameters, ResponseOut
 from .access import is_loopback
 from .caller import Caller
 from .peers import KnownRegion, ListRegions, Peers, RegisterRegion, UnregisterRegions
+
+Q = TypeVar("Q", RegisterRegion, UnregisterRegions)
 
 SYSTEM_SHARED_MEMORY = "system_shared_memory"
 """The name of the extension."""
@@ -76,12 +78,14 @@ class Region:
     def write(self, offset: int, data: bytes | memoryview) -> None:
         """Write bytes. Raises InvalidRequest where the shared memory has become shorter."""
         view = memoryview(data).cast("B")
-        at = self.known.offset + offset
+        done, at = 0, self.known.offset + offset
         if at + len(view) > os.fstat(self._file).st_size:
             raise InvalidRequest("The shared memory of a region is shorter than it was.")
-        done = 0
-        while done < len(view):
-            done += os.pwrite(self._file, view[done:], at + done)
+        try:
+            while done < len(view):
+                done += os.pwrite(self._file, view[done:], at + done)
+        except OSError:  # pages that nobody has written to are made now, and the file system has no more
+            raise InvalidRequest("The shared memory of a region cannot be written.") from None
 
 
 class Place(NamedTuple):
@@ -100,6 +104,8 @@ class Regions:
         """Bytes that the inputs of one request may have in regions."""
         self._peers = peers
         self._regions: dict[tuple[str, str], Region] = {}
+        self._complete = peers.index == 0
+        """Whether it has the regions from before this front end started."""
         peers.answers(RegisterRegion, self._registered)
         peers.answers(UnregisterRegions, self._unregistered)
         peers.answers(ListRegions, self._listed)
@@ -115,16 +121,11 @@ class Regions:
         known = KnownRegion(caller.principal or "", name, key, start, size)
         if await self._known(caller, name) is not None:
             raise AlreadyExists("A region of this name is registered already.")
-        if len(self._regions) >= MOST:
-            raise InvalidRequest(f"There are {MOST} regions already.")
-        await self._registered(RegisterRegion(known))
-        await self._peers.ask_others(RegisterRegion(known))
+        await self._spread(RegisterRegion(known), self._registered)
 
     async def unregister(self, name: str, caller: Caller) -> None:
         """Forget a region, or all of the caller's where `name` is empty. Calls in progress go on with it."""
-        question = UnregisterRegions(caller.principal or "", name)
-        await self._unregistered(question)
-        await self._peers.ask_others(question)
+        await self._spread(UnregisterRegions(caller.principal or "", name), self._unregistered)
 
     async def status(self, name: str, caller: Caller) -> list[dict[str, Any]]:
         """The caller's regions, or the one of this name. Raises NotFound."""
@@ -133,8 +134,10 @@ class Regions:
             if region is None:
                 raise NotFound("No region of this name is registered.")
             return [_described(region.known)]
-        await self._learn()
         owner = caller.principal or ""
+        if not self._complete:
+            await self._learn(lambda _: True)
+            self._complete = True
         return [_described(region.known) for (of, _), region in self._regions.items() if of == owner]
 
     async def place(self, parameters: Parameters, caller: Caller) -> Place:
@@ -154,20 +157,36 @@ class Regions:
     async def _known(self, caller: Caller, name: str) -> Region | None:
         key = (caller.principal or "", name)
         if key not in self._regions:
-            await self._learn()
+            await self._learn(lambda known: (known.owner, known.name) == key)
         return self._regions.get(key)
 
-    async def _learn(self) -> None:
-        """Open what other front ends know and this one, which may have started later, does not."""
-        if not self._peers.alone:
-            for known in (each for list in await self._peers.ask_others(ListRegions()) for each in list):
-                with suppress(InvalidRequest):
-                    await self._registered(RegisterRegion(known))
+    async def _learn(self, wanted: Callable[[KnownRegion], bool]) -> None:
+        """Open what the supervisor knows and this front end, which may have started later, does not.
+
+        Nothing that was not asked for: it may be forgotten while the answer is on its way.
+        """
+        if self._peers.index:
+            for known in await self._peers.ask(0, ListRegions()):
+                if wanted(known):
+                    with suppress(InvalidRequest):
+                        await self._registered(RegisterRegion(known))
+
+    async def _spread(self, question: Q, answer: Callable[[Q], Awaitable[None]]) -> None:
+        """Tell every front end, the supervisor first: it decides which of two is first, and is asked for all."""
+        await self._peers.ask(0, question)
+        if self._peers.index:
+            await answer(question)
+        await self._peers.ask_others(question)
 
     async def _registered(self, question: RegisterRegion) -> None:
         known = question.region
-        if (known.owner, known.name) not in self._regions:
+        there = self._regions.get((known.owner, known.name))
+        if there is None:
+            if len(self._regions) >= MOST:
+                raise InvalidRequest(f"There are {MOST} regions already.")
             self._regions[known.owner, known.name] = Region(known)
+        elif there.known != known:
+            raise AlreadyExists("A region of this name is registered already.")
 
     async def _unregistered(self, question: UnregisterRegions) -> None:
         for owner, name in [*self._regions]:

@@ -20,7 +20,7 @@ from ..types.tensors import AnyTensor
 from .dataplane_pb2 import InferParameter, ModelInferRequest, ModelInferResponse
 from .grpc_requests import InferMessage
 from .ids import check_id
-from .regions import in_region, refuse_regions
+from .regions import REGION, in_region, refuse_regions
 
 TensorMessage = ModelInferRequest.InferInputTensor | ModelInferResponse.InferOutputTensor
 
@@ -108,8 +108,8 @@ def request_from(
             return InferenceRequest.of_values(form, values, request_id or None)
     if raw:
         if len(raw) != len(sent):
-            raw = _among_regions(raw, sent, regions)  # type: ignore[assignment]
-        inputs = [_tensor_from(RequestInput, each, raw[i]) for i, each in enumerate(sent)]
+            raw = _among_regions(raw, sent)  # type: ignore[assignment]
+        inputs = [_tensor_from(RequestInput, each, raw[i], regions) for i, each in enumerate(sent)]
     else:
         inputs = [_tensor_from(RequestInput, each, None, regions) for each in sent]
     outputs = [RequestOutput.of(each.name, parameters_from(each.parameters)) for each in wanted]
@@ -145,10 +145,10 @@ SINGLE = [1]
 
 
 def _among_regions(
-    raw: Sequence[bytes | memoryview], inputs: Sequence[ModelInferRequest.InferInputTensor], regions: bool
+    raw: Sequence[bytes | memoryview], inputs: Sequence[ModelInferRequest.InferInputTensor]
 ) -> Sequence[bytes | memoryview]:
     """Raw contents for all inputs: those in regions, which come without any, have empty ones. Raises InvalidRequest."""
-    elsewhere = [in_region(parameters_from(each.parameters), regions) for each in inputs]
+    elsewhere = [REGION in each.parameters for each in inputs]
     if len(raw) + sum(elsewhere) != len(inputs):
         raise InvalidRequest(f"{len(inputs)} inputs come with {len(raw)} raw_input_contents")
     given = iter(raw)
@@ -161,20 +161,23 @@ def _tensor_from(
     what, name, datatype = kind.what, message.name, message.datatype
     if datatype not in NAMES:
         raise InvalidRequest(f'{what} "{name}": {unknown(datatype)}')
-    if raw is None:
-        data = _contents_from(what, message, datatype, regions)
+    parameters = parameters_from(message.parameters)
+    if parameters is not None and in_region(parameters, regions):
+        if raw or message.contents.ListFields():
+            raise InvalidRequest(f'{what} "{name}": {REGION} excludes contents and raw contents')
+        data = TensorData.from_raw(b"", datatype)
+    elif raw is None:
+        data = _contents_from(what, message, datatype)
     elif message.HasField("contents") and message.contents.ListFields():
         raise InvalidRequest(f'{what} "{name}": contents and raw contents exclude each other')
     else:
         data = TensorData.from_raw(raw, datatype)
     shape = message.shape[:]  # takes half the time of `list`, which reads one element at a time
-    return kind.of(name, shape, datatype, data, parameters_from(message.parameters))
+    return kind.of(name, shape, datatype, data, parameters)
 
 
-def _contents_from(what: str, message: TensorMessage, datatype: str, regions: bool) -> TensorData:
+def _contents_from(what: str, message: TensorMessage, datatype: str) -> TensorData:
     filled = message.contents.ListFields()
-    if not filled and message.parameters and in_region(parameters_from(message.parameters), regions):
-        return TensorData.from_raw(b"", datatype)
     field = FIELDS.get(datatype)
     if field is None:
         raise InvalidRequest(
@@ -238,7 +241,7 @@ def response_from(message: ModelInferResponse) -> InferenceResponse:
     """The response in a ModelInferResponse."""
     raw = message.raw_output_contents
     outputs = [
-        _tensor_from(ResponseOutput, tensor, raw[i] if raw else None)
+        _tensor_from(ResponseOutput, tensor, raw[i] if raw else None, regions=True)
         for i, tensor in enumerate(message.outputs)
     ]
     parameters = parameters_from(message.parameters)

@@ -56,12 +56,15 @@ READS = [
     ("POST", "/v2/repository/index"),
     ("DELETE", "/v2/requests/a"),
     ("GET", "/v2/access"),
+    ("GET", "/v2/systemsharedmemory/status"),
 ]
 RUNS = [
     "/v2/models/echo/infer",
     "/v2/models/echo/infer_stream",
     "/v2/models/echo/generate",
     "/v2/models/echo/generate_stream",
+    "/v2/systemsharedmemory/region/r/register",
+    "/v2/systemsharedmemory/unregister",
     "/v1/chat/completions",
     "/v1/completions",
     "/generate",

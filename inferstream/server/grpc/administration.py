@@ -5,6 +5,8 @@ from typing import Never
 
 from google.protobuf.json_format import ParseDict
 
+from ...dataplane.access import Action
+from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.live_settings import LogValue, TraceValue
 from ...errors import Unsupported
@@ -61,10 +63,16 @@ class AdministrationService:
             response.settings[name].value.extend(value if isinstance(value, list) else [value])
         return response
 
+    def _owner(self, context: RpcContext) -> Caller:
+        """The client with its principal, whose the regions are."""
+        caller = caller_of(context)
+        self._dataplane.access.check(Action.SHARED_MEMORY, caller)
+        return caller
+
     async def SystemSharedMemoryStatus(
         self, request: pb.SystemSharedMemoryStatusRequest, context: RpcContext
     ) -> pb.SystemSharedMemoryStatusResponse:
-        regions = await self._dataplane.regions().status(request.name, caller_of(context))
+        regions = await self._dataplane.regions().status(request.name, self._owner(context))
         return ParseDict(
             {"regions": {str(each["name"]): each for each in regions}}, pb.SystemSharedMemoryStatusResponse()
         )
@@ -73,13 +81,13 @@ class AdministrationService:
         self, request: pb.SystemSharedMemoryRegisterRequest, context: RpcContext
     ) -> pb.SystemSharedMemoryRegisterResponse:
         place = request.key, request.offset, request.byte_size
-        await self._dataplane.regions().register(request.name, *place, caller_of(context))
+        await self._dataplane.regions().register(request.name, *place, self._owner(context))
         return pb.SystemSharedMemoryRegisterResponse()
 
     async def SystemSharedMemoryUnregister(
         self, request: pb.SystemSharedMemoryUnregisterRequest, context: RpcContext
     ) -> pb.SystemSharedMemoryUnregisterResponse:
-        await self._dataplane.regions().unregister(request.name, caller_of(context))
+        await self._dataplane.regions().unregister(request.name, self._owner(context))
         return pb.SystemSharedMemoryUnregisterResponse()
 
     async def CudaSharedMemoryStatus(self, request: object, context: RpcContext) -> Never:

@@ -1,18 +1,21 @@
 """Regions of shared memory: what may be opened, and what of it may be read."""
 
+import asyncio
+import errno
 import gc
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from inferstream.dataplane.caller import Caller
-from inferstream.dataplane.peers import ListRegions, Peers, RegisterRegion, UnregisterRegions
+from inferstream.dataplane.peers import ListRegions, Peers
 from inferstream.dataplane.regions import FOLDER, MOST, Regions, RegionUse, shares_memory
 from inferstream.errors import AlreadyExists, InvalidRequest, NotFound, PayloadTooLarge
+from inferstream.processes.frames import Query
 from inferstream.settings import Settings
 from inferstream.types import (
     Headers,
@@ -184,6 +187,23 @@ async def test_a_memory_that_became_shorter_is_an_error(key: str) -> None:
         await use.store(InferenceResponse(model_name="m", outputs=[y]))
 
 
+async def test_memory_that_the_system_cannot_give_is_an_error_and_no_signal(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = regions()
+    await known.register("r", key, 0, 64, caller())
+    use = await RegionUse.of(known, asking([RequestOutput(name="y", parameters=parameters(16))]), caller())
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", f"{FOLDER}{key}")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    y = ResponseOutput(name="y", shape=[4], datatype="FP32", data=VALUES)
+    with pytest.raises(InvalidRequest, match="of a region cannot be written") as wrong:
+        await use.store(InferenceResponse(model_name="m", outputs=[y]))
+    assert key not in wrong.value.message
+
+
 async def test_a_call_in_progress_keeps_its_region(key: str) -> None:
     known = regions()
     await known.register("r", key, 0, 64, caller())
@@ -236,22 +256,68 @@ async def test_there_is_a_bound_of_regions_and_of_bytes(key: str, monkeypatch: p
     assert MOST == 1024
 
 
+class FrontEnds:
+    """Three front ends. `held` waits before it passes an answer on."""
+
+    def __init__(self) -> None:
+        self.peers: list[Peers] = []
+        self.held: Callable[[object], Awaitable[None]] | None = None
+        for index in range(3):
+            self.peers.append(Peers(index, 3, self._ask))
+        self.regions = [regions(peers) for peers in self.peers]
+
+    async def _ask(self, index: int, question: Query[object]) -> object:
+        answer = await self.peers[index].answer(question)
+        if self.held is not None:
+            await self.held(question)
+        return answer
+
+    async def names(self) -> list[list[str]]:
+        """What each front end itself has."""
+        lists = [await peers.answer(ListRegions()) for peers in self.peers]
+        return [[known.name for known in each] for each in lists]
+
+
 async def test_every_front_end_has_the_regions(key: str) -> None:
-    front_ends: dict[int, Peers] = {}
+    there = FrontEnds()
+    await there.regions[1].register("r", key, 0, 64, caller())
+    assert await there.names() == [["r"]] * 3
+    there.regions[2] = regions(there.peers[2])  # as one that has started again
+    assert [each["name"] for each in await there.regions[2].status("", caller())] == ["r"]
+    there.regions[2] = regions(there.peers[2])
+    await RegionUse.of(there.regions[2], asking(size=16), caller())
+    await there.regions[1].unregister("r", caller())
+    assert await there.names() == [[]] * 3
 
-    async def ask(index: int, question: RegisterRegion | UnregisterRegions | ListRegions) -> object:
-        return await front_ends[index].answer(question)
 
-    known = []
-    for index in range(2):
-        front_ends[index] = Peers(index, 2, ask)
-        known.append(regions(front_ends[index]))
-    await known[0].register("r", key, 0, 64, caller())
-    assert [each["name"] for each in await known[1].status("", caller())] == ["r"]
-    known[1]._regions.clear()  # as one that has started again
-    await RegionUse.of(known[1], asking(size=16), caller())
-    await known[1].unregister("r", caller())
-    assert await known[0].status("", caller()) == []
+async def test_of_two_regions_of_one_name_one_is_refused(key: str) -> None:
+    there = FrontEnds()
+    both = [there.regions[index].register("r", key, 4 * index, 16, caller()) for index in (1, 2)]
+    one, other = await asyncio.gather(*both, return_exceptions=True)
+    assert one is None
+    assert isinstance(other, AlreadyExists)
+    assert [await each.status("r", caller()) for each in there.regions] == [
+        [{"name": "r", "key": key, "offset": 4, "byte_size": 16}]
+    ] * 3
+
+
+async def test_a_region_does_not_come_back_while_others_are_looked_up(key: str) -> None:
+    there = FrontEnds()
+    await there.regions[0].register("r", key, 0, 64, caller())
+    listed, go_on = asyncio.Event(), asyncio.Event()
+
+    async def held(question: object) -> None:
+        if isinstance(question, ListRegions):
+            listed.set()
+            await go_on.wait()
+
+    there.held = held
+    other = asyncio.create_task(there.regions[1].register("s", key, 0, 64, caller()))
+    await listed.wait()
+    await there.regions[2].unregister("r", caller())
+    go_on.set()
+    await other
+    assert await there.names() == [["s"]] * 3
 
 
 def test_only_a_server_of_this_machine_shares_memory_unless_it_is_told() -> None:

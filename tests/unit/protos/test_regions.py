@@ -59,3 +59,17 @@ def test_values_and_a_region_exclude_each_other() -> None:
     inputs = [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1], "parameters": PLACE}]
     with pytest.raises(InvalidRequest, match="shared_memory_region excludes data"):
         read(regions=True, inputs=inputs)
+
+
+def test_over_grpc_too() -> None:
+    typed = message([])
+    typed.inputs[0].contents.fp32_contents.extend([1, 2])
+    typed.inputs[1].datatype = "FP32"
+    typed.inputs[1].contents.fp32_contents.extend([1, 2])
+    for both in (typed, message([b"\0" * 4] * 2)):
+        with pytest.raises(UsesRegions):
+            request_from(both)
+        with pytest.raises(InvalidRequest, match="shared_memory_region excludes contents and raw contents"):
+            request_from(both, regions=True)
+    x, _ = request_from(message([b"", b"\0" * 4]), regions=True).inputs  # an entry for each, some empty
+    assert x.data.to_raw("FP16") == b""

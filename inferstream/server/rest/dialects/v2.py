@@ -8,7 +8,7 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
-from ....dataplane.regions import Regions, RegionUse
+from ....dataplane.regions import RegionUse
 from ....dataplane.reply import Reply
 from ....errors import InferstreamError
 from ....protos import json_requests, sse
@@ -74,7 +74,7 @@ def v2_request(
     tail: memoryview | None = None,
     headers: RawHeaders = NO_HEADERS,
 ) -> "V2Request":
-    """A request in JSON, with the binary tensors in `tail`. Raises InvalidRequest, Unsupported."""
+    """A request in JSON, with the binary tensors in `tail`. Raises InvalidRequest."""
     nested = admission.pipeline.takes_any
     try:
         request, binary = json_requests.build_request(document, text, tail, nested=nested)
@@ -82,9 +82,8 @@ def v2_request(
     except UsesRegions:
         if operation is not Operation.INFER:
             raise
-        regions = dataplane.regions()
     request, binary = json_requests.build_request(document, text, tail, nested=nested, regions=True)
-    return RegionRequest(admission, operation, request, binary, headers, regions)
+    return RegionRequest(admission, operation, request, binary, headers, dataplane)
 
 
 class V2Request(ParsedRequest):
@@ -129,7 +128,7 @@ class V2Request(ParsedRequest):
 class RegionRequest(V2Request):
     """A request for one response, of which some tensors are in shared memory."""
 
-    __slots__ = ("_regions",)
+    __slots__ = ("_dataplane",)
 
     several = True
 
@@ -140,13 +139,18 @@ class RegionRequest(V2Request):
         request: InferenceRequest,
         binary: json_requests.BinaryOutputs | None,
         headers: RawHeaders,
-        regions: Regions,
+        dataplane: DataPlane,
     ) -> None:
         super().__init__(admission, operation, request, binary, headers)
-        self._regions = regions
+        self._dataplane = dataplane
 
     async def open(self) -> Reply:
-        use = await RegionUse.of(self._regions, self.request, self.admission.caller)
+        caller = self.admission.caller
+        try:
+            use = await RegionUse.of(self._dataplane.regions(), self.request, caller)
+        except InferstreamError as error:
+            self._dataplane.refused(caller, self.operation.value, self.admission.model, error)
+            raise
         reply = await super().open()
         assert reply.first is not None
         return Reply(await use.store(reply.first))
