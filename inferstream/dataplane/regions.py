@@ -264,15 +264,13 @@ class RegionUse:
     def _elsewhere(self, tensor: ResponseOutput, size: int) -> ResponseOutput:
         """An output without values, which says where they are."""
         place = self._outputs[tensor.name]
-        where = {
-            REGION: place.region.known.name,
-            SIZE: size,
-            **({OFFSET: place.offset} if place.offset else {}),
-        }
+        said = Parameters() if tensor.parameters is None else tensor.parameters
+        where = {**(said.__pydantic_extra__ or {}), REGION: place.region.known.name, SIZE: size}
+        if place.offset:
+            where[OFFSET] = place.offset
         nothing = TensorData.from_raw(b"", tensor.datatype)
-        return ResponseOutput.of(
-            tensor.name, tensor.shape, tensor.datatype, nothing, Parameters.of(where, None)
-        )
+        told = Parameters.of(where, said.content_type)
+        return ResponseOutput.of(tensor.name, tensor.shape, tensor.datatype, nothing, told)
 
 
 async def _place(regions: Regions, parameters: Parameters | None, caller: Caller) -> Place | None:

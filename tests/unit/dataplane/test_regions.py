@@ -88,10 +88,13 @@ async def test_outputs_are_written_and_have_no_values(key: str) -> None:
     await known.register("r", key, 0, 64, caller())
     wanted = [RequestOutput(name="y", parameters=parameters(size=20, offset=32)), RequestOutput(name="z")]
     use = await RegionUse.of(known, asking(wanted), caller())
-    y = ResponseOutput(name="y", shape=[2], datatype="BYTES", data=["ab", "c"])
+    said = Parameters(content_type="str", unit="cm")
+    y = ResponseOutput(name="y", shape=[2], datatype="BYTES", data=["ab", "c"], parameters=said)
     z = ResponseOutput(name="z", shape=[1], datatype="INT64", data=[7])
     stored = await use.store(InferenceResponse(model_name="m", outputs=[y, z]))
     assert dict(stored.outputs[0].parameters.items()) == {
+        "content_type": "str",
+        "unit": "cm",
         "shared_memory_region": "r",
         "shared_memory_byte_size": 11,
         "shared_memory_offset": 32,
