@@ -43,7 +43,7 @@ class Target:
     @property
     def verifies(self) -> bool:
         """Whether HTTP needs a context that verifies, which takes 20 ms to make."""
-        return self.verify and self.base.startswith("https:")
+        return self.verify and self.base.lower().startswith("https:")
 
 
 @dataclass(frozen=True, slots=True)
