@@ -37,13 +37,15 @@ class Target:
     @property
     def base(self) -> str:
         """The URL of the server with its scheme, without a slash at the end."""
-        url = self.url if "://" in self.url else f"{'https' if self.ssl else 'http'}://{self.url}"
-        return url.rstrip("/")
+        scheme, colon, rest = self.url.partition("://")
+        if not colon:
+            scheme, rest = "https" if self.ssl else "http", self.url
+        return f"{scheme.lower()}://{rest.rstrip('/')}"
 
     @property
     def verifies(self) -> bool:
         """Whether HTTP needs a context that verifies, which takes 20 ms to make."""
-        return self.verify and self.base.lower().startswith("https:")
+        return self.verify and self.base.startswith("https:")
 
 
 @dataclass(frozen=True, slots=True)
