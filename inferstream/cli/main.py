@@ -2,7 +2,7 @@
 
 import gc
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -32,6 +32,16 @@ def _dashed(flag: str) -> str:
     return flag.replace("_", "-")
 
 
+Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
+GrpcPort = Annotated[int | None, typer.Option(help="Port of gRPC.")]
+MetricsPort = Annotated[int | None, typer.Option(help="Port of the metrics.")]
+
+
+def _file(help: str) -> Any:
+    """A flag that names a file which is there."""
+    return typer.Option(help=help, show_default=False, exists=True, dir_okay=False)
+
+
 @app.callback()
 def main(
     version: Annotated[
@@ -52,13 +62,13 @@ def start(
     model_name: Annotated[
         str | None, typer.Option(help="Name of the folder's only model, whatever its settings say.")
     ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    host: Host = None,
     http_port: Annotated[int | None, typer.Option(help="Port of REST and SSE.")] = None,
-    grpc_port: Annotated[int | None, typer.Option(help="Port of gRPC.")] = None,
+    grpc_port: GrpcPort = None,
     one_port: Annotated[
         bool, typer.Option("--one-port", help="Serve gRPC at REST's port, and metrics too.")
     ] = False,
-    metrics_port: Annotated[int | None, typer.Option(help="Port of the metrics.")] = None,
+    metrics_port: MetricsPort = None,
     port: Annotated[
         int | None, typer.Option(help="Port of gRPC for an app of BlazeRPC, else the same as --http-port.")
     ] = None,
@@ -86,24 +96,8 @@ def start(
         ),
     ] = None,
     log_json: Annotated[bool | None, typer.Option("--log-json", help="Log one JSON object a line.")] = None,
-    tls_cert: Annotated[
-        Path | None,
-        typer.Option(
-            help="Certificate of all ports (PEM), with its chain.",
-            show_default=False,
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None,
-    tls_key: Annotated[
-        Path | None,
-        typer.Option(
-            help="Its private key, if that is a file of its own.",
-            show_default=False,
-            exists=True,
-            dir_okay=False,
-        ),
-    ] = None,
+    tls_cert: Annotated[Path | None, _file("Certificate of all ports (PEM), with its chain.")] = None,
+    tls_key: Annotated[Path | None, _file("Its private key, if that is a file of its own.")] = None,
     debug: Annotated[
         bool | None, typer.Option("--debug", help="Log at debug level, with whole tracebacks.")
     ] = None,
@@ -137,12 +131,12 @@ def start(
 
 @app.command()
 def demo(
-    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    host: Host = None,
     http_port: Annotated[
         int | None, typer.Option("--http-port", "--port", help="Port of REST and SSE.")
     ] = None,
-    grpc_port: Annotated[int | None, typer.Option(help="Port of gRPC.")] = None,
-    metrics_port: Annotated[int | None, typer.Option(help="Port of the metrics.")] = None,
+    grpc_port: GrpcPort = None,
+    metrics_port: MetricsPort = None,
 ) -> None:
     """Serve a small language model of this package, and print lines that call it."""
     gc.disable()

@@ -24,7 +24,7 @@ async def open_channel(target: Target) -> grpc.aio.Channel:
     """A channel to the server. Raises ConnectionFailed if its certificate cannot be read."""
     url = target.url
     address = urlsplit(url).netloc if "://" in url else url
-    if not (target.ssl or url.startswith(("https://", "grpcs://"))):
+    if not (target.ssl or url.lower().startswith(("https://", "grpcs://"))):
         return grpc.aio.insecure_channel(address, options=OPTIONS)
     if target.verify:
         return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(), options=OPTIONS)

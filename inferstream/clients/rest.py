@@ -5,7 +5,6 @@ import math
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from typing import TypeVar
-from urllib.parse import quote
 
 import httpx
 import orjson
@@ -18,9 +17,6 @@ from ..types import InferenceResponse, MetadataModelResponse, RepositoryIndexRes
 from .events import EventParser
 from .failures import in_band, no_response, of_http, too_late
 from .transport import ModelName, OutgoingCall, Target
-
-TIMEOUT = "x-request-timeout"
-"""The header that tells the server the time limit of a call, in seconds."""
 
 LAST = "last-event-id"
 
@@ -36,8 +32,7 @@ class RestTransport:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._client = httpx.AsyncClient(
-            # A context that verifies takes 20 ms to make, and plain HTTP needs none.
-            verify=target.verify and target.base.startswith("https:"),
+            verify=target.verifies,
             # `_ask` limits the whole attempt. A failed connection has an error of its own.
             timeout=httpx.Timeout(None, connect=target.timeout),
             limits=httpx.Limits(max_connections=target.connections),
@@ -107,8 +102,7 @@ class RestTransport:
         await self._client.aclose()
 
     def _url(self, model: ModelName) -> str:
-        version = "" if model.version is None else f"/versions/{quote(model.version, safe='')}"
-        return f"{self._target.base}/v2/models/{quote(model.name, safe='')}{version}"
+        return self._target.base + model.path
 
     async def _ask(
         self,
@@ -134,9 +128,7 @@ class RestTransport:
 def _written(call: OutgoingCall) -> tuple[bytes, Mapping[str, str]]:
     """The body and the headers of a call."""
     body, blobs = dump_request(call.request, call.binary)
-    headers = {"content-type": "application/json", **call.headers}
-    if call.tells_timeout and call.timeout != math.inf:
-        headers[TIMEOUT] = f"{max(call.timeout, 0.001):.3f}"
+    headers = {"content-type": "application/json", **call.http_headers()}
     if call.binary:
         headers |= {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(body))}
     return b"".join((body, *blobs)), headers

@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+from urllib.parse import quote
 
 from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse, RepositoryIndexResponse
 
@@ -14,6 +15,12 @@ class ModelName(NamedTuple):
 
     name: str
     version: str | None = None
+
+    @property
+    def path(self) -> str:
+        """The path of its URLs."""
+        version = "" if self.version is None else f"/versions/{quote(self.version, safe='')}"
+        return f"/v2/models/{quote(self.name, safe='')}{version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +37,15 @@ class Target:
     @property
     def base(self) -> str:
         """The URL of the server with its scheme, without a slash at the end."""
-        url = self.url if "://" in self.url else f"{'https' if self.ssl else 'http'}://{self.url}"
-        return url.rstrip("/")
+        scheme, colon, rest = self.url.partition("://")
+        if not colon:
+            scheme, rest = "https" if self.ssl else "http", self.url
+        return f"{scheme.lower()}://{rest.rstrip('/')}"
+
+    @property
+    def verifies(self) -> bool:
+        """Whether HTTP needs a context that verifies, which takes 20 ms to make."""
+        return self.verify and self.base.startswith("https:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,12 @@ class OutgoingCall:
     binary: bool = False
     tells_timeout: bool = True
     more: AsyncIterator[InferenceRequest] | None = None
+
+    def http_headers(self) -> dict[str, str]:
+        """The headers, with the one that tells the server the time limit in seconds."""
+        if not self.tells_timeout or self.timeout == math.inf:
+            return {**self.headers}
+        return {**self.headers, "x-request-timeout": f"{max(self.timeout, 0.001):.3f}"}
 
 
 def any_certificate() -> ssl.SSLContext:

@@ -1,9 +1,7 @@
 """Streams in both directions over a WebSocket."""
 
-import math
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
-from urllib.parse import quote
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
@@ -47,16 +45,12 @@ async def converse(target: Target, call: OutgoingCall) -> AsyncGenerator[Inferen
 async def _connected(target: Target, call: OutgoingCall) -> ClientConnection:
     scheme, _, rest = target.base.partition("://")
     secure = scheme == "https"
-    version = "" if call.model.version is None else f"/versions/{quote(call.model.version, safe='')}"
-    url = f"{'wss' if secure else 'ws'}://{rest}/v2/models/{quote(call.model.name, safe='')}{version}/stream"
-    headers = dict(call.headers)
-    if call.timeout != math.inf:
-        headers["x-request-timeout"] = f"{max(call.timeout, 0.001):.3f}"
+    url = f"{'wss' if secure else 'ws'}://{rest}{call.model.path}/stream"
     options: dict[str, Any] = {} if not secure or target.verify else {"ssl": any_certificate()}
     try:
         return await connect(
             url,
-            additional_headers=headers,
+            additional_headers=call.http_headers(),
             compression=None,
             open_timeout=target.timeout,
             close_timeout=1,

@@ -6,6 +6,13 @@ from typing import Annotated, Any, Literal
 import typer
 
 Milliseconds = float | None
+RequestHeaders = Annotated[
+    list[str] | None, typer.Option("--request-headers", "-H", help="'Name: value', repeatedly.")
+]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Trust any certificate.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+JUnit = Annotated[Path | None, typer.Option("--junit", help="Write JUnit's XML to this file.")]
+ModelFolder = Annotated[Path, typer.Argument(help="Folder of models, or of one model.")]
 
 
 def _flag(name: str, short: str | None = None, *, help: str, **options: Any) -> Any:
@@ -110,12 +117,10 @@ def bench(
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="First dimension of a made request.")] = 1,
     binary: Annotated[bool, typer.Option("--binary-data", "-b", help="Send raw tensors.")] = False,
-    header: Annotated[
-        list[str] | None, typer.Option("--request-headers", "-H", help="'Name: value', repeatedly.")
-    ] = None,
+    header: RequestHeaders = None,
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a call may take.")] = 60,
     use_ssl: Annotated[bool, typer.Option("--use-ssl", help="Use TLS.")] = False,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Trust any certificate.")] = False,
+    insecure: Insecure = False,
     output: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
     max_p50: Annotated[Milliseconds, typer.Option(help="Fail above: latency, ms.")] = None,
     max_p99: Annotated[Milliseconds, typer.Option(help="Fail above: latency, ms.")] = None,
@@ -157,7 +162,7 @@ def top(
     url: Annotated[str, typer.Argument(help="Server, at its REST or metrics port.")] = "localhost:8080",
     once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Trust any certificate.")] = False,
+    insecure: Insecure = False,
 ) -> None:
     """Show the models of a running server and their numbers, live."""
     from ..clients.transport import Target
@@ -171,7 +176,7 @@ def tail(
     model: Annotated[str | None, typer.Option("--model", "-m", help="Calls of this model only.")] = None,
     errors: Annotated[bool, typer.Option("--errors", help="Calls that failed only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Trust any certificate.")] = False,
+    insecure: Insecure = False,
 ) -> None:
     """Show the calls of a running server as they end."""
     from ..clients.transport import Target
@@ -193,8 +198,8 @@ def check(
         float, typer.Option(min=0.01, help="Seconds a call that is left may take to end.")
     ] = 1.0,
     seconds: Annotated[float, typer.Option(min=1, help="Seconds for each contract.")] = 10.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit's XML to this file.")] = None,
+    as_json: AsJson = False,
+    junit: JUnit = None,
 ) -> None:
     """Test the models of TARGET against contracts made from their signatures."""
     from ..errors import MissingExtra
@@ -218,12 +223,10 @@ def replay(
     speed: Annotated[str, typer.Option(help="1x, 2x and so on, or max: without waits.")] = "1x",
     diff: Annotated[bool, typer.Option("--diff", help="Compare responses, not statuses alone.")] = False,
     tolerance: Annotated[float, typer.Option(min=0, help="Of numbers, relative and absolute.")] = 1e-4,
-    header: Annotated[
-        list[str] | None, typer.Option("--request-headers", "-H", help="'Name: value', repeatedly.")
-    ] = None,
+    header: RequestHeaders = None,
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take longer.")] = 60,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    junit: Annotated[Path | None, typer.Option("--junit", help="Write JUnit's XML to this file.")] = None,
+    as_json: AsJson = False,
+    junit: JUnit = None,
 ) -> None:
     """Send recorded requests again, over the same protocols, and report what differs."""
     from .check.results import Report
@@ -240,7 +243,7 @@ def replay(
 
 
 def dockerfile(
-    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
+    folder: ModelFolder,
     include_dockerignore: Annotated[
         bool, typer.Option("--include-dockerignore", "-i", help="Write a .dockerignore as well.")
     ] = False,
@@ -253,7 +256,7 @@ def dockerfile(
 
 
 def build(
-    folder: Annotated[Path, typer.Argument(help="Folder of models, or of one model.")],
+    folder: ModelFolder,
     tag: Annotated[str, typer.Option("--tag", "-t", help="Name of the image.")],
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Build every layer anew.")] = False,
 ) -> None:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import msgspec
 import orjson
 
 from ...dataplane.execution.base import Execution
@@ -18,8 +17,6 @@ from .access_log import RecordSender
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Tracer
-
-_decode = msgspec.msgpack.Decoder(frames.WorkerConnection).decode
 
 A = TypeVar("A")
 
@@ -43,7 +40,6 @@ class FrontEndRegistry(Serving):
     ) -> None:
         super().__init__(settings, meters, tracer)
         self._ask = ask
-        self._send = send
         self._supervisor_ready = False
         self._prepared: dict[int, asyncio.Task[ServedModel]] = {}
         self._numbers: dict[ServedModel, int] = {}

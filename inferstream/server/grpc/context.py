@@ -10,6 +10,7 @@ from ...dataplane.caller import Caller
 from ...dataplane.cloudevents import CloudEvents
 from ...types import Headers, Parameters
 from ..headers import ResponseHeaders
+from .metadata import Metadata
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -49,12 +50,12 @@ class RpcContext(Protocol):
     def write(self, message: bytes, /) -> Awaitable[None]:
         """Send a message, and wait while the client does not read."""
 
-    def send_initial_metadata(self, metadata: tuple[tuple[str, str | bytes], ...], /) -> Awaitable[None]: ...
+    def send_initial_metadata(self, metadata: Metadata, /) -> Awaitable[None]: ...
 
-    def add_initial_metadata(self, metadata: tuple[tuple[str, str | bytes], ...], /) -> None:
+    def add_initial_metadata(self, metadata: Metadata, /) -> None:
         """Send these before those of `send_initial_metadata`, with the first message or with the end at the latest."""
 
-    def add_trailing_metadata(self, metadata: tuple[tuple[str, str | bytes], ...], /) -> None: ...
+    def add_trailing_metadata(self, metadata: Metadata, /) -> None: ...
 
 
 def headers_of(context: RpcContext) -> Headers:

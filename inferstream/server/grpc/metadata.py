@@ -22,9 +22,11 @@ RESERVED = frozenset(
 
 BINARY = b"-bin"
 
+AS_IT_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+"""Characters that gRPC writes into the header unchanged. Every other byte takes three characters."""
+
 _SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _MOST_DIGITS = 8
-_AS_IT_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _TO_ENCODE = re.compile("[^ -$&-~]")
 
 
@@ -80,4 +82,4 @@ def percent_encoded(message: str) -> bytes:
     """A status message as the value of `grpc-message`."""
     if _TO_ENCODE.search(message) is None:
         return message.encode()
-    return quote(message, safe=_AS_IT_IS, errors="replace").encode()
+    return quote(message, safe=AS_IT_IS, errors="replace").encode()

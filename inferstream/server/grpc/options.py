@@ -8,6 +8,7 @@ from typing import Literal
 
 from ...errors import InvalidSettings
 from ...settings import Settings
+from ..http2.limits import Http2Limits
 from ..tls import OPTIONS as TLS_OPTIONS
 
 logger = logging.getLogger("inferstream.grpc")
@@ -31,40 +32,16 @@ Convert = Callable[[str, object], object]
 
 
 @dataclass(frozen=True, slots=True)
-class GrpcOptions:
-    """Limits and timers of the port. Sizes are in bytes, times in seconds.
+class GrpcOptions(Http2Limits):
+    """Limits of the port: those of each connection, and these. Sizes are in bytes, times in seconds; None is no limit.
 
-    None is no limit. Defaults are those of grpc-core.
+    What no channel argument says is as in HTTP/2's limits.
     """
 
     max_receive: int | None = 4 * 2**20
     """Size of a request's message."""
     max_send: int | None = None
     """Size of a response's message."""
-    max_streams: int | None = None
-    """Calls in progress on one connection."""
-    max_metadata: int = 8 * 1024
-    """Size of the metadata of a request."""
-    max_frame: int | None = None
-    """Payload of an HTTP/2 frame of the client; None leaves it to HTTP/2's limits."""
-    stream_window: int | None = None
-    """Bytes that a client may send ahead on one stream; None leaves it to HTTP/2's limits."""
-    keepalive_time: float | None = 7200.0
-    """Time without a byte from the client after which the server sends a ping."""
-    keepalive_timeout: float | None = 20.0
-    """Time for the client's response to that ping."""
-    permit_without_calls: bool = False
-    """Whether a client may send pings on a connection without calls."""
-    min_ping_interval: float = 300.0
-    """Time between two pings of a client while the server sends no data."""
-    max_ping_strikes: int | None = 2
-    """Pings that may come too early before the connection is closed."""
-    max_age: float | None = None
-    """Age at which a connection takes no new calls."""
-    max_age_grace: float | None = None
-    """Time for the calls in progress after that."""
-    max_idle: float | None = None
-    """Time without calls after which a connection is closed."""
     reuse_port: bool = True
     """Whether other sockets of this user may listen at the same port."""
     compression: Literal["deflate", "gzip"] | None = None
@@ -166,12 +143,12 @@ KNOWN: dict[str, tuple[str, Convert]] = {
     "grpc.max_receive_message_length": ("max_receive", _size),
     "grpc.max_send_message_length": ("max_send", _size),
     "grpc.max_concurrent_streams": ("max_streams", partial(_number, least=1)),
-    "grpc.max_metadata_size": ("max_metadata", partial(_number, least=1)),
+    "grpc.max_metadata_size": ("max_header_list", partial(_number, least=1)),
     "grpc.http2.max_frame_size": ("max_frame", partial(_number, least=2**14, most=2**24 - 1)),
     "grpc.http2.lookahead_bytes": ("stream_window", partial(_number, least=65_535)),
     "grpc.keepalive_time_ms": ("keepalive_time", _seconds),
     "grpc.keepalive_timeout_ms": ("keepalive_timeout", _seconds),
-    "grpc.keepalive_permit_without_calls": ("permit_without_calls", _flag),
+    "grpc.keepalive_permit_without_calls": ("permit_pings_without_streams", _flag),
     "grpc.http2.min_ping_interval_without_data_ms": ("min_ping_interval", _interval),
     "grpc.http2.max_ping_strikes": ("max_ping_strikes", _strikes),
     "grpc.max_connection_age_ms": ("max_age", _seconds),

@@ -6,6 +6,7 @@ from urllib.parse import quote, unquote
 
 from ...errors import InferstreamError
 from ..status import Profile, status_of
+from .metadata import AS_IT_IS
 
 
 class StatusCode(IntEnum):
@@ -35,9 +36,6 @@ LONGEST_MESSAGE = 4096
 
 ELLIPSIS = "…"
 
-_AS_IT_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
-"""Characters that gRPC writes into the header unchanged. Every other byte takes three characters."""
-
 
 def grpc_status(error: BaseException, profile: Profile = "default") -> tuple[StatusCode, str]:
     """The status code and message of an error; INTERNAL without details for one outside our tree."""
@@ -50,7 +48,7 @@ def shortened(message: str) -> str:
     """The message, cut to the length that a status can carry."""
     if 3 * 4 * len(message) <= LONGEST_MESSAGE:
         return message
-    written = quote(message[: LONGEST_MESSAGE + 1], safe=_AS_IT_IS)
+    written = quote(message[: LONGEST_MESSAGE + 1], safe=AS_IT_IS)
     if len(written) <= LONGEST_MESSAGE:
         return message
     beginning = written[: LONGEST_MESSAGE - len(quote(ELLIPSIS))]

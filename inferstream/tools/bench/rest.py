@@ -8,11 +8,11 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from typing import cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import httptools
 
-from ...clients.transport import Target, any_certificate
+from ...clients.transport import ModelName, Target, any_certificate
 from ...errors import CallFailed
 from .load import ItemCame
 
@@ -33,7 +33,7 @@ class RestCaller:
         context = ssl.create_default_context if target.verify else any_certificate
         self._tls = context() if secure else None
         self._timeout = target.timeout
-        path = f"{parts.path.rstrip('/')}/v2/models/{quote(model, safe='')}/{action}"
+        path = f"{parts.path.rstrip('/')}{ModelName(model).path}/{action}"
         sent = {"Host": parts.netloc, "Content-Type": "application/json", **headers}
         lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
         head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""])

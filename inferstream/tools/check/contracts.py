@@ -32,7 +32,10 @@ class CheckLimits:
     seconds: float = 10.0
 
 
-Run = Callable[[Subject, list[InferenceRequest], CheckLimits], Awaitable[None]]
+Drawn = list[InferenceRequest]
+"""The requests of an example."""
+
+Run = Callable[[Subject, Drawn, CheckLimits], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,7 @@ class Contract:
     """Whether a worker process is started before, in as much time as the models take to load."""
 
 
-async def answers_what_it_declares(
-    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
-) -> None:
+async def answers_what_it_declares(subject: Subject, drawn: Drawn, limits: CheckLimits) -> None:
     try:
         await subject.infer(drawn[0])
     except SubjectFailed as failed:
@@ -63,9 +64,7 @@ async def answers_what_it_declares(
             raise Fault(f"it fails for inputs that it declares: {failed}") from None
 
 
-async def declares_what_it_answers(
-    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
-) -> None:
+async def declares_what_it_answers(subject: Subject, drawn: Drawn, limits: CheckLimits) -> None:
     try:
         responses = [await subject.infer(drawn[0])] if subject.predicts else await subject.stream(drawn[0])
     except SubjectFailed as failed:
@@ -89,9 +88,7 @@ def _hold_against(subject: Subject, answer: Answers) -> None:
             )
 
 
-async def answers_the_same_again(
-    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
-) -> None:
+async def answers_the_same_again(subject: Subject, drawn: Drawn, limits: CheckLimits) -> None:
     first = await _taken(subject, drawn[0])
     await _taken(subject, drawn[1])
     again = await subject.infer(drawn[0])
@@ -99,9 +96,7 @@ async def answers_the_same_again(
         raise Fault(f"the same request is answered {brief(first)} and later {brief(again)}")
 
 
-async def answers_each_caller_alone(
-    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
-) -> None:
+async def answers_each_caller_alone(subject: Subject, drawn: Drawn, limits: CheckLimits) -> None:
     alone = [await _taken(subject, request) for request in drawn]
     together = await asyncio.gather(*(subject.infer(request) for request in drawn), return_exceptions=True)
     for expected, got in zip(alone, together, strict=True):
@@ -111,7 +106,7 @@ async def answers_each_caller_alone(
             raise Fault(f"a call is answered {brief(expected)} alone, and {brief(got)} among others")
 
 
-async def answers_rows_as_alone(subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits) -> None:
+async def answers_rows_as_alone(subject: Subject, drawn: Drawn, limits: CheckLimits) -> None:
     alone = [await _taken(subject, request) for request in drawn]
     batch = copied(drawn[0])
     for index, tensor in enumerate(batch.inputs):
@@ -127,9 +122,7 @@ async def answers_rows_as_alone(subject: Subject, drawn: list[InferenceRequest],
         raise Fault(f"rows are answered {brief(expected)} alone, and {brief(together)} in one batch")
 
 
-async def streams_what_it_answers(
-    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
-) -> None:
+async def streams_what_it_answers(subject: Subject, drawn: Drawn, limits: CheckLimits) -> None:
     whole = await _taken(subject, drawn[0])
     parts = await subject.stream(drawn[0])
     if not parts:
@@ -145,7 +138,7 @@ async def streams_what_it_answers(
             raise Fault(f"it streams {brief(stream)}, and answers {brief(whole)}")
 
 
-async def ends_when_left(subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits) -> None:
+async def ends_when_left(subject: Subject, drawn: Drawn, limits: CheckLimits) -> None:
     before = begun()
     try:
         await subject.leave(drawn[0])
@@ -160,7 +153,7 @@ async def ends_when_left(subject: Subject, drawn: list[InferenceRequest], limits
         await asyncio.sleep(LOOKING)
 
 
-async def answers_in_a_worker(subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits) -> None:
+async def answers_in_a_worker(subject: Subject, drawn: Drawn, limits: CheckLimits) -> None:
     expected = await _taken(subject, drawn[0])
     worker = await subject.subjects.worker()
     try:
@@ -171,16 +164,12 @@ async def answers_in_a_worker(subject: Subject, drawn: list[InferenceRequest], l
         raise Fault(f"it answers {brief(expected)} here, and {brief(got)} in a worker process")
 
 
-async def answers_json_and_binary_alike(
-    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
-) -> None:
+async def answers_json_and_binary_alike(subject: Subject, drawn: Drawn, limits: CheckLimits) -> None:
     await _taken(subject, drawn[0])
     await _agree(subject, drawn[0], [door for door in subject.doors if door.startswith("REST")])
 
 
-async def answers_through_all_doors_alike(
-    subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits
-) -> None:
+async def answers_through_all_doors_alike(subject: Subject, drawn: Drawn, limits: CheckLimits) -> None:
     expected = await _taken(subject, drawn[0])
     if subject.predicts:
         await _agree(subject, drawn[0], [door for door in subject.doors if door != "REST binary"], expected)
@@ -194,7 +183,7 @@ async def answers_through_all_doors_alike(
             raise Fault(f"it streams {brief(streamed)} in process, and {brief(over)} over {door}")
 
 
-async def keeps_no_memory(subject: Subject, drawn: list[InferenceRequest], limits: CheckLimits) -> None:
+async def keeps_no_memory(subject: Subject, drawn: Drawn, limits: CheckLimits) -> None:
     await _taken(subject, drawn[0])
     started = time.monotonic()
     tracemalloc.start(1)

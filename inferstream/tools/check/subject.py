@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from ...clients.rest import RestTransport
@@ -41,6 +41,15 @@ class SubjectFailed(Exception):
         self.error = error
         cause = error.__cause__
         super().__init__(str(error) if cause is None else f"{type(cause).__name__}: {cause}")
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """Raise SubjectFailed in place of our errors."""
+    try:
+        yield
+    except InferstreamError as error:
+        raise SubjectFailed(error) from error
 
 
 class Subjects:
@@ -88,29 +97,24 @@ class Subject:
 
     async def infer(self, request: InferenceRequest, process: InProcess | None = None) -> Answers:
         """The response, in this process unless another is given. Raises SubjectFailed."""
-        try:
-            if not self.predicts:
-                return joined(await self.stream(request, process))
+        if not self.predicts:
+            return joined(await self.stream(request, process))
+        with _failing():
             return answers(await (process or self.subjects.local).infer(self.name, copied(request)))
-        except InferstreamError as error:
-            raise SubjectFailed(error) from error
 
     async def stream(self, request: InferenceRequest, process: InProcess | None = None) -> list[Answers]:
         """All responses of a stream. Raises SubjectFailed."""
-        try:
+        with _failing():
             responses = (process or self.subjects.local).stream(self.name, copied(request))
             return [answers(response) async for response in responses]
-        except InferstreamError as error:
-            raise SubjectFailed(error) from error
 
     async def leave(self, request: InferenceRequest) -> None:
         """Read the first response of a stream, and leave. Raises SubjectFailed."""
         responses = self.subjects.local.stream(self.name, copied(request))
         try:
-            async for _ in responses:
-                break
-        except InferstreamError as error:
-            raise SubjectFailed(error) from error
+            with _failing():
+                async for _ in responses:
+                    break
         finally:
             if isinstance(responses, AsyncGenerator):
                 await responses.aclose()
@@ -118,19 +122,15 @@ class Subject:
     async def infer_over(self, door: str, request: InferenceRequest) -> Answers:
         """The response over a port. Raises SubjectFailed."""
         transport, call = self._call(door, request)
-        try:
+        with _failing():
             return answers(await transport.infer(call))
-        except InferstreamError as error:
-            raise SubjectFailed(error) from error
 
     async def stream_over(self, door: str, request: InferenceRequest) -> list[Answers]:
         """All responses of a stream over a port. Raises SubjectFailed."""
         transport, call = self._call(door, request)
-        try:
+        with _failing():
             async with aclosing(transport.stream(call)) as responses:
                 return [answers(response) async for response in responses]
-        except InferstreamError as error:
-            raise SubjectFailed(error) from error
 
     def _call(self, door: str, request: InferenceRequest) -> tuple[Transport, OutgoingCall]:
         name, _, form = door.rpartition(" ")

@@ -17,7 +17,7 @@ async def test_a_plain_channel_asks_for_no_certificate() -> None:
     await channel.close(None)
 
 
-@pytest.mark.parametrize("url", ["grpcs://127.0.0.1:1", "https://127.0.0.1:1"])
+@pytest.mark.parametrize("url", ["grpcs://127.0.0.1:1", "https://127.0.0.1:1", "GRPCS://127.0.0.1:1"])
 async def test_a_certificate_that_cannot_be_read_is_no_connection(url: str) -> None:
     with pytest.raises(ConnectionFailed, match="no connection") as caught:
         await open_channel(Target(url, verify=False))

@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from inferstream.clients.transport import Target, any_certificate
+from inferstream.clients.transport import ModelName, Target, any_certificate
 
 
 @pytest.mark.parametrize(
@@ -14,10 +14,29 @@ from inferstream.clients.transport import Target, any_certificate
         (Target("host:8080", ssl=True), "https://host:8080"),
         (Target("https://host/below/"), "https://host/below"),
         (Target("http://host", ssl=True), "http://host"),
+        (Target("HTTPS://Host"), "https://Host"),
     ],
 )
 def test_the_base_of_a_target_has_a_scheme_and_no_slash_at_its_end(target: Target, base: str) -> None:
     assert target.base == base
+
+
+@pytest.mark.parametrize(
+    ("target", "verifies"),
+    [
+        (Target("HTTPS://host"), True),
+        (Target("host", ssl=True), True),
+        (Target("https://host", verify=False), False),
+        (Target("http://host"), False),
+    ],
+)
+def test_a_certificate_is_verified_unless_the_client_does_not_want_it(target: Target, verifies: bool) -> None:
+    assert target.verifies is verifies
+
+
+def test_the_path_of_a_model_is_quoted_and_has_its_version() -> None:
+    assert ModelName("a/b").path == "/v2/models/a%2Fb"
+    assert ModelName("a b", "1/2").path == "/v2/models/a%20b/versions/1%2F2"
 
 
 def test_a_client_that_does_not_verify_takes_any_certificate() -> None:

@@ -10,6 +10,7 @@ import grpc
 from grpc.aio import EOF, InternalError  # type: ignore[attr-defined]  # EOF is missing from the stubs
 
 from ....concurrency.scope import PATIENCE, ClientLeft
+from ..metadata import Metadata
 from ..rpc import RpcFailed, Rpcs, ServedRpc
 from ..statuses import StatusCode
 
@@ -23,8 +24,6 @@ else:
 logger = logging.getLogger("inferstream.model")
 
 CODES = {code: grpc.StatusCode[code.name] for code in StatusCode}
-
-Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class LibraryContext(Protocol):

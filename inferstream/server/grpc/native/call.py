@@ -13,7 +13,7 @@ from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compress
 from ..metadata import Metadata
 from ..rpc import RpcFailed, ServedRpc
 from ..statuses import StatusCode, grpc_status
-from .head import ENDED, OPENED, CallHead, Pairs, ended, failed_at_once, opened
+from .head import ENDED, OPENED, CallHead, ended, failed_at_once, opened
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -58,8 +58,8 @@ class GrpcCall:
         self._limits = limits
         self._buffer: MessageBuffer | None = None
         self._encoding: bytes | None = None
-        self._initial: Pairs = ()
-        self._trailing: Pairs = ()
+        self._initial: Metadata = ()
+        self._trailing: Metadata = ()
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._opened = self._over = self._left = False
@@ -107,13 +107,13 @@ class GrpcCall:
     def write(self, message: bytes, /) -> Awaitable[None]:
         raise AssertionError("a unary RPC returns its message")
 
-    async def send_initial_metadata(self, metadata: Pairs, /) -> None:
+    async def send_initial_metadata(self, metadata: Metadata, /) -> None:
         raise NotImplementedError
 
-    def add_initial_metadata(self, metadata: Pairs, /) -> None:
+    def add_initial_metadata(self, metadata: Metadata, /) -> None:
         self._initial += metadata
 
-    def add_trailing_metadata(self, metadata: Pairs, /) -> None:
+    def add_trailing_metadata(self, metadata: Metadata, /) -> None:
         self._trailing += metadata
 
     # The end
@@ -129,7 +129,7 @@ class GrpcCall:
         self.fail(StatusCode.DEADLINE_EXCEEDED, "The request was not received in time.")
         self._end_task(DeadlineExceeded())
 
-    def fail(self, code: StatusCode, message: str, trailing: Pairs = ()) -> None:
+    def fail(self, code: StatusCode, message: str, trailing: Metadata = ()) -> None:
         """End the call with a status."""
         if self._over:
             return
@@ -270,7 +270,7 @@ class UnaryCall(GrpcCall):
         plain = self._encoding is None and not self._initial
         stream.respond(OPENED if plain else opened(self._initial, self._encoding), prefix, body, trailers)
 
-    async def send_initial_metadata(self, metadata: Pairs, /) -> None:
+    async def send_initial_metadata(self, metadata: Metadata, /) -> None:
         """It leaves with the response, which is one write."""
         if self._left:
             raise ClientLeft

@@ -23,8 +23,6 @@ NOT_GRPC = encode(((b":status", b"415"), (b"content-length", b"0")))
 
 NOT_POST = encode(((b":status", b"405"), (b"allow", b"POST"), (b"content-length", b"0")))
 
-Pairs = tuple[tuple[str, str | bytes], ...]
-
 
 class CallHead:
     """What the headers of a request say about the call. Calls whose header blocks are the same share it."""
@@ -76,7 +74,7 @@ def is_grpc(content_type: bytes) -> bool:
     )
 
 
-def opened(metadata: Pairs, encoding: bytes | None) -> bytes:
+def opened(metadata: Metadata, encoding: bytes | None) -> bytes:
     """The head of a response with metadata, or with compressed messages."""
     if not metadata and encoding is None:
         return OPENED
@@ -84,19 +82,19 @@ def opened(metadata: Pairs, encoding: bytes | None) -> bytes:
     return encode((*_OPENING, *compression, _ACCEPTED, *header_pairs(metadata)))
 
 
-def ended(code: StatusCode, message: str, metadata: Pairs) -> bytes:
+def ended(code: StatusCode, message: str, metadata: Metadata) -> bytes:
     """The trailers of a response."""
     if not code and not metadata:
         return ENDED
     return encode(_status(code, message, metadata))
 
 
-def failed_at_once(code: StatusCode, message: str, metadata: Pairs) -> bytes:
+def failed_at_once(code: StatusCode, message: str, metadata: Metadata) -> bytes:
     """The head of a response that has nothing else (gRPC over HTTP/2: Trailers-Only)."""
     return encode((*_OPENING, _ACCEPTED, *_status(code, message, metadata)))
 
 
-def _status(code: StatusCode, message: str, metadata: Pairs) -> list[tuple[bytes, bytes]]:
+def _status(code: StatusCode, message: str, metadata: Metadata) -> list[tuple[bytes, bytes]]:
     fields = [(b"grpc-status", b"%d" % code)]
     if message:
         fields.append((b"grpc-message", percent_encoded(message)))

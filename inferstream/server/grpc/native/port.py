@@ -3,11 +3,10 @@
 import asyncio
 import logging
 import socket
+from dataclasses import replace
 from functools import partial
 
 from ....settings import Settings
-from ...http2.frames import LAST_STREAM
-from ...http2.limits import Http2Limits
 from ...http2.port import Http2Port
 from ...http2.request import Request
 from ...http2.stream import Accept, Receiver, Stream
@@ -95,7 +94,13 @@ class NativePort:
         self._port = Http2Port(
             calls.accept if beside is None else partial(accept, calls, beside),
             calls.too_large,
-            limits_of(options, settings),
+            replace(
+                options,
+                preface_timeout=settings.header_timeout,
+                header_timeout=settings.header_timeout,
+                body_timeout=settings.body_timeout,
+                stall_timeout=settings.stream_stall_timeout,
+            ),
             max_connections=settings.max_connections,
             context=None if named is None else named.context,
         )
@@ -140,29 +145,3 @@ def accept(calls: Calls, beside: Accept, stream: Stream, request: Request, end: 
     ):
         return calls.accept(stream, request, end)
     return beside(stream, request, end)
-
-
-def limits_of(options: GrpcOptions, settings: Settings) -> Http2Limits:
-    """The limits of each connection."""
-    chosen: dict[str, int] = {}
-    if options.max_frame is not None:
-        chosen["max_frame"] = options.max_frame
-    if options.stream_window is not None:
-        chosen["stream_window"] = options.stream_window
-    return Http2Limits(
-        max_streams=options.max_streams or LAST_STREAM,
-        max_header_list=options.max_metadata,
-        preface_timeout=settings.header_timeout,
-        header_timeout=settings.header_timeout,
-        body_timeout=settings.body_timeout,
-        stall_timeout=settings.stream_stall_timeout,
-        min_ping_interval=options.min_ping_interval,
-        max_ping_strikes=options.max_ping_strikes,
-        permit_pings_without_streams=options.permit_without_calls,
-        keepalive_time=options.keepalive_time,
-        keepalive_timeout=options.keepalive_timeout,
-        max_idle=options.max_idle,
-        max_age=options.max_age,
-        max_age_grace=options.max_age_grace,
-        **chosen,
-    )

@@ -9,10 +9,11 @@ from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
 from ...http2.stream import Stream
 from ..messages import PREFIX, MessageBuffer, decompressed
+from ..metadata import Metadata
 from ..rpc import ServedRpc
 from ..statuses import StatusCode
 from .call import CallLimits, GrpcCall
-from .head import CallHead, Pairs, ended, opened
+from .head import CallHead, ended, opened
 
 WITHOUT_WAIT = 16
 """Messages after which a stream that never waits lets other calls run."""
@@ -132,7 +133,7 @@ class StreamingCall(GrpcCall):
             message = decompressed(message, self._head.encoding, self._limits.max_receive)
         return message
 
-    async def send_initial_metadata(self, metadata: Pairs, /) -> None:
+    async def send_initial_metadata(self, metadata: Metadata, /) -> None:
         if self._over:
             raise ClientLeft
         if not self._opened:

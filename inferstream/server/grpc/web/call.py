@@ -19,7 +19,6 @@ from .text import TextDecoder, encoded
 Scope = Mapping[str, object]
 Receive = Callable[[], Awaitable[Mapping[str, object]]]
 Send = Callable[[dict[str, object]], Awaitable[None]]
-Pairs = tuple[tuple[str, str | bytes], ...]
 
 TRAILERS = 0x80
 """The flag of the frame that holds the trailers."""
@@ -60,8 +59,8 @@ class WebCall(ScopeServed, StallGuard):
         self._encoding = self._find(b"grpc-encoding", IDENTITY)
         self._metadata: Metadata = ()
         self._buffer = MessageBuffer(limits.receive)
-        self._initial: Pairs = ()
-        self._trailing: Pairs = ()
+        self._initial: Metadata = ()
+        self._trailing: Metadata = ()
         self._response = b""
         self._started = self._received = False
         self._turn = Turn()
@@ -86,15 +85,15 @@ class WebCall(ScopeServed, StallGuard):
         self._waiting_since = None
         await self._turn.end()
 
-    async def send_initial_metadata(self, metadata: Pairs, /) -> None:
+    async def send_initial_metadata(self, metadata: Metadata, /) -> None:
         if self.left:
             raise ClientLeft
         await self._start(metadata)
 
-    def add_initial_metadata(self, metadata: Pairs, /) -> None:
+    def add_initial_metadata(self, metadata: Metadata, /) -> None:
         self._initial += metadata
 
-    def add_trailing_metadata(self, metadata: Pairs, /) -> None:
+    def add_trailing_metadata(self, metadata: Metadata, /) -> None:
         self._trailing += metadata
 
     # What the door uses
@@ -154,7 +153,7 @@ class WebCall(ScopeServed, StallGuard):
         self._check_size(message)
         self._response = prefixed(message)
 
-    async def end(self, code: StatusCode, message: str, trailing: Pairs) -> None:
+    async def end(self, code: StatusCode, message: str, trailing: Metadata) -> None:
         """Send the trailers, and what is before them."""
         block = b"grpc-status:%d\r\n" % code
         if message:
@@ -188,7 +187,7 @@ class WebCall(ScopeServed, StallGuard):
                 f"The response of {len(message)} bytes is larger than the {most} bytes allowed."
             )
 
-    async def _start(self, metadata: Pairs, length: int | None = None) -> None:
+    async def _start(self, metadata: Metadata, length: int | None = None) -> None:
         self._started = True
         media = b"application/grpc-web-text+proto" if self._text_out else b"application/grpc-web+proto"
         headers = [(b"content-type", media), (b"grpc-accept-encoding", ACCEPTED)]

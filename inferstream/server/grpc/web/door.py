@@ -11,10 +11,10 @@ from ....concurrency.scope import ClientLeft, is_own_cancel
 from ....errors import InferstreamError, Unsupported
 from ....settings import Settings
 from ...status import Profile
-from ..metadata import Header
+from ..metadata import Header, Metadata
 from ..rpc import RpcFailed, Rpcs
 from ..statuses import StatusCode, grpc_status
-from .call import Pairs, Receive, Scope, Send, WebCall, WebLimits
+from .call import Receive, Scope, Send, WebCall, WebLimits
 
 MEDIA_TYPES = frozenset(
     (
@@ -75,7 +75,7 @@ class GrpcWeb:
             finally:
                 call.close()
 
-    async def _serve(self, call: WebCall) -> tuple[StatusCode, str, Pairs]:
+    async def _serve(self, call: WebCall) -> tuple[StatusCode, str, Metadata]:
         """Serve a call, and return the status that it ends with."""
         try:
             self._check_origin(call.headers)

@@ -4,7 +4,7 @@ A model ranks that takes a query and documents, and returns a number for each do
 `(query: str, documents: list[str]) -> list[float]`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from time import time
 from typing import Any, NamedTuple
@@ -81,7 +81,7 @@ class Rerank(InferenceDialect):
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> WholeRequest:
         fields = Fields.read(body)
-        name = fields.text("model") or self._only_model(self._ranking(caller), "{} rank", "none ranks")
+        name = fields.text("model") or self._only_fitting(caller, ranking_of, "{} rank", "none ranks")
         admission = admit_named(self._dataplane, name, caller)
         ranking = ranking_of(admission.signature)
         if ranking is None:
@@ -100,12 +100,6 @@ class Rerank(InferenceDialect):
         document = {"message": error.message, "error": error.message, "error_type": kind}
         status = status_of(error, self._settings.status_profile).http
         return status, [JSON, *http_headers(error)], orjson.dumps(document)
-
-    def _ranking(self, caller: Caller) -> Iterator[str]:
-        """The models that rank."""
-        for name, version in self._dataplane.models(caller):
-            if ranking_of(self._dataplane.described(name, version).signature) is not None:
-                yield name
 
 
 class Ranking(NamedTuple):

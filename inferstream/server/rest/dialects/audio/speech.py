@@ -6,7 +6,8 @@ A model speaks or draws that takes a text, and returns or yields bytes or an ima
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import time
 from typing import Any
 
@@ -95,8 +96,8 @@ class Speech(InferenceDialect):
         fields = Fields.read(body)
         images = route.template.endswith(IMAGES)
         made, verb = (holds_picture, "draw") if images else (holds_bytes, "speak")
-        name = fields.text("model") or self._only_model(
-            self._making(made, caller), f"{{}} {verb}", "none does"
+        name = fields.text("model") or self._only_fitting(
+            caller, partial(made_of, made=made), f"{{}} {verb}", "none does"
         )
         admission = admit_named(self._dataplane, name, caller)
         text = made_of(admission.signature, made)
@@ -107,12 +108,6 @@ class Speech(InferenceDialect):
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         status = status_of(error, self._settings.status_profile).http
         return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
-
-    def _making(self, made: Callable[[MetadataTensor], bool], caller: Caller) -> Iterator[str]:
-        """The models that make this of a text."""
-        for name, version in self._dataplane.models(caller):
-            if made_of(self._dataplane.described(name, version).signature, made) is not None:
-                yield name
 
 
 def holds_picture(tensor: MetadataTensor) -> bool:

@@ -4,7 +4,7 @@ A model transcribes that takes the bytes of a file, and returns texts or transcr
 `(audio: bytes, language: str = "") -> str`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -88,7 +88,7 @@ class Transcription(InferenceDialect):
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
         file, fields = read_form(exchange.head.media_type, body)
-        name = fields.text("model") or self._only_model(self._hearing(caller), "{} transcribe", "none does")
+        name = fields.text("model") or self._only_fitting(caller, heard, "{} transcribe", "none does")
         admission = admit_named(self._dataplane, name, caller)
         audio = heard(admission.signature)
         if audio is None:
@@ -99,12 +99,6 @@ class Transcription(InferenceDialect):
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         status = status_of(error, self._settings.status_profile).http
         return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
-
-    def _hearing(self, caller: Caller) -> Iterator[str]:
-        """The models that transcribe."""
-        for name, version in self._dataplane.models(caller):
-            if heard(self._dataplane.described(name, version).signature) is not None:
-                yield name
 
 
 def heard(signature: Signature) -> MetadataTensor | None:
