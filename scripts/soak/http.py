@@ -71,7 +71,7 @@ async def visit(name: str, site: Site, choose: random.Random) -> None:
 
 async def call(name: str, site: Site, session: aiohttp.ClientSession, ask: Ask, luck: float) -> None:
     door = DOORS[name]
-    headers = {"X-Request-Timeout": f"{luck * 0.03:.6f}"} if ask.way == "deadline" else {}
+    headers = {"X-Request-Timeout": f"{luck * 0.03 + 1e-6:.6f}"} if ask.way == "deadline" else {}
     text = ""
     try:
         async with asyncio.timeout(luck * 0.05 if ask.way == "leaves" else None):
