@@ -51,9 +51,13 @@ class Seal:
     def __init__(self, path: str | Path) -> None:
         self._keys = _read(Path(path))
 
+    def takes(self, content: bytes) -> bool:
+        """Whether a content may be small enough."""
+        return len(content) <= MOST_OPENED
+
     def seal(self, content: bytes, names: Sequence[str | None]) -> str | None:
         """A text that opens with the same names alone; None for a content that is too large."""
-        if len(content) > MOST_OPENED:
+        if not self.takes(content):
             return None
         head = _VERSION.to_bytes(1) + (int(time()) + LIFETIME).to_bytes(_HEAD - 1)
         salt = secrets.token_bytes(_SALT)

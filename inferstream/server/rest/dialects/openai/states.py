@@ -57,11 +57,11 @@ class SealedStates:
             raise fields.wrong(PREVIOUS, NO_KEYS)
         if id.startswith(LARGE):
             raise UnopenedState.of(fields, TOO_LARGE)
-        content = self._seal.open(id.removeprefix(PREFIX), _names(admission))
-        if content is None:
+        sealed = id.removeprefix(PREFIX) if id.startswith(PREFIX) else ""
+        if (content := self._seal.open(sealed, _names(admission))) is None:
             raise UnopenedState.of(fields, UNOPENED)
-        items: list[Any] = orjson.loads(content)
-        return items
+        items, answer = orjson.loads(content)
+        return [*items, *answer]
 
     def kept(
         self, fields: Fields, admission: Admission, previous: Sequence[Any]
@@ -76,21 +76,24 @@ class SealedStates:
             return None
         asked = fields.get(INPUT)
         items = asked if isinstance(asked, list) else [{"role": "user", "content": asked}]
-        return SealedConversation(self._seal, _names(admission), [*previous, *items])
+        said = [item for item in items if item.get("type") != "reasoning"]  # which is no part of a chat
+        return SealedConversation(self._seal, _names(admission), orjson.dumps([*previous, *said]))
 
 
 class SealedConversation:
-    """A conversation up to a response."""
+    """A conversation up to a response: a list of items, of which none is kept that is too large for an id."""
 
-    def __init__(self, seal: "Seal", names: Sequence[str | None], items: list[Any]) -> None:
+    def __init__(self, seal: "Seal", names: Sequence[str | None], items: bytes) -> None:
         self._seal = seal
         self._names = names
-        self._items = items
+        self._items = items if seal.takes(items) else None
 
     def ended(self, id: str, output: Sequence[dict[str, Any]]) -> tuple[str, bool]:
-        """The id of the response with this output, and whether it holds the conversation, which may be too large."""
-        content = orjson.dumps([*self._items, *map(_item, output)])
-        sealed = self._seal.seal(content, self._names)
+        """The id of the response with this output, and whether it holds the conversation."""
+        sealed = None
+        if self._items is not None:
+            answer = orjson.dumps([*map(_item, output)])
+            sealed = self._seal.seal(b"[%b,%b]" % (self._items, answer), self._names)
         return (LARGE + id, False) if sealed is None else (PREFIX + sealed, True)
 
 

@@ -133,7 +133,7 @@ async def test_another_model_another_key_and_any_other_text_open_nothing(key_fil
         id = (await asking.told("a"))[0]["id"]
         expect_unopened(await asking.post(PATH, model="other", input="b", previous_response_id=id))
         expect_unopened(await stranger.post(PATH, input="b", previous_response_id=id))
-        for text in ("", "resp_1", id[:-1], id + "A", id.removeprefix("resp_")[1:], "ü" * 300_000):
+        for text in ("", "resp_1", id[:-1], id + "A", id.removeprefix("resp_"), "resp_" + id, "ü" * 300_000):
             expect_unopened(await asking.post(PATH, input="b", previous_response_id=text))
         refused = (await asking.post(PATH, input="b", previous_response_id=5)).json()["error"]
         assert refused["message"] == "previous_response_id: must be a string"
@@ -174,11 +174,21 @@ async def test_a_conversation_too_large_for_an_id_says_so_when_it_goes_on(
 
 async def test_a_conversation_has_no_more_messages_than_a_request(key_file: Path) -> None:
     async with Keeping(key_file) as asking:
-        items = [{"type": "reasoning"}] * (MOST_MESSAGES - 2) + [user("a")]
-        id = (await asking.told(items))[0]["id"]
+        items = [user("a")] * (MOST_MESSAGES - 1) + [{"type": "reasoning"}]
+        id = (await asking.post(PATH, input=items)).json()["id"]
         refused = await asking.post(PATH, input=[user("b")], previous_response_id=id)
         message = refused.json()["error"]["message"]
         assert message == "input: holds 1 messages, at most 0 are allowed"
+
+
+async def test_any_value_of_an_item_can_be_kept(key_file: Path) -> None:
+    deep = json.loads("[" * 90 + "]" * 90)
+    numbers = [10**30, -(10**18), 1e300, 0.1, True, None]
+    async with Keeping(key_file) as asking:
+        for content in ("a", "a" * 100_000):
+            item = {**user(content), "more": deep, "numbers": numbers, "text": "\u0000\U0001f389"}
+            answered = await asking.post(PATH, input=[item])
+            assert (answered.status_code, answered.json().get("store")) == (200, True), answered.text[:300]
 
 
 async def test_without_keys_the_setting_is_named_and_nothing_is_kept() -> None:
