@@ -87,6 +87,17 @@ class Characters(MLModel):
             yield InferenceResponse(model_name=self.name, id="a name of its own", outputs=[output])
 
 
+def hearing(text: bytes) -> Iterator[str]:
+    """Says what a sound says, word by word. The doors of the contract call every input so."""
+    yield from pieces(text.decode())
+
+
+def speaking(text: str) -> Iterator[bytes]:
+    """Makes a sound of each word."""
+    for word in pieces(text):
+        yield word.encode()
+
+
 class Tokens(MLModel):
     """Tokens with everything that can be said of them; bytes where `bytes` is asked for."""
 

@@ -78,6 +78,9 @@ MODELS: dict[str, dict] = {
     },
 }
 
+SOUNDS = {name: {"implementation": name} for name in ("hearing", "speaking")}
+"""Functions between texts and sounds, which are not among the models of text."""
+
 TOKENIZER = {
     "bos_token": {"content": "<s>"},
     "eos_token": "</s>",
@@ -90,7 +93,7 @@ TOKENIZER = {
 
 
 def write_text_model(root: Path, name: str) -> None:
-    _write(root / name, name, MODELS[name])
+    _write(root / name, name, {**MODELS, **SOUNDS}[name])
 
 
 def write_text_models(root: Path, **settings: object) -> Path:

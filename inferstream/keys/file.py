@@ -82,7 +82,7 @@ class KeySource:
 
     def _read_file(self, path: Path) -> Document:
         self._stamp = None
-        text, status = _contents(path)
+        text, status = regular_file(path)
         settled = abs(time.time_ns() - status.st_mtime_ns) > SETTLED
         self._stamp = _stamp(status) if settled else None
         return parsed(text, str(path))
@@ -90,7 +90,7 @@ class KeySource:
 
 def read_keys(path: Path) -> Document:
     """The keys of a file. Raises InvalidSettings."""
-    return parsed(_contents(path)[0], str(path))
+    return parsed(regular_file(path)[0], str(path))
 
 
 def edit(path: Path, change: Callable[[Document], None]) -> None:
@@ -144,7 +144,7 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _contents(path: Path) -> tuple[bytes, os.stat_result]:
+def regular_file(path: Path) -> tuple[bytes, os.stat_result]:
     """A regular file, and its state before it was read. Raises InvalidSettings."""
     try:
         if not path.is_file():

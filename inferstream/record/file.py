@@ -21,7 +21,7 @@ from ..statuses import HTTP_OF_GRPC, code_of_http
 from ..telemetry.lines import LineFile, open_private, reopened
 from .events import EventSink, RecordedContents
 from .recording import Event, HeaderFilter, PortRecording, RecordedRequest, Waiting
-from .redaction import redacted
+from .redaction import redacted, without_states
 
 SCHEMA = "inferstream.record/1"
 
@@ -29,6 +29,9 @@ _VERSION, _NAME = re.compile(r"\{[^}]*version[^}]*\}"), re.compile(r"\{[^}]*\}")
 
 NAMED = 10.0
 """Seconds in which a request names its model, where those of some models alone are recorded."""
+
+SEALING = "openai"
+"""The dialect whose clients keep states."""
 
 AT_ONCE = 512
 """Events of one write."""
@@ -221,19 +224,22 @@ class RecordFile(LineFile[PortRecording]):
                 shown = self._headers.shown(tuple(headers))
                 content = {"status": status, "headers": shown.json}
                 encoding = shown.encoding if bodies else ""
-            elif bodies and direction != "end" and (encoding or self._settings.redact):
-                content = self._clean(content, record.door, encoding if direction == "out" else "")
+            elif bodies and direction != "end":
+                content = self._clean(content, record, encoding if direction == "out" else "")
             timed.append((int((at - began) * 1e6) / 1e3, direction, content))
         return timed
 
-    def _clean(self, content: bytes | str, door: str, encoding: str) -> bytes | str | int:
+    def _clean(self, content: bytes | str, record: PortRecording, encoding: str) -> bytes | str | int:
         """A content without what is redacted, or its size where nobody can tell what it has."""
         if encoding and isinstance(content, bytes):
             with suppress(zlib.error):
                 content = zlib.decompress(content, 47)
-        if not self._settings.redact:
-            return content
-        clean = None if door == "grpc" else redacted(content, self._headers.hidden)  # a message is no text
+        clean: bytes | str | None = content
+        if record.dialect == SEALING and isinstance(content, bytes):
+            clean = without_states(content)
+        if self._settings.redact and clean is not None:
+            names = self._headers.hidden
+            clean = None if record.door == "grpc" else redacted(clean, names)  # a message is no text
         return len(content) if clean is None else clean
 
     def _placed(self, content: bytes, door: str) -> str | list[int]:

@@ -1,7 +1,8 @@
-"""Removal of values by their keys from JSON, and from events and lines of it."""
+"""Removal of values by their keys from JSON, and from events and lines of it; and of sealed states."""
 
 import json
 import re
+import zlib
 from collections.abc import Set
 from typing import Any
 
@@ -10,6 +11,27 @@ REDACTED = "[redacted]"
 _LINE = re.compile(r"(data: ?)?(\{.*\}|\[.*\])\r?")
 _FRAME = re.compile(r"(?:(?:event|id|retry)?:.*|data: ?\[DONE\])?\r?")
 """Lines of events that hold no values."""
+
+_COMPRESSED = (b"\x1f", b"\x78")
+"""How gzip and deflate begin, and no JSON or event."""
+_MOST_UNPACKED = 4 * 2**20
+_STATE = b"ifs_state_"
+_STATES = re.compile(_STATE + rb"[A-Za-z0-9_-]+")
+
+
+def without_states(content: bytes) -> bytes | None:
+    """A content without the states that clients keep: who has one may go on with its conversation.
+
+    None for a compressed content that has one, or is too large to look into.
+    """
+    if content[:1] in _COMPRESSED:
+        unpacking = zlib.decompressobj(47)
+        try:
+            hidden = _STATE in unpacking.decompress(content, _MOST_UNPACKED) or not unpacking.eof
+        except zlib.error:
+            return content
+        return None if hidden else content
+    return _STATES.sub(_STATE + b"[redacted]", content) if _STATE in content else content
 
 
 def redacted(content: bytes | str, names: Set[str]) -> str | None:

@@ -14,6 +14,7 @@ from .environment import MLSERVER_PREFIX, PREFIX, expanded
 from .fetching import FetchSettings
 from .memory import MemorySettings
 from .record import RecordSettings
+from .state import StateSettings
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -39,7 +40,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class Settings(MemorySettings, FetchSettings):
+class Settings(MemorySettings, FetchSettings, StateSettings):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())

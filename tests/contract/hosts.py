@@ -10,7 +10,7 @@ from tests.mounted import HOST, host
 from tests.mounted import Host as Program
 from tests.ray.host import PYTHON, RayHost
 from tests.serving import Running, write_model
-from tests.texts import write_text_model
+from tests.texts import SOUNDS, write_text_model
 
 MODELS = {
     "echo": "Echo",
@@ -22,7 +22,7 @@ MODELS = {
     "collecting": "Collecting",
 }
 
-TEXT_MODELS = ("words", "blocking-words", "tokens", "steps", "whole")
+TEXT_MODELS = ("words", "blocking-words", "tokens", "steps", "whole", *SOUNDS)
 
 
 class Host(Protocol):

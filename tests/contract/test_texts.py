@@ -1,5 +1,6 @@
 """A text is the same over every door and in every dialect, at the same moment and wherever its model runs."""
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -129,6 +130,61 @@ def events(url: str, body: dict) -> list[str]:
         return [event.data for event in source.iter_sse()]
 
 
+def tool(host: Host, model: str, **arguments: str) -> str:
+    """A call of MCP."""
+    params = {"name": model, "arguments": arguments or {"prompt": WORDS}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return httpx.post(f"{host.url}/mcp", json=body, timeout=LIMIT).json()["result"]["content"][0]["text"]
+
+
+def tool_progress(host: Host, model: str) -> str:
+    """What a call of MCP tells of its progress, where its model streams."""
+    params = {"name": model, "arguments": {"prompt": WORDS}, "_meta": {"progressToken": "p"}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    found = [json.loads(event) for event in events(f"{host.url}/mcp", body)]
+    result = found.pop()["result"]
+    assert not result.get("isError")
+    told = "".join(message["params"]["message"] for message in found)
+    assert told == result["content"][0]["text"]
+    return told
+
+
+def transcription(host: Host, model: str) -> str:
+    return client(host).audio.transcriptions.create(model=model, file=("a.wav", WORDS.encode())).text
+
+
+def transcription_stream(host: Host, model: str) -> str:
+    file = ("a.wav", WORDS.encode())
+    heard = client(host).audio.transcriptions.create(model=model, file=file, stream=True)
+    return "".join(event.delta for event in heard if event.type == "transcript.text.delta")
+
+
+def heard_by_tool(host: Host, model: str) -> str:
+    return tool(host, model, text=base64.b64encode(WORDS.encode()).decode())
+
+
+def heard_flat(host: Host, model: str) -> str:
+    body = {"text": base64.b64encode(WORDS.encode()).decode()}
+    return "".join(
+        json.loads(event)["output"] for event in events(f"{host.url}/v2/models/{model}/generate_stream", body)
+    )
+
+
+def speech(host: Host, model: str) -> str:
+    return client(host).audio.speech.create(model=model, input=WORDS, voice="alloy").content.decode()
+
+
+def speech_stream(host: Host, model: str) -> str:
+    speaking = client(host).audio.speech.with_streaming_response
+    with speaking.create(model=model, input=WORDS, voice="alloy") as sound:
+        return b"".join(sound.iter_bytes()).decode()
+
+
+def spoken_flat(host: Host, model: str) -> str:
+    found = events(f"{host.url}/v2/models/{model}/generate_stream", {"text": WORDS})
+    return b"".join(base64.b64decode(json.loads(event)["output"]) for event in found).decode()
+
+
 TEXTS: dict[str, Callable[[Host, str], str]] = {
     "chat": chat,
     "chat-stream": chat_stream,
@@ -145,6 +201,7 @@ TEXTS: dict[str, Callable[[Host, str], str]] = {
     "tgi": tgi,
     "tgi-stream": tgi_stream,
     "plain-stream": plain_stream,
+    "tool": tool,
 }
 
 
@@ -153,7 +210,19 @@ def over(door) -> Callable[[Host, str], str]:
     return lambda host, model: "".join(door.stream(host, Asked(model, f"text-{next(_names)}", {}, WORDS)))
 
 
-STREAMS = {**{name: over(door) for name, door in DOORS.items()}, **TEXTS}
+STREAMS = {**{name: over(door) for name, door in DOORS.items()}, **TEXTS, "tool-progress": tool_progress}
+
+RPCS = {name: over(DOORS[name]) for name in ("grpc", "triton", "grpc-web")}
+"""The doors that send and show bytes as they are."""
+
+SOUNDS: dict[str, Callable[[Host, str], str]] = {
+    "transcription": transcription,
+    "transcription-stream": transcription_stream,
+    "tool": heard_by_tool,
+    "flat": heard_flat,
+    **RPCS,
+}
+SPOKEN = {"speech": speech, "speech-stream": speech_stream, "flat": spoken_flat, **RPCS}
 
 
 def single(door) -> Callable[[Host, str], str]:
@@ -183,3 +252,11 @@ def test_a_streamed_text_is_the_same_everywhere(host: Host, model: str) -> None:
 
 def test_a_whole_text_is_the_same_everywhere(host: Host) -> None:
     assert at_once(host, "whole", SINGLES) == dict.fromkeys(SINGLES, f"all of {WORDS}")
+
+
+def test_a_sound_is_the_same_text_everywhere(host: Host) -> None:
+    assert at_once(host, "hearing", SOUNDS) == dict.fromkeys(SOUNDS, WORDS)
+
+
+def test_a_text_is_the_same_sound_everywhere(host: Host) -> None:
+    assert at_once(host, "speaking", SPOKEN) == dict.fromkeys(SPOKEN, WORDS)

@@ -56,6 +56,7 @@ ROUTES = {
         GET /v1/models  GET /v1/models/double  GET /openai/v1/models  GET /openai/v1/models/double
         GET /v1/responses/double  POST /v1/responses/double  DELETE /v1/responses/double
         GET /openai/v1/responses/double  POST /openai/v1/responses/double  DELETE /openai/v1/responses/double
+        POST /v1/conversations  POST /openai/v1/conversations
         DELETE /v2/requests/double  GET /v2/models/double/docs/dataplane.json
         GET /api/tags  GET /api/ps  GET /api/version  POST /api/show
         GET /models  POST /models  GET /models/double  GET /workflows  GET /workflows/double

@@ -12,7 +12,18 @@ from tests.serving import Running
 
 from . import http, rpc, websocket
 from .folder import write_folder, write_later
-from .requests import connections, grpc_web, inference, jsonrpc, metrics, profiles, resources, streams, texts
+from .requests import (
+    connections,
+    grpc_web,
+    inference,
+    jsonrpc,
+    mcp,
+    metrics,
+    profiles,
+    resources,
+    streams,
+    texts,
+)
 from .requests import grpc as grpc_requests
 from .requests import websocket as websocket_requests
 
@@ -31,6 +42,7 @@ FACES: dict[str, Sequence[Case]] = {
     "resources": resources.CASES,
     "texts": texts.CASES,
     "jsonrpc": jsonrpc.CASES,
+    "mcp": mcp.CASES,
     "metrics": metrics.CASES,
     "profiles": profiles.CASES,
 }
@@ -64,6 +76,7 @@ EVERYTHING = (
     "resources",
     "texts",
     "jsonrpc",
+    "mcp",
 )
 
 SETUPS = {

@@ -6,6 +6,7 @@ from time import perf_counter, time
 from typing import Any
 
 from ...context import request_id_var
+from ...keys.secret import without_keys
 from ...telemetry.access import AccessLines, AccessRecord
 from ..request_ids import HEADER, RequestIds
 from .messages import Receive, Scope, Send
@@ -49,7 +50,7 @@ def logged_send(scope: Scope, send: Send) -> Send:
 
     async def logged(message: Any) -> None:
         if message["type"] == "http.response.start":
-            logger.debug("%s %s %d", scope["method"], scope["path"], message["status"])
+            logger.debug("%s %s %d", scope["method"], without_keys(scope["path"]), message["status"])
         await send(message)
 
     return logged
@@ -61,7 +62,7 @@ def recorded_send(scope: Scope, send: Send, lines: AccessLines) -> Send:
 
     async def recorded(message: Any) -> None:
         if message["type"] == "http.response.start" and message["status"] >= 400:
-            what = f"{scope['method']} {scope['path']}"
+            what = f"{scope['method']} {without_keys(scope['path'])}"
             seconds, status = perf_counter() - began, str(message["status"])
             lines.put(
                 AccessRecord(

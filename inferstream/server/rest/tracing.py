@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ...keys.secret import without_keys
 from ...types import Headers
 from ..edge import Serve
 from .dialects.base import Route
@@ -50,8 +51,9 @@ class TracedApp:
             await self._app(scope, receive, send)
             return
         scheme = scope.get("scheme", "http")
-        template = path if route is None else route.path
-        span = _begin(self._tracing, scope["method"], template, path, scheme, scope["headers"])
+        shown = without_keys(path)
+        template = shown if route is None else route.path
+        span = _begin(self._tracing, scope["method"], template, shown, scheme, scope["headers"])
         # A model's custom route may run in another process, which gets the headers.
         own_headers = [pair for pair in scope["headers"] if pair[0] not in CONTEXT]
         own = [(name.encode(), value.encode()) for name, value in span.carrier().items()]

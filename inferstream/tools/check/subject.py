@@ -27,6 +27,7 @@ ALONE: dict[str, Any] = {
     "kafka_enabled": False,
     "cache_enabled": False,
     "keys_file": None,
+    "state_key_file": None,
     "record": None,
     "strict": False,
     "shutdown_grace": 1.0,

@@ -52,7 +52,7 @@ Dockerfile
 .dockerignore
 """
 
-EXTRAS = {"kafka_enabled": "kafka", "tracing_server": "tracing"}
+EXTRAS = {"kafka_enabled": "kafka", "state_key_file": "state", "tracing_server": "tracing"}
 """Extras by the server's settings that need them. The extra of a runtime has the name of its module."""
 
 OURS = "inferstream.runtimes."

@@ -1,10 +1,13 @@
 """Values that leave recordings by their keys."""
 
+import gzip
 import json
+import zlib
 
 import pytest
 
-from inferstream.record.redaction import redacted
+from inferstream.keys.sealing import MARK
+from inferstream.record.redaction import redacted, without_states
 
 NAMES = {"prompt"}
 
@@ -38,3 +41,17 @@ def test_what_has_anything_else_is_not_written(content: bytes) -> None:
 def test_a_tensor_loses_its_data() -> None:
     body = json.dumps({"inputs": [{"name": "prompt", "data": ["secret"]}]})
     assert "secret" not in str(redacted(body, NAMES))
+
+
+def test_a_sealed_state_is_not_written() -> None:
+    body = f'{{"previous_response_id": "resp_{MARK}aB-_9", "input": "hi"}}'.encode()
+    clean = f'{{"previous_response_id": "resp_{MARK}[redacted]", "input": "hi"}}'.encode()
+    assert without_states(body) == clean
+    assert without_states(clean) == clean
+    assert without_states(gzip.compress(body)) is None
+    assert without_states(zlib.compress(body)) is None
+    other = gzip.compress(b'{"input": "hi"}')
+    assert without_states(other) == other
+    assert without_states(gzip.compress(bytes(5 * 2**20))) is None
+    assert without_states(b"\x1f\x8bno gzip") == b"\x1f\x8bno gzip"
+    assert without_states(b"") == b""

@@ -13,6 +13,7 @@ HELLO = {"inputs": "hällo"}
 
 CHAT = {"model": "text", "messages": [{"role": "user", "content": "hällo"}]}
 PROMPT = {"model": "text", "prompt": "hällo"}
+AFTER = {"input": "hällo", "previous_response_id": "resp_1"}
 
 
 def openai(prefix: str) -> list[Http]:
@@ -23,6 +24,8 @@ def openai(prefix: str) -> list[Http]:
         post(f"{prefix} completion", f"{prefix}/completions", PROMPT),
         post(f"{prefix} completion stream", f"{prefix}/completions", {**PROMPT, "stream": True}),
         post(f"{prefix} response without input", f"{prefix}/responses", {"model": "text"}),
+        post(f"{prefix} response after another", f"{prefix}/responses", {"model": "text", **AFTER}),
+        post(f"{prefix} conversation", f"{prefix}/conversations", {}),
         post(f"{prefix} embeddings of a model of texts", f"{prefix}/embeddings", PROMPT),
         *(
             post(f"{prefix}{path} of a model of texts", f"{prefix}{path}", {**PROMPT, "input": "hällo"})

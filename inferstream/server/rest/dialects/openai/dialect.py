@@ -1,6 +1,7 @@
 """The paths of OpenAI's dialect, and how their requests are read."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -9,7 +10,10 @@ from .....dataplane.access import Action
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
+from .....dataplane.dataplane import DataPlane
 from .....errors import InferstreamError, ModelNotFound
+from .....settings import Settings
+from .....telemetry.metrics import Meters
 from .....text.fields import Fields
 from ....status import http_headers, status_of
 from ...exchange import Exchange
@@ -23,7 +27,8 @@ from .chat import read_chat
 from .completions import read_completions
 from .embeddings import EmbeddingRequest
 from .errors import error_object
-from .responses import read_response, unstored
+from .responses import no_conversations, read_response, unstored
+from .states import SealedStates
 
 PREFIXES = ("/v1", "/openai/v1")
 
@@ -32,19 +37,19 @@ DUMMIES = ("tgi", "dummy")
 
 
 class TextPath(NamedTuple):
-    """What reads a request, and the field that it needs beside the model, with an example of it."""
+    """The field that a request needs beside the model, with an example of it, and what a stream of it is."""
 
-    read: Callable[[Fields, Admission, str], ParsedRequest]
     field: str
     schema: Schema = STRING
     example: Any = "text"
+    stream: str | None = EVENTS
 
 
 PATHS: Mapping[str, TextPath] = {
-    "/chat/completions": TextPath(read_chat, "messages", OBJECTS, [{"role": "user", "content": "text"}]),
-    "/completions": TextPath(read_completions, "prompt"),
-    "/embeddings": TextPath(EmbeddingRequest, "input"),
-    "/responses": TextPath(read_response, "input"),
+    "/chat/completions": TextPath("messages", OBJECTS, [{"role": "user", "content": "text"}]),
+    "/completions": TextPath("prompt"),
+    "/embeddings": TextPath("input", stream=None),
+    "/responses": TextPath("input"),
 }
 """By the part of the path after the prefix."""
 
@@ -58,6 +63,16 @@ class OpenAI(InferenceDialect):
     body_decides = True
     inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in PATHS}
 
+    def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
+        super().__init__(dataplane, settings, meters)
+        states = SealedStates(settings.state_key_file)
+        self._readers: Mapping[str, Callable[[Fields, Admission, str], ParsedRequest]] = {
+            "/chat/completions": read_chat,
+            "/completions": read_completions,
+            "/embeddings": EmbeddingRequest,
+            "/responses": partial(read_response, states),
+        }
+
     def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
         return [
             claim
@@ -65,6 +80,7 @@ class OpenAI(InferenceDialect):
             for claim in (
                 ScopeClaim(f"{prefix}/models", Action.SERVER_METADATA, self._models),
                 ScopeClaim(f"{prefix}/models/{{model_name}}", Action.MODEL_METADATA, self._model),
+                ReadClaim(f"{prefix}/conversations", Action.RESUME, no_conversations, ("POST",)),
                 ReadClaim(
                     f"{prefix}/responses/{{response_id}}", Action.RESUME, unstored, ("GET", "DELETE", "POST")
                 ),
@@ -75,10 +91,9 @@ class OpenAI(InferenceDialect):
         paths: dict[str, Any] = {}
         for path in self.inferences:
             action = path.rpartition("/v1")[2]
-            read, field, schema, value = PATHS[action]
+            field, schema, value, stream = PATHS[action]
             body = an_object(("model", field), model=STRING, **{field: schema})
             example = {"model": "model", field: value}
-            stream = None if read is EmbeddingRequest else EVENTS
             paths[path] = posting(f"OpenAI's {action.strip('/')}", body, example, stream)
         for prefix in PREFIXES:
             paths[f"{prefix}/models"] = getting("The models, as OpenAI lists them")
@@ -95,7 +110,7 @@ class OpenAI(InferenceDialect):
         fields = Fields.read(body)
         name = fields.needed_text("model")
         admission = self._admit(name, caller)
-        return PATHS[route.template.rpartition("/v1")[2]].read(fields, admission, name)
+        return self._readers[route.template.rpartition("/v1")[2]](fields, admission, name)
 
     def _admit(self, name: str, caller: Caller) -> Admission:
         """Admission to `model`, `model:version`, or the default model for the name that clients of TGI send."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 from .....errors import Code, InferstreamError, InvalidRequest, ModelNotFound
+from .states import UnopenedState
 
 TYPES = {
     Code.INVALID: "invalid_request_error",
@@ -28,6 +29,8 @@ CODES = {
 def error_object(error: InferstreamError) -> dict[str, Any]:
     """The error object of a failed request, or of a stream that fails."""
     code = "model_not_found" if isinstance(error, ModelNotFound) else CODES.get(error.code)
+    if isinstance(error, UnopenedState):
+        code = "previous_response_not_found"
     param = "model" if isinstance(error, ModelNotFound) else _field(error)
     kind = TYPES.get(error.code, "server_error")
     return {"error": {"message": error.message, "type": kind, "param": param, "code": code}}

@@ -13,6 +13,7 @@ from .....text.tools import merged
 from ..text import TextFormat, token_logprobs
 from .chunks import usage_of
 from .errors import error_object
+from .states import SealedConversation
 
 COMPLETED = "completed"
 INCOMPLETE = "incomplete"
@@ -75,12 +76,16 @@ class ResponseFormat(TextFormat):
     """Writes a text as a response. Only the text and a number differ between the events of most pieces.
 
     A message ends where a call of a tool begins. Pieces of several calls may be mixed, so that calls end with the
-    response. `document` is the response as far as the request determines it.
+    response. `document` is the response as far as the request determines it. The id that holds a
+    `conversation` is known at its end alone.
     """
 
-    def __init__(self, id: str, document: dict[str, Any]) -> None:
+    def __init__(
+        self, id: str, document: dict[str, Any], conversation: SealedConversation | None = None
+    ) -> None:
         self._id = id
         self._document = document
+        self._conversation = conversation
         self._number = 0
         self._items: list[Message | FunctionCall] = []
         self._message: Message | None = None
@@ -108,7 +113,7 @@ class ResponseFormat(TextFormat):
         return b"".join(events)
 
     def closing(self, readers: Sequence[TextReader]) -> bytes:
-        output = [item.done for item in self._items]
+        output = [item.done or item.item(INCOMPLETE) for item in self._items]
         return self._event(f"response.{_status(readers[0])}", {"response": self._ending(readers, output)})
 
     def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
@@ -211,12 +216,13 @@ class ResponseFormat(TextFormat):
             "response.output_item.done", {"output_index": item.index, "item": item.done}
         )
 
-    def _ending(
-        self, readers: Sequence[TextReader], output: Sequence[dict[str, Any] | None]
-    ) -> dict[str, Any]:
+    def _ending(self, readers: Sequence[TextReader], output: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """The response at its end."""
         reader, status = readers[0], _status(readers[0])
         used = usage_of(readers)
+        if self._conversation is not None:
+            kept = self._conversation.ended(self._id, output)
+            self._document["id"], self._document["store"] = kept
         return {
             **self._document,
             "status": status,

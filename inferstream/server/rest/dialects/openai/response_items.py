@@ -1,5 +1,6 @@
 """Items, tools and formats of a request for a response, in the form that chat completions have."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from .....text.chat import MOST_MESSAGES, Chat
@@ -7,18 +8,26 @@ from .....text.fields import Fields, wrong_field
 
 INPUT = "input"
 
+PREVIOUS = "previous_response_id"
 
-def read_input(fields: Fields) -> Chat:
-    """The instructions and the input as chat messages. Raises InvalidRequest that names the wrong item or part."""
+
+def read_input(fields: Fields, previous: Sequence[Any] = ()) -> Chat:
+    """The instructions, the conversation so far and the input as chat messages.
+
+    Raises InvalidRequest that names the wrong item or part.
+    """
     chat = Chat(INPUT)
     if (instructions := fields.text("instructions")) is not None:
         chat.messages.append({"role": "system", "content": instructions})
+    for item in previous:
+        _read(chat, Fields(item, PREVIOUS), PREVIOUS)
     if isinstance(text := fields.get(INPUT), str):
         chat.messages.append({"role": "user", "content": text})
         return chat
     if text is not None and not isinstance(text, list):
         raise fields.wrong(INPUT, "must be a string or a list of items")
-    for index, item in enumerate(fields.needed_items(INPUT, "messages", MOST_MESSAGES)):
+    most = max(MOST_MESSAGES - len(previous), 0)
+    for index, item in enumerate(fields.needed_items(INPUT, "messages", most)):
         _read(chat, Fields(item, f"{INPUT}[{index}]"), f"{INPUT}[{index}]")
     return chat
 

@@ -15,15 +15,25 @@ from .....text.tools import formatted, offered, read_parallel
 from ..base import ReadRoute
 from ..text import TextRequest, generating, identified
 from .response_events import ResponseFormat
-from .response_items import INPUT, read_choice, read_format, read_functions, read_input, read_metadata
+from .response_items import (
+    INPUT,
+    PREVIOUS,
+    read_choice,
+    read_format,
+    read_functions,
+    read_input,
+    read_metadata,
+)
+from .states import PREFIX, SealedStates
 
 LOGPROBS = "message.output_text.logprobs"
 
 UNSTORED = "responses are not stored"
 
+CONVERSATIONS = "conversations are not stored; send their items as input"
+
 REFUSED: Mapping[str, str] = {
-    "previous_response_id": f"{UNSTORED}; send the items of the conversation as input",
-    "conversation": "conversations are not stored; send the items of the conversation as input",
+    "conversation": CONVERSATIONS,
     "background": f"{UNSTORED}; the response is made while the client waits",
     "prompt": "prompts are not stored; send the prompt as instructions and input",
     "moderation": "the server does not moderate",
@@ -40,7 +50,7 @@ KNOWN = (
     | frozenset(
         ("user", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
     )
-    | frozenset(REFUSED)
+    | frozenset((PREVIOUS, *REFUSED))
 )
 """Fields that never become parameters of the request to the model."""
 
@@ -48,13 +58,14 @@ ECHOED = ("max_output_tokens", "temperature", "top_p", "user", "safety_identifie
 """Fields of the response that are those of the request, or null."""
 
 
-def read_response(fields: Fields, admission: Admission, name: str) -> TextRequest:
+def read_response(states: SealedStates, fields: Fields, admission: Admission, name: str) -> TextRequest:
     """Read a request. Raises InvalidRequest that names the wrong field."""
     interface = generating(admission, name)
     for field, sentence in REFUSED.items():
         if (value := fields.get(field)) is not None and value is not False:
             raise fields.wrong(field, sentence)
-    chat = read_input(fields)
+    previous = states.previous(fields, admission)
+    chat = read_input(fields, previous)
     functions, choice = read_functions(fields), read_choice(fields)
     inputs, parameters = offered(interface, functions, choice, read_parallel(fields))
     inputs |= formatted(read_format(fields), interface, "text.format")
@@ -72,7 +83,8 @@ def read_response(fields: Fields, admission: Admission, name: str) -> TextReques
     streamed = fields.flag("stream")
     if fields.object("stream_options") is not None and not streamed:
         raise fields.wrong("stream_options", "needs stream to be true")
-    format = ResponseFormat(id, _document(fields, id, name))
+    conversation = states.kept(fields, admission, previous)
+    format = ResponseFormat(id, _document(fields, id, name), conversation)
     return TextRequest(admission, generation, [request], format, streamed)
 
 
@@ -100,10 +112,9 @@ def _document(fields: Fields, id: str, name: str) -> dict[str, Any]:
     """The response, as far as the request determines it."""
     text, reasoning = fields.object("text"), fields.object("reasoning")
     fields.choice("truncation", ("auto", "disabled"))
-    fields.flag("store")
     format = None if text is None else text.get("format")
     return {
-        "id": f"resp_{id}",
+        "id": PREFIX + id,
         "object": "response",
         "created_at": int(time()),
         "status": "in_progress",
@@ -134,3 +145,8 @@ def _document(fields: Fields, id: str, name: str) -> dict[str, Any]:
 async def unstored(_: ReadRoute) -> tuple[int, bytes]:
     """Any request for a response that was made earlier."""
     raise NotFound(f"There is no such response: {UNSTORED}.")
+
+
+async def no_conversations(_: ReadRoute) -> tuple[int, bytes]:
+    """A request to begin a conversation that the server would store."""
+    raise NotFound(f"There is no such route: {CONVERSATIONS}.")
