@@ -69,7 +69,7 @@ def test_an_unchanged_file_is_not_opened(path, monkeypatch):
     write(path, "a")
     source = KeySource(path)
     source.read()
-    monkeypatch.setattr(file, "_contents", lambda path: pytest.fail("it was opened"))
+    monkeypatch.setattr(file, "regular_file", lambda path: pytest.fail("it was opened"))
     assert source.read_again() is None
 
 
