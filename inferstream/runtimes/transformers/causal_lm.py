@@ -3,24 +3,27 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ... import processors
 from ...context import request_context
+from ...errors import InvalidRequest
 from ...imports.folders import importing_alone
 from ...model import Emission, Finished, StepModel
 from ...repository.uri import get_model_uri, to_absolute_path
 from ...settings import ModelSettings
 from ...signature import Description
-from ...text.calls.formats import PARSERS, SPECIAL, opening
+from ...text.calls.formats import PARSERS, SPECIAL, opening, opening_of_text
 from ...text.detokenizer import Detokenizer
+from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ...text.template import text_formats
 from ...text.token import Token, Usage
 from ...types import InferenceRequest, MetadataTensor
 from ..framework import CONTEXT_LENGTH, TORCH_LOADING, FrameworkModel
 from ..sampling import Sampling, read_sampling, refused
-from .prompts import MESSAGES, TOOLS, Prompts
+from .prompts import Prompts, text_of
 from .settings import LanguageSettings
 from .stream import TokenStream
 
@@ -44,6 +47,7 @@ class CausalLM(FrameworkModel, StepModel):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
         self._engine: Any = None
+        self._forms: Any = None
 
     async def load(self) -> bool:
         settings = self._checked(LanguageSettings)
@@ -60,7 +64,7 @@ class CausalLM(FrameworkModel, StepModel):
         with importing_alone():
             self._torch = self._import("torch", EXTRA)
             self._import("transformers", EXTRA)
-            from . import engine, loading
+            from . import engine, forms, loading
         try:
             self._torch.set_num_threads(processors.share())
             with TORCH_LOADING:
@@ -76,6 +80,7 @@ class CausalLM(FrameworkModel, StepModel):
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
         self._max_tokens = settings.max_tokens
         self._device = opened.model.device
+        self._forms = forms.Forms(partial(loading.grammar_tokens, opened))
         self._engine = engine.Engine(opened.model, self.settings.max_active, budget, settings.prefix_tokens)
         if not self.inputs:
             self.inputs = self._prompts.inputs(tools=self._calls in PARSERS)
@@ -89,6 +94,9 @@ class CausalLM(FrameworkModel, StepModel):
         sampling = read_sampling(given, self._sampling)
         names = {tensor.name for tensor in request.inputs}
         begun = self._opening(given) if TOOLS in names else ""
+        form = None if begun else self._form(request)
+        if form is not None and MESSAGES in names:
+            begun = opening_of_text(self._calls, self._reasoning)
         prompt, name = self._prompts.read(request, begun)
         if len(prompt) >= self._context:
             raise refused(
@@ -102,33 +110,58 @@ class CausalLM(FrameworkModel, StepModel):
         limit = min(len(prompt) + most, self._context)
         stream = TokenStream(prompt, limit, sampling, detokenizer, request_context().single)
         stream.opening = begun
+        if form is not None:
+            self._forms.begin(stream, form)
         if sampling.temperature > 0:
             stream.generator = self._generator(sampling)
         self._engine.add(stream)
         return stream
 
     def step(self, states: Sequence[TokenStream]) -> Sequence[Emission]:
+        if self._forms.waiting:
+            return self._step_beside_waiting(states)
         choices = self._engine.step(states)
         return [self._emission(state, choices[state]) if state in choices else None for state in states]
 
+    def _step_beside_waiting(self, states: Sequence[TokenStream]) -> Sequence[Emission]:
+        """A step without the streams that have no grammar yet, or a wrong form."""
+        failed = self._forms.settle(states)
+        left_out = failed.keys() | self._forms.waiting.keys()
+        choices = self._engine.step([state for state in states if state not in left_out])
+        return [
+            self._emission(state, choices[state]) if state in choices else failed.get(state)
+            for state in states
+        ]
+
     def release(self, state: TokenStream) -> None:
+        self._forms.leave(state)
         self._engine.remove(state)
 
     async def unload(self) -> bool:
         self._engine = None
+        if self._forms is not None:
+            self._forms.close()
         return True
 
     def _emission(self, state: TokenStream, choice: Any) -> Emission:
         ended = choice.token in self._ends and not state.sampling.ignore_eos
+        complete = ended
+        if state.writing is not None:
+            try:
+                state.writing.take(choice.token)
+            except InvalidRequest as error:
+                return error
+            complete = ended or state.writing.complete
         full = len(state.tokens) >= state.limit
         text = "" if ended else state.detokenizer.add(choice.token)
-        if ended or full:
+        over = complete or full
+        if over:
             text += state.detokenizer.flush()
         if state.opening:
             text, state.opening = state.opening + text, ""
         if state.pieces is not None:
             state.pieces.append(text)
-            if not (ended or full):
+            if not over:
                 return None
             text = "".join(state.pieces)
         token = Token(text)
@@ -137,9 +170,9 @@ class CausalLM(FrameworkModel, StepModel):
             token.logprob = choice.logprob
             if choice.top:
                 token.top_logprobs = {self._decode([each]): logprob for each, logprob in choice.top}
-        if not (ended or full):
+        if not over:
             return token
-        token.finish_reason = "stop" if ended else "length"
+        token.finish_reason = "stop" if complete else "length"
         token.usage = Usage(state.prompt_length, state.written)
         return Finished(token)
 
@@ -149,6 +182,11 @@ class CausalLM(FrameworkModel, StepModel):
             return opening(self._calls, self._reasoning, given.get("tool_choice"))
         except ValueError as error:
             raise refused("tool_choice", str(error)) from error
+
+    def _form(self, request: InferenceRequest) -> str | None:
+        """The form that the text must have."""
+        tensor = next((each for each in request.inputs if each.name == RESPONSE_FORMAT), None)
+        return None if tensor is None else text_of(tensor)
 
     def _decode(self, tokens: list[int], skip: bool = True) -> str:
         text: str = self._tokenizer.decode(

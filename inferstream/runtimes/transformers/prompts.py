@@ -4,10 +4,11 @@ from typing import Any
 
 import orjson
 
+from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ...types import InferenceRequest, MetadataTensor, Parameters
 from ..sampling import refused
 
-PROMPT, MESSAGES, TOOLS = "prompt", "messages", "tools"
+PROMPT = "prompt"
 
 
 class Prompts:
@@ -22,10 +23,10 @@ class Prompts:
 
     def inputs(self, tools: bool = False) -> list[MetadataTensor]:
         """The inputs of a model that takes what this can read: all optional, because one of them is enough."""
-        names = [PROMPT, MESSAGES, *([TOOLS] if tools else [])] if self.chats else [PROMPT]
+        chat = [MESSAGES, *([TOOLS] if tools else [])] if self.chats else []
         return [
             MetadataTensor(name=name, datatype="BYTES", shape=[1], parameters=Parameters(optional=True))
-            for name in names
+            for name in (PROMPT, *chat, RESPONSE_FORMAT)
         ]
 
     def read(self, request: InferenceRequest, opening: str = "") -> tuple[list[int], str]:
@@ -33,7 +34,9 @@ class Prompts:
 
         `opening` is the beginning of the answer to messages.
         """
-        texts = {tensor.name: _text_of(tensor) for tensor in request.inputs}
+        texts = {
+            tensor.name: text_of(tensor) for tensor in request.inputs if tensor.name != RESPONSE_FORMAT
+        }
         messages, tools = texts.pop(MESSAGES, None), texts.pop(TOOLS, None)
         if messages is not None:
             if texts:
@@ -69,7 +72,7 @@ class Prompts:
         return tokens
 
 
-def _text_of(tensor: Any) -> str:
+def text_of(tensor: Any) -> str:
     values = tensor.data.flat()
     if len(values) != 1:
         raise refused(tensor.name, f"{tensor.name} is one text, not {len(values)}")
