@@ -53,15 +53,18 @@ class Writing:
         bits = np.unpackbits(mask, count=size, bitorder="little")  # what is missing is 0
         return bits.view(np.bool_)
 
-    def take(self, token: int) -> None:
-        """Add a token. Raises InvalidRequest if the library cannot go on within its limits."""
+    def restricted(self, _: Any, logits: Any) -> Any:
+        """The logits of the next token, as a processor of logits returns them."""
+        return np.where(self.allowed(len(logits)), logits, -np.inf)
+
+    def take(self, token: int) -> bool:
+        """Add a token, and return whether nothing can follow.
+
+        Raises InvalidRequest if the library cannot go on within its limits.
+        """
         if not self._matcher.consume_token(token):
             logger.info("a grammar ends: %s", self._matcher.get_error())
             raise refused(RESPONSE_FORMAT, f"{RESPONSE_FORMAT} is too complex for this text")
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing can follow."""
         return bool(self._matcher.is_stopped())
 
 

@@ -148,10 +148,9 @@ class CausalLM(FrameworkModel, StepModel):
         complete = ended
         if state.writing is not None:
             try:
-                state.writing.take(choice.token)
+                complete = state.writing.take(choice.token) or ended
             except InvalidRequest as error:
                 return error
-            complete = ended or state.writing.complete
         full = len(state.tokens) >= state.limit
         text = "" if ended else state.detokenizer.add(choice.token)
         over = complete or full
