@@ -13,6 +13,7 @@ from .response_format import Inputs, read_response_format
 
 CHOICES = ("none", "auto", "required")
 
+
 def read_tools(fields: Fields, interface: TextInterface) -> tuple[Inputs, dict[str, Any]]:
     """Inputs and parameters of the tools and of the response format that a client of chat asks for.
 

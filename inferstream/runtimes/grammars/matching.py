@@ -140,7 +140,8 @@ def _tried(form: str) -> str:
     if ran.returncode or not ran.stdout:  # it ran past a limit, or the library has ended its process
         logger.info("a trial ended with %d: %s", ran.returncode, ran.stderr[-LONGEST:])
         raise refused(
-            RESPONSE_FORMAT, f"{RESPONSE_FORMAT} is too complex: it takes more than {trial.SECONDS} s or memory"
+            RESPONSE_FORMAT,
+            f"{RESPONSE_FORMAT} is too complex: it takes more than {trial.SECONDS} s or memory",
         )
     answer = json.loads(ran.stdout)
     if answer["error"]:

@@ -18,7 +18,7 @@ MEMORY = 2**30
 STEPS = 64
 """Bytes of a text at random that have to be found within the limits."""
 
-BOUNDS = {
+BOUNDS: dict[str, Any] = {
     "max_lexer_states": 20_000,
     "max_grammar_size": 50_000,
     "initial_lexer_fuel": 200_000,
@@ -29,7 +29,7 @@ BOUNDS = {
 
 NO_TEXT = "no text has this form"
 
-SPACE = r"[\x20\x0A\x0D\x09]{1,40}"
+SPACE = r"[\x20\x0A\x0D\x09]{1,32}"
 """White space between the values of JSON. Without a bound a small model writes it for ever."""
 
 
@@ -38,6 +38,8 @@ def grammar_of(form: dict[str, Any]) -> str:
     from llguidance import LLMatcher, grammar_from
 
     match form["type"]:
+        case "text":
+            return str(LLMatcher.grammar_from_regex("(?s:.*)"))
         case "json_object":
             return str(LLMatcher.grammar_from_json_schema({"type": "object"}, overrides=_json()))
         case "json_schema":

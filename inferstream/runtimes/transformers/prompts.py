@@ -34,9 +34,7 @@ class Prompts:
 
         `opening` is the beginning of the answer to messages.
         """
-        texts = {
-            tensor.name: text_of(tensor) for tensor in request.inputs if tensor.name != RESPONSE_FORMAT
-        }
+        texts = {tensor.name: text_of(tensor) for tensor in request.inputs if tensor.name != RESPONSE_FORMAT}
         messages, tools = texts.pop(MESSAGES, None), texts.pop(TOOLS, None)
         if messages is not None:
             if texts:

@@ -83,10 +83,14 @@ def test_a_wrong_request_is_told_what_is_wrong(inputs: dict[str, Any], message: 
 
 
 def test_a_model_without_a_template_takes_no_messages() -> None:
-    assert [tensor.name for tensor in Prompts(Letters(), None).inputs()] == ["prompt"]
-    assert [tensor.name for tensor in Prompts(Letters(), "any").inputs()] == ["prompt", "messages"]
+    assert [tensor.name for tensor in Prompts(Letters(), None).inputs()] == ["prompt", "response_format"]
+    assert [tensor.name for tensor in Prompts(Letters(), "any").inputs()] == [
+        "prompt",
+        "messages",
+        "response_format",
+    ]
     with_tools = Prompts(Letters(), "any").inputs(tools=True)
-    assert [tensor.name for tensor in with_tools] == ["prompt", "messages", "tools"]
+    assert [tensor.name for tensor in with_tools] == ["prompt", "messages", "tools", "response_format"]
     with pytest.raises(InvalidRequest, match="no chat template, so it takes no messages"):
         read(template=None, messages="[]")
 
