@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ from ..imports.folders import importing_alone
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
-from ..text.calls.formats import PARSERS, SPECIAL, opening, opening_of_text
+from ..text.calls.formats import PARSERS, SPECIAL
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ..text.template import text_formats
 from ..text.token import Token, Usage
 from ..types import InferenceRequest, MetadataTensor, Parameters
 from .framework import CONTEXT_LENGTH, FrameworkModel
+from .grammars.beginnings import Beginnings
 from .grammars.matching import Grammars, Writing
 from .sampling import Sampling, read_sampling, refused
 
@@ -121,10 +122,8 @@ class LlamaCppModel(FrameworkModel):
         given = {} if parameters is None else dict(parameters.items())
         sampling = read_sampling(given, DEFAULT)
         tools = self._given(request, TOOLS)
-        begun = "" if tools is None else self._opening(given)
-        writing = None if begun else self._writing(request)
-        if writing is not None and self._given(request, MESSAGES) is not None:
-            begun = opening_of_text(self._calls, self._reasoning)
+        form, chat = self._given(request, RESPONSE_FORMAT), self._given(request, MESSAGES) is not None
+        begun, form, asked = self._beginnings.of(given.get("tool_choice"), tools, form, chat)
         name, prompt = self._prompt(request, tools, begun)
         special = tools is not None and self._calls in SPECIAL
         room = self._context - len(prompt)
@@ -133,6 +132,7 @@ class LlamaCppModel(FrameworkModel):
             raise refused(name, message)
         limit = min(room, sampling.max_tokens or room)
         written: list[int] = []
+        writing = None if form is None else Writing(self._grammars.begin(form, asked).result().deep_copy())
         generated = self._generated(prompt, sampling, writing)
         try:
             for token in generated:
@@ -186,13 +186,6 @@ class LlamaCppModel(FrameworkModel):
         text: bytes = self._llama.detokenize([token], special=True)
         return text.decode(errors="replace")
 
-    def _opening(self, given: Mapping[str, Any]) -> str:
-        """How an answer has to begin by the `tool_choice` of its request."""
-        try:
-            return opening(self._calls, self._reasoning, given.get("tool_choice"))
-        except ValueError as error:
-            raise refused("tool_choice", str(error)) from error
-
     def _prompt(self, request: InferenceRequest, tools: str | None, begun: str) -> tuple[str, list[int]]:
         """The input that was given, and its tokens. An answer to messages begins as `begun` does."""
         messages, prompt = self._given(request, MESSAGES), self._given(request, "prompt")
@@ -223,11 +216,6 @@ class LlamaCppModel(FrameworkModel):
         if len(texts) != 1 or texts[0] is None:
             raise refused(name, f'input "{name}": needs one text, got {len(texts)}')
         return texts[0]
-
-    def _writing(self, request: InferenceRequest) -> Writing | None:
-        """Where a text begins that has to have the form in `response_format`. Waits for its grammar."""
-        form = self._given(request, RESPONSE_FORMAT)
-        return None if form is None else Writing(self._grammars.begin(form).result().deep_copy())
 
     def _tokens_of_grammars(self) -> Any:
         from llguidance.llamacpp import lltokenizer_from_vocab
@@ -266,9 +254,10 @@ class LlamaCppModel(FrameworkModel):
         except (OSError, RuntimeError, ValueError) as error:
             raise self._unreadable(path, f"llama.cpp ({PACKAGE} {library.__version__})", error) from error
         self._library, self._llama = library, llama
-        self._calls, self._reasoning = text_formats(self.settings)
+        self._calls, reasoning = text_formats(self.settings)
         self._vocabulary = library.llama_model_get_vocab(llama.model)
         self._grammars = Grammars(self._tokens_of_grammars)
+        self._beginnings = Beginnings(self._calls, reasoning, self._grammars.usable)
         self._context = min(llama.n_ctx(), library.llama_model_n_ctx_train(llama.model))
         self._format = self._formatter(settings)
 

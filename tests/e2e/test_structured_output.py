@@ -62,6 +62,8 @@ class Picture(Closed):
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("structured") / "models"
     tiny.write(folder / "tiny", context=2048)
+    file = folder / "tiny" / "model-settings.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "tool_format": "hermes"}))
     running = Running(folder, within=180, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
     yield running
     assert running.stop() == 0, running.text()
@@ -158,6 +160,20 @@ def test_clients_at_once_get_each_their_own_form(client: openai.OpenAI) -> None:
     with ThreadPoolExecutor(8) as pool:
         for pattern, text in pool.map(one, range(12)):
             assert re.fullmatch(pattern, text)
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "Point"}}])
+def test_a_strict_tool_is_called_by_its_schema(client: openai.OpenAI, choice: Any) -> None:
+    tools = [openai.pydantic_function_tool(Point)]
+    whole = client.chat.completions.parse(**ASKED, tools=tools, tool_choice=choice).choices[0]
+    assert whole.finish_reason == "tool_calls"
+    [call] = whole.message.tool_calls or []
+    assert isinstance(call.function.parsed_arguments, Point)
+    with client.chat.completions.stream(**ASKED, tools=tools, tool_choice=choice) as events:
+        for _ in events:
+            pass
+        [streamed] = events.get_final_completion().choices[0].message.tool_calls or []
+    assert streamed.function.arguments == call.function.arguments
 
 
 @pytest.mark.parametrize(

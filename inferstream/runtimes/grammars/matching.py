@@ -86,48 +86,54 @@ class Grammars:
             logger.warning("%s cannot read a tokenizer, so its model takes no %s", PACKAGE, RESPONSE_FORMAT)
             logger.info("the reason", exc_info=error)
             self._refusal = f"{PACKAGE} cannot read the model's tokenizer, so it takes no {RESPONSE_FORMAT}"
-        self._kept: OrderedDict[str, Future[Any]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], Future[Any]] = OrderedDict()
         self._threads = ThreadPoolExecutor(THREADS, "grammars")
 
-    def begin(self, form: str) -> "Future[Any]":
+    @property
+    def usable(self) -> bool:
+        """Whether there is a library that knows the model's tokens."""
+        return self._refusal is None
+
+    def begin(self, form: str, name: str = RESPONSE_FORMAT) -> "Future[Any]":
         """A future of the grammar of a form, which is JSON. `Writing` takes copies of it.
 
-        Raises InvalidRequest, and Overloaded where too many others are waited for.
+        `name` is the input that asks for it. Raises InvalidRequest, and Overloaded where too many others are made.
         """
         if self._refusal is not None:
-            raise refused(RESPONSE_FORMAT, self._refusal)
+            raise refused(name, self._refusal)
         if len(form) > LARGEST:
-            raise refused(RESPONSE_FORMAT, f"{RESPONSE_FORMAT} has more than {LARGEST} characters")
-        found = self._kept.get(form)
+            raise refused(name, f"{name} has more than {LARGEST} characters")
+        key = name, form
+        found = self._kept.get(key)
         if found is None:
             if sum(not each.done() for each in self._kept.values()) >= WAITING:
                 raise Overloaded(f"{WAITING} grammars are being made ready; try again later.")
-            found = self._kept[form] = self._threads.submit(self._made, form)
+            found = self._kept[key] = self._threads.submit(self._made, form, name)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         elif found.done() and not isinstance(found.exception(), InvalidRequest | None):
-            del self._kept[form]  # the machine's fault, and not that of the form
-            return self.begin(form)
+            del self._kept[key]  # the machine's fault, and not that of the form
+            return self.begin(form, name)
         else:
-            self._kept.move_to_end(form)
+            self._kept.move_to_end(key)
         return found
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _made(self, form: str) -> Any:
+    def _made(self, form: str, name: str) -> Any:
         """A grammar in front of a text, with the first tokens looked up."""
         from llguidance import LLMatcher, LLParserLimits
 
-        grammar = _tried(form)
+        grammar = _tried(form, name)
         matcher = LLMatcher(self._tokens, grammar, log_level=0, limits=LLParserLimits(**trial.BOUNDS))
         matcher.compute_bitmask()
         if matcher.is_error():
-            raise _wrong(matcher.get_error())
+            raise _wrong(name, matcher.get_error())
         return matcher
 
 
-def _tried(form: str) -> str:
+def _tried(form: str, name: str) -> str:
     """The grammar of a form that a trial in a process of its own has found to be harmless. Raises InvalidRequest."""
     import llguidance
 
@@ -136,20 +142,17 @@ def _tried(form: str) -> str:
     try:
         ran = subprocess.run(command, input=form.encode(), capture_output=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired:
-        raise Overloaded(f"{RESPONSE_FORMAT} could not be tried in {PATIENCE:g} s.") from None
+        raise Overloaded(f"{name} could not be tried in {PATIENCE:g} s.") from None
     if ran.returncode or not ran.stdout:  # it ran past a limit, or the library has ended its process
         logger.info("a trial ended with %d: %s", ran.returncode, ran.stderr[-LONGEST:])
-        raise refused(
-            RESPONSE_FORMAT,
-            f"{RESPONSE_FORMAT} is too complex: it takes more than {trial.SECONDS} s or memory",
-        )
+        raise refused(name, f"{name} is too complex: it takes more than {trial.SECONDS} s or memory")
     answer = json.loads(ran.stdout)
     if answer["error"]:
-        raise _wrong(answer["error"])
+        raise _wrong(name, answer["error"])
     return str(answer["grammar"])
 
 
-def _wrong(message: str) -> InvalidRequest:
+def _wrong(name: str, message: str) -> InvalidRequest:
     """The library's message without the lines that draw where the mistake is."""
     text = " ".join(message.replace("<non-verbose/>", "").split())
-    return refused(RESPONSE_FORMAT, f"{RESPONSE_FORMAT}: {text[:LONGEST].rstrip('.')}")
+    return refused(name, f"{name}: {text[:LONGEST].rstrip('.')}")

@@ -48,8 +48,9 @@ def grammar_of(form: dict[str, Any]) -> str:
         case "regex":
             return str(LLMatcher.grammar_from_regex(form["regex"]))
         case "choice":
-            literals = (json.dumps(each, ensure_ascii=False) for each in form["choice"])
-            return str(LLMatcher.grammar_from_lark("start: " + " | ".join(literals)))
+            return str(LLMatcher.grammar_from_lark("start: " + " | ".join(map(_literal, form["choice"]))))
+        case "calls":
+            return str(LLMatcher.grammar_from_lark(_calls(form["calls"])))
         case "grammar":
             return str(grammar_from("grammar", form["grammar"]))
         case kind:
@@ -58,6 +59,20 @@ def grammar_of(form: dict[str, Any]) -> str:
 
 def _json() -> Any:
     return {"whitespace_pattern": SPACE, "coerce_one_of": True}
+
+
+def _literal(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _calls(calls: list[dict[str, Any]]) -> str:
+    """One of these calls, each with arguments by its schema."""
+    rules = [f"start: {' | '.join(f'call{index}' for index in range(len(calls)))}"]
+    for index, call in enumerate(calls):
+        schema = json.dumps({**call["schema"], "x-guidance": _json()})
+        rules.append(f"call{index}: {_literal(call['front'])} arguments{index} {_literal(call['end'])}")
+        rules.append(f"arguments{index}: %json {schema}")
+    return "\n".join(rules)
 
 
 def tried(grammar: str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,16 @@ from ...model import Emission, Finished, StepModel
 from ...repository.uri import get_model_uri, to_absolute_path
 from ...settings import ModelSettings
 from ...signature import Description
-from ...text.calls.formats import PARSERS, SPECIAL, opening, opening_of_text
+from ...text.calls.formats import PARSERS, SPECIAL
 from ...text.detokenizer import Detokenizer
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ...text.template import text_formats
 from ...text.token import Token, Usage
 from ...types import InferenceRequest, MetadataTensor
 from ..framework import CONTEXT_LENGTH, TORCH_LOADING, FrameworkModel
+from ..grammars.beginnings import Beginnings
 from ..sampling import Sampling, read_sampling, refused
-from .prompts import Prompts, text_of
+from .prompts import Prompts, texts_of
 from .settings import LanguageSettings
 from .stream import TokenStream
 
@@ -76,11 +77,12 @@ class CausalLM(FrameworkModel, StepModel):
         budget = settings.prefill_budget or (128 if on_cpu else 2048)
         self._tokenizer = opened.tokenizer
         self._prompts = Prompts(opened.tokenizer, settings.chat_template)
-        self._calls, self._reasoning = text_formats(self.settings)
+        self._calls, reasoning = text_formats(self.settings)
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
         self._max_tokens = settings.max_tokens
         self._device = opened.model.device
         self._forms = forms.Forms(partial(loading.grammar_tokens, opened))
+        self._beginnings = Beginnings(self._calls, reasoning, self._forms.usable)
         self._engine = engine.Engine(opened.model, self.settings.max_active, budget, settings.prefix_tokens)
         if not self.inputs:
             self.inputs = self._prompts.inputs(tools=self._calls in PARSERS)
@@ -92,28 +94,24 @@ class CausalLM(FrameworkModel, StepModel):
         parameters = request.parameters
         given = dict(parameters.items()) if parameters is not None else {}
         sampling = read_sampling(given, self._sampling)
-        names = {tensor.name for tensor in request.inputs}
-        begun = self._opening(given) if TOOLS in names else ""
-        form = None if begun else self._form(request)
-        if form is not None and MESSAGES in names:
-            begun = opening_of_text(self._calls, self._reasoning)
-        prompt, name = self._prompts.read(request, begun)
+        texts = texts_of(request)
+        tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
+        beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat)
+        prompt, name = self._prompts.read(texts, beginning.opening)
         if len(prompt) >= self._context:
             raise refused(
                 name, f"{name} has {len(prompt)} tokens, and the model's context is {self._context} tokens"
             )
         most = sampling.max_tokens or self._max_tokens or self._context
-        marked = self._calls in SPECIAL and (
-            TOOLS in names or (self._calls == "harmony" and MESSAGES in names)
-        )
+        marked = self._calls in SPECIAL and (tools is not None or (self._calls == "harmony" and chat))
         detokenizer = Detokenizer(self._decode_all if marked else self._decode, prompt[-CONTEXT:])
         limit = min(len(prompt) + most, self._context)
         stream = TokenStream(prompt, limit, sampling, detokenizer, request_context().single)
-        stream.opening = begun
-        if form is not None:
-            self._forms.begin(stream, form)
+        stream.opening = beginning.opening
         if sampling.temperature > 0:
             stream.generator = self._generator(sampling)
+        if beginning.form is not None:
+            self._forms.begin(stream, beginning.form, beginning.name)
         self._engine.add(stream)
         return stream
 
@@ -174,18 +172,6 @@ class CausalLM(FrameworkModel, StepModel):
         token.finish_reason = "stop" if complete else "length"
         token.usage = Usage(state.prompt_length, state.written)
         return Finished(token)
-
-    def _opening(self, given: Mapping[str, Any]) -> str:
-        """How an answer has to begin by the `tool_choice` of its request."""
-        try:
-            return opening(self._calls, self._reasoning, given.get("tool_choice"))
-        except ValueError as error:
-            raise refused("tool_choice", str(error)) from error
-
-    def _form(self, request: InferenceRequest) -> str | None:
-        """The form that the text must have."""
-        tensor = next((each for each in request.inputs if each.name == RESPONSE_FORMAT), None)
-        return None if tensor is None else text_of(tensor)
 
     def _decode(self, tokens: list[int], skip: bool = True) -> str:
         text: str = self._tokenizer.decode(

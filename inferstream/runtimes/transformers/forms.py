@@ -16,12 +16,13 @@ class Forms:
 
     def __init__(self, tokens: Callable[[], Any]) -> None:
         self._grammars = Grammars(tokens)
+        self.usable = self._grammars.usable
         self.waiting: dict[TokenStream, Any] = {}
         """Futures of the grammars that are not ready."""
 
-    def begin(self, stream: TokenStream, form: str) -> None:
+    def begin(self, stream: TokenStream, form: str, name: str) -> None:
         """Let a stream wait for the grammar of a form. Raises what `Grammars.begin` does."""
-        self.waiting[stream] = self._grammars.begin(form)
+        self.waiting[stream] = self._grammars.begin(form, name)
 
     def settle(self, states: Sequence[TokenStream]) -> dict[TokenStream, Exception]:
         """Give the grammars that are ready to their streams, and return the streams whose forms are wrong.

@@ -1,5 +1,6 @@
 """Turns the inputs of a request into the tokens of a prompt."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -29,12 +30,12 @@ class Prompts:
             for name in (PROMPT, *chat, RESPONSE_FORMAT)
         ]
 
-    def read(self, request: InferenceRequest, opening: str = "") -> tuple[list[int], str]:
+    def read(self, inputs: Mapping[str, str], opening: str = "") -> tuple[list[int], str]:
         """The tokens of a prompt, and the name of the input that holds it. Raises InvalidRequest.
 
         `opening` is the beginning of the answer to messages.
         """
-        texts = {tensor.name: text_of(tensor) for tensor in request.inputs if tensor.name != RESPONSE_FORMAT}
+        texts = {**inputs}
         messages, tools = texts.pop(MESSAGES, None), texts.pop(TOOLS, None)
         if messages is not None:
             if texts:
@@ -70,7 +71,12 @@ class Prompts:
         return tokens
 
 
-def text_of(tensor: Any) -> str:
+def texts_of(request: InferenceRequest) -> dict[str, str]:
+    """The text of each input. Raises InvalidRequest for one that is not a single text."""
+    return {tensor.name: _text_of(tensor) for tensor in request.inputs}
+
+
+def _text_of(tensor: Any) -> str:
     values = tensor.data.flat()
     if len(values) != 1:
         raise refused(tensor.name, f"{tensor.name} is one text, not {len(values)}")

@@ -84,6 +84,12 @@ def test_a_wrong_form_is_refused_in_a_sentence(grammars: Grammars, form: str, me
     assert len(refused.value.message) < 400
 
 
+def test_an_error_names_the_input_that_asked(grammars: Grammars) -> None:
+    for name in ("tools", "response_format"):
+        with pytest.raises(InvalidRequest, match=f"^{name}: .*unclosed group"):
+            grammars.begin(regex("(a"), name).result(WAIT)
+
+
 def evil() -> Iterator[tuple[str, dict[str, Any]]]:
     properties = {f"p{index}": {} for index in range(5000)}
     yield "properties", {"type": "object", "properties": properties}
@@ -118,7 +124,7 @@ def test_a_trial_that_takes_too_long_is_ended_by_its_own_limit(
 
 def test_the_latest_grammars_are_kept(grammars: Grammars, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    monkeypatch.setattr(grammars, "_made", made.append)
+    monkeypatch.setattr(grammars, "_made", lambda form, name: made.append(form))
     for form in [*map(str, range(matching.KEPT)), "0", "new", "0", "1"]:
         grammars.begin(form).result(WAIT)
     assert made[matching.KEPT :] == ["new", "1"]
@@ -127,7 +133,7 @@ def test_the_latest_grammars_are_kept(grammars: Grammars, monkeypatch: pytest.Mo
 def test_a_fault_of_the_machine_is_not_kept(grammars: Grammars, monkeypatch: pytest.MonkeyPatch) -> None:
     faults: list[Exception | None] = [OSError("no process"), None, InvalidRequest("wrong")]
 
-    def made(form: str) -> str:
+    def made(form: str, name: str) -> str:
         if (fault := faults.pop(0)) is not None:
             raise fault
         return form
@@ -143,7 +149,7 @@ def test_so_many_wait_and_the_next_is_told_to_come_later(
     grammars: Grammars, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = Event()
-    monkeypatch.setattr(grammars, "_made", lambda form: go_on.wait(WAIT))
+    monkeypatch.setattr(grammars, "_made", lambda form, name: go_on.wait(WAIT))
     waiting: list[Future[Any]] = [grammars.begin(str(number)) for number in range(matching.WAITING)]
     with pytest.raises(Overloaded):
         grammars.begin("another")

@@ -14,7 +14,7 @@ def schema(document: Any) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"schema": document}}
 
 
-PERSON = {
+PERSON: dict[str, Any] = {
     "type": "object",
     "properties": {
         "name": {"type": "string"},
@@ -25,6 +25,13 @@ PERSON = {
     "additionalProperties": False,
 }
 TOM = {"name": "Tom", "kind": "cat", "at": {"x": 1}}
+CALLS = {
+    "type": "calls",
+    "calls": [
+        {"front": 'f", "arguments": ', "schema": PERSON["properties"]["at"], "end": "}]"},
+        {"front": 'g", "arguments": ', "schema": {"type": "object"}, "end": "}"},
+    ],
+}
 EITHER = {"oneOf": [{"const": 1}, {"const": "a"}]}  # as for a union of pydantic's with a discriminator
 
 
@@ -49,6 +56,8 @@ def fits(form: dict[str, Any], text: str) -> bool:
         ({"type": "regex", "regex": "[a-c]{2}|ü"}, "ü", "abc"),
         ({"type": "choice", "choice": ['a "quoted" one', "日本", "b\n\\"]}, "b\n\\", "a"),
         ({"type": "choice", "choice": ['a "quoted" one', "日本", "b\n\\"]}, 'a "quoted" one', '"日本"'),
+        (CALLS, 'f", "arguments": {"x": 1}}]', 'f", "arguments": {"x": "1"}}]'),
+        (CALLS, 'g", "arguments": {"any": {}}}', 'g", "arguments": 1}'),
         ({"type": "grammar", "grammar": 'root ::= "a" [0-9]+'}, "a12", "a"),
         ({"type": "grammar", "grammar": 'start: "a" /[0-9]+/'}, "a12", "b1"),
     ],

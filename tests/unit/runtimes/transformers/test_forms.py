@@ -170,9 +170,9 @@ def test_others_are_written_while_a_grammar_is_made_ready(
 ) -> None:
     go_on, made = Event(), Grammars._made
 
-    def waiting(self: Grammars, form: str) -> Any:
+    def waiting(self: Grammars, form: str, name: str) -> Any:
         assert go_on.wait(60)
-        return made(self, form)
+        return made(self, form, name)
 
     monkeypatch.setattr(Grammars, "_made", waiting)
 

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from inferstream.errors import InvalidRequest
-from inferstream.runtimes.transformers.prompts import Prompts
+from inferstream.runtimes.transformers.prompts import Prompts, texts_of
 from inferstream.types import InferenceRequest, RequestInput
 
 
@@ -40,7 +40,7 @@ def read(template: str | None = "any", start: int | None = None, **inputs: Any) 
     """The text of the tokens, and the name of their input."""
     tokenizer = Letters()
     tokenizer.bos_token_id = start
-    tokens, name = Prompts(tokenizer, template).read(request(**inputs))
+    tokens, name = Prompts(tokenizer, template).read(texts_of(request(**inputs)))
     return "".join(map(chr, tokens)), name
 
 
@@ -97,5 +97,5 @@ def test_a_model_without_a_template_takes_no_messages() -> None:
 
 def test_an_answer_to_messages_may_have_to_begin_with_something() -> None:
     given = request(messages='[{"role": "user", "content": "a"}]', tools="[{}]")
-    tokens, _ = Prompts(Letters(), "any").read(given, "<tool_call>")
+    tokens, _ = Prompts(Letters(), "any").read(texts_of(given), "<tool_call>")
     assert "".join(map(chr, tokens)) == "[1]u:a;<tool_call>"
