@@ -26,7 +26,7 @@ from ..text.token import Token, Usage
 from ..types import InferenceRequest, MetadataTensor, Parameters
 from .framework import CONTEXT_LENGTH, FrameworkModel
 from .grammars.beginnings import Beginnings
-from .grammars.matching import Grammars, Writing
+from .grammars.matching import FormedText, Grammars
 from .sampling import Sampling, read_sampling, refused
 
 logger = logging.getLogger("inferstream.runtimes")
@@ -132,7 +132,7 @@ class LlamaCppModel(FrameworkModel):
             raise refused(name, message)
         limit = min(room, sampling.max_tokens or room)
         written: list[int] = []
-        writing = None if form is None else Writing(self._grammars.begin(form, asked).result().deep_copy())
+        writing = None if form is None else FormedText(self._grammars.begin(form, asked).result().deep_copy())
         generated = self._generated(prompt, sampling, writing)
         try:
             for token in generated:
@@ -152,7 +152,7 @@ class LlamaCppModel(FrameworkModel):
         finally:
             generated.close()
 
-    def _generated(self, prompt: list[int], sampling: Sampling, writing: Writing | None) -> Any:
+    def _generated(self, prompt: list[int], sampling: Sampling, writing: FormedText | None) -> Any:
         """The library's generator, which keeps what this prompt has in common with the one before."""
         seed = random.randrange(SEEDS) if sampling.seed is None else sampling.seed % SEEDS
         self._llama.set_seed(seed)

@@ -1,4 +1,4 @@
-"""How an answer has to begin by its request, and which form the rest of it has."""
+"""Beginnings of answers by what their requests ask for, and the form of what follows."""
 
 from typing import NamedTuple
 

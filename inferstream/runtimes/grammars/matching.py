@@ -39,7 +39,7 @@ LONGEST = 300
 """Characters of the library's message that a client gets."""
 
 
-class Writing:
+class FormedText:
     """One text that is written by a grammar."""
 
     __slots__ = ("_matcher",)
@@ -95,7 +95,7 @@ class Grammars:
         return self._refusal is None
 
     def begin(self, form: str, name: str = RESPONSE_FORMAT) -> "Future[Any]":
-        """A future of the grammar of a form, which is JSON. `Writing` takes copies of it.
+        """A future of the grammar of a form, which is JSON. `FormedText` takes copies of it.
 
         `name` is the input that asks for it. Raises InvalidRequest, and Overloaded where too many others are made.
         """
@@ -104,19 +104,19 @@ class Grammars:
         if len(form) > LARGEST:
             raise refused(name, f"{name} has more than {LARGEST} characters")
         key = name, form
-        found = self._kept.get(key)
-        if found is None:
+        kept = self._kept.get(key)
+        if kept is None:
             if sum(not each.done() for each in self._kept.values()) >= WAITING:
                 raise Overloaded(f"{WAITING} grammars are being made ready; try again later.")
-            found = self._kept[key] = self._threads.submit(self._made, form, name)
+            kept = self._kept[key] = self._threads.submit(self._made, form, name)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        elif found.done() and not isinstance(found.exception(), InvalidRequest | None):
+        elif kept.done() and not isinstance(kept.exception(), InvalidRequest | None):
             del self._kept[key]  # the machine's fault, and not that of the form
             return self.begin(form, name)
         else:
             self._kept.move_to_end(key)
-        return found
+        return kept
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -134,7 +134,7 @@ class Grammars:
 
 
 def _tried(form: str, name: str) -> str:
-    """The grammar of a form that a trial in a process of its own has found to be harmless. Raises InvalidRequest."""
+    """The grammar of a form that a trial in a process of its own has shown to be harmless. Raises InvalidRequest."""
     import llguidance
 
     packages = Path(str(llguidance.__file__)).parents[1]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from typing import Any
 
-from ..grammars.matching import Grammars, Writing
+from ..grammars.matching import FormedText, Grammars
 from .stream import TokenStream
 
 MOMENT = 0.05
@@ -37,7 +37,7 @@ class Forms:
                 continue
             del self.waiting[stream]
             if (error := future.exception()) is None:
-                stream.writing = Writing(future.result().deep_copy())
+                stream.writing = FormedText(future.result().deep_copy())
             else:
                 failed[stream] = error
         return failed

@@ -12,7 +12,7 @@ from llguidance import LLTokenizer
 
 from inferstream.errors import InvalidRequest, Overloaded
 from inferstream.runtimes.grammars import matching, trial
-from inferstream.runtimes.grammars.matching import Grammars, Writing
+from inferstream.runtimes.grammars.matching import FormedText, Grammars
 
 CHOICE = json.dumps({"type": "choice", "choice": ["ja", "nein"]})
 BYTES = 256
@@ -30,11 +30,11 @@ def grammars() -> Iterator[Grammars]:
     made.close()
 
 
-def begun(grammars: Grammars, form: str) -> Writing:
-    return Writing(grammars.begin(form).result(WAIT).deep_copy())
+def begun(grammars: Grammars, form: str) -> FormedText:
+    return FormedText(grammars.begin(form).result(WAIT).deep_copy())
 
 
-def allowed(writing: Writing) -> str:
+def allowed(writing: FormedText) -> str:
     return "".join(map(chr, np.flatnonzero(writing.allowed(BYTES))))
 
 
@@ -90,7 +90,7 @@ def test_an_error_names_the_input_that_asked(grammars: Grammars) -> None:
             grammars.begin(regex("(a"), name).result(WAIT)
 
 
-def evil() -> Iterator[tuple[str, dict[str, Any]]]:
+def evil_schemas() -> Iterator[tuple[str, dict[str, Any]]]:
     properties = {f"p{index}": {} for index in range(5000)}
     yield "properties", {"type": "object", "properties": properties}
     patterns = [{"type": "string", "pattern": f"^.*a.{{{index}}}b"} for index in range(20)]
@@ -102,7 +102,7 @@ def evil() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "any of", wide
 
 
-@pytest.mark.parametrize("schema", [pytest.param(schema, id=name) for name, schema in evil()])
+@pytest.mark.parametrize("schema", [pytest.param(schema, id=name) for name, schema in evil_schemas()])
 def test_an_evil_schema_is_refused_or_ready_and_its_process_has_ended(
     grammars: Grammars, schema: dict[str, Any]
 ) -> None:

@@ -16,7 +16,7 @@ pytest.importorskip("llguidance")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 from inferstream.errors import InvalidRequest
-from inferstream.runtimes.grammars.matching import Grammars, Writing
+from inferstream.runtimes.grammars.matching import FormedText, Grammars
 from inferstream.testing import InProcess, encode, run
 from inferstream.types import InferenceRequest, InferenceResponse
 
@@ -195,15 +195,15 @@ def test_others_are_written_while_a_grammar_is_made_ready(
 def test_a_text_that_the_library_cannot_go_on_with_ends_alone(
     client: InProcess, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take, taken = Writing.take, []
+    take, taken = FormedText.take, []
 
-    def fails(self: Writing, token: int) -> bool:
+    def fails(self: FormedText, token: int) -> bool:
         taken.append(token)
         if len(taken) == 2:
             raise InvalidRequest("too complex")
         return take(self, token)
 
-    monkeypatch.setattr(Writing, "take", fails)
+    monkeypatch.setattr(FormedText, "take", fails)
 
     async def both() -> list[Any]:
         asked = (stream(client, CODE), stream(client, None, max_tokens=8, ignore_eos=True))
