@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,14 @@ from ..imports.folders import importing_alone
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
-from ..text.calls.formats import PARSERS, SPECIAL, opening
+from ..text.calls.formats import PARSERS, SPECIAL
+from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ..text.template import text_formats
 from ..text.token import Token, Usage
 from ..types import InferenceRequest, MetadataTensor, Parameters
 from .framework import CONTEXT_LENGTH, FrameworkModel
+from .grammars.beginnings import Beginnings
+from .grammars.matching import FormedText, Grammars
 from .sampling import Sampling, read_sampling, refused
 
 logger = logging.getLogger("inferstream.runtimes")
@@ -76,7 +79,7 @@ class LlamaCppModel(FrameworkModel):
         path = self._file(Path(await get_model_uri(self.settings, ("model.gguf",))))
         await asyncio.to_thread(self._open, path, settings)
         if not self.inputs:
-            chats = ["messages", "tools"] if self._calls in PARSERS else ["messages"]
+            chats = [MESSAGES, TOOLS] if self._calls in PARSERS else [MESSAGES]
             names = ["prompt", *([] if self._format is None else chats)]
             self.inputs = [
                 MetadataTensor(
@@ -85,7 +88,7 @@ class LlamaCppModel(FrameworkModel):
                     shape=[1],
                     parameters=Parameters.of({"optional": True}),
                 )
-                for name in (*names, "response_format")
+                for name in (*names, RESPONSE_FORMAT)
             ]
         if not self.outputs:
             self.outputs = [MetadataTensor(name="text", datatype="BYTES", shape=[1])]
@@ -94,6 +97,7 @@ class LlamaCppModel(FrameworkModel):
 
     async def unload(self) -> bool:
         if self._llama is not None:
+            self._grammars.close()
             await asyncio.to_thread(self._llama.close)
             self._llama = None
         return True
@@ -117,8 +121,9 @@ class LlamaCppModel(FrameworkModel):
         parameters = request.parameters
         given = {} if parameters is None else dict(parameters.items())
         sampling = read_sampling(given, DEFAULT)
-        tools = self._given(request, "tools")
-        begun = "" if tools is None else self._opening(given)
+        tools = self._given(request, TOOLS)
+        form, chat = self._given(request, RESPONSE_FORMAT), self._given(request, MESSAGES) is not None
+        begun, form, asked = self._beginnings.of(given.get("tool_choice"), tools, form, chat)
         name, prompt = self._prompt(request, tools, begun)
         special = tools is not None and self._calls in SPECIAL
         room = self._context - len(prompt)
@@ -127,7 +132,8 @@ class LlamaCppModel(FrameworkModel):
             raise refused(name, message)
         limit = min(room, sampling.max_tokens or room)
         written: list[int] = []
-        generated = self._generated(prompt, sampling, self._grammar(request))
+        writing = None if form is None else FormedText(self._grammars.begin(form, asked).result().deep_copy())
+        generated = self._generated(prompt, sampling, writing)
         try:
             for token in generated:
                 if self._ends(token):
@@ -137,15 +143,16 @@ class LlamaCppModel(FrameworkModel):
                 text = self._llama.detokenize([token], prev_tokens=prompt + written, special=special)
                 text, begun = begun.encode() + text, ""
                 written.append(token)
-                if len(written) == limit:
-                    usage = Usage(len(prompt), limit)
-                    yield Token(text, token, logprob, top_logprobs=top, finish_reason="length", usage=usage)
+                complete = writing is not None and writing.take(token)
+                if complete or len(written) == limit:
+                    reason, usage = "stop" if complete else "length", Usage(len(prompt), len(written))
+                    yield Token(text, token, logprob, top_logprobs=top, finish_reason=reason, usage=usage)
                     return
                 yield Token(text, token, logprob, top_logprobs=top)
         finally:
             generated.close()
 
-    def _generated(self, prompt: list[int], sampling: Sampling, grammar: Any) -> Any:
+    def _generated(self, prompt: list[int], sampling: Sampling, writing: FormedText | None) -> Any:
         """The library's generator, which keeps what this prompt has in common with the one before."""
         seed = random.randrange(SEEDS) if sampling.seed is None else sampling.seed % SEEDS
         self._llama.set_seed(seed)
@@ -158,7 +165,7 @@ class LlamaCppModel(FrameworkModel):
             repeat_penalty=sampling.repetition_penalty,
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
-            grammar=grammar,
+            logits_processor=None if writing is None else [writing.restricted],
         )
 
     def _logprobs(self, token: int, sampling: Sampling) -> tuple[float | None, dict[str, float] | None]:
@@ -179,16 +186,9 @@ class LlamaCppModel(FrameworkModel):
         text: bytes = self._llama.detokenize([token], special=True)
         return text.decode(errors="replace")
 
-    def _opening(self, given: Mapping[str, Any]) -> str:
-        """How an answer has to begin by the `tool_choice` of its request."""
-        try:
-            return opening(self._calls, self._reasoning, given.get("tool_choice"))
-        except ValueError as error:
-            raise refused("tool_choice", str(error)) from error
-
     def _prompt(self, request: InferenceRequest, tools: str | None, begun: str) -> tuple[str, list[int]]:
         """The input that was given, and its tokens. An answer to messages begins as `begun` does."""
-        messages, prompt = self._given(request, "messages"), self._given(request, "prompt")
+        messages, prompt = self._given(request, MESSAGES), self._given(request, "prompt")
         if (messages is None) == (prompt is None):
             raise refused("prompt", "the model takes either a prompt or messages")
         if prompt is not None:
@@ -217,25 +217,11 @@ class LlamaCppModel(FrameworkModel):
             raise refused(name, f'input "{name}": needs one text, got {len(texts)}')
         return texts[0]
 
-    def _grammar(self, request: InferenceRequest) -> Any:
-        """What the text has to be, if the request has a `response_format` of JSON."""
-        given = self._given(request, "response_format")
-        if given is None:
-            return None
-        try:
-            wanted = json.loads(given)
-            kind = wanted["type"]
-            if kind == "text":
-                return None
-            grammars = self._library.LlamaGrammar
-            if kind == "json_schema":
-                schema = wanted["json_schema"]["schema"]
-                return grammars.from_json_schema(json.dumps(schema), verbose=False)
-            if kind == "json_object":
-                return grammars.from_json_schema('{"type": "object"}', verbose=False)
-        except (KeyError, TypeError, ValueError) as error:
-            raise refused("response_format", f"response_format cannot be read: {error!r}") from error
-        raise refused("response_format", f'response_format has the unknown type "{kind}"')
+    def _tokens_of_grammars(self) -> Any:
+        from llguidance.llamacpp import lltokenizer_from_vocab
+
+        size = self._llama.n_vocab()
+        return lltokenizer_from_vocab(self._vocabulary, size, [*filter(self._ends, range(size))])
 
     def _ends(self, token: int) -> bool:
         return bool(self._library.llama_vocab_is_eog(self._vocabulary, token))
@@ -268,8 +254,10 @@ class LlamaCppModel(FrameworkModel):
         except (OSError, RuntimeError, ValueError) as error:
             raise self._unreadable(path, f"llama.cpp ({PACKAGE} {library.__version__})", error) from error
         self._library, self._llama = library, llama
-        self._calls, self._reasoning = text_formats(self.settings)
+        self._calls, reasoning = text_formats(self.settings)
         self._vocabulary = library.llama_model_get_vocab(llama.model)
+        self._grammars = Grammars(self._tokens_of_grammars)
+        self._beginnings = Beginnings(self._calls, reasoning, self._grammars.usable)
         self._context = min(llama.n_ctx(), library.llama_model_n_ctx_train(llama.model))
         self._format = self._formatter(settings)
 

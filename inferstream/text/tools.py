@@ -7,13 +7,11 @@ import orjson
 
 from ..errors import InvalidOutput
 from .fields import Fields, wrong_field
-from .inputs import RESPONSE_FORMAT, TOOLS
+from .inputs import TOOLS
 from .interface import TextInterface
+from .response_format import Inputs, read_response_format
 
 CHOICES = ("none", "auto", "required")
-FORMATS = ("text", "json_object", "json_schema")
-
-Inputs = dict[str, list[str | bytes]]
 
 
 def read_tools(fields: Fields, interface: TextInterface) -> tuple[Inputs, dict[str, Any]]:
@@ -25,7 +23,7 @@ def read_tools(fields: Fields, interface: TextInterface) -> tuple[Inputs, dict[s
         raise fields.wrong("functions", "is not taken; use tools")
     choice, parallel = fields.get("tool_choice"), read_parallel(fields)
     inputs, parameters = offered(interface, fields.items("tools"), choice, parallel)
-    return inputs | formatted(fields.object("response_format"), interface, "response_format"), parameters
+    return inputs | read_response_format(fields, interface), parameters
 
 
 def read_parallel(fields: Fields) -> bool:
@@ -81,18 +79,6 @@ def _chosen(choice: Fields, tools: list[Any], names: Sequence[str]) -> tuple[lis
         raise wrong_field("tool_choice", f"no tool is called {unknown[0][:40]!r}")
     mode = inner.choice("mode", CHOICES[1:])
     return [tool for tool, name in zip(tools, names, strict=True) if name in allowed], mode
-
-
-def formatted(format: Fields | None, interface: TextInterface, path: str) -> Inputs:
-    """The input of a response format in the form of chat completions. `path` names it in errors."""
-    kind = None if format is None else format.choice("type", FORMATS)
-    if format is None or kind in (None, "text"):
-        return {}
-    if not interface.takes(RESPONSE_FORMAT):
-        raise wrong_field(path, f"the model does not write {kind}")
-    if kind == "json_schema":
-        format.needed_object("json_schema").needed_text("name")
-    return {RESPONSE_FORMAT: [orjson.dumps({name: format.get(name) for name in format.names()}).decode()]}
 
 
 def merged(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

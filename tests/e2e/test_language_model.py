@@ -60,7 +60,7 @@ def test_streams_are_as_generate_alone(served: Running, folder: Path) -> None:
 
 def test_what_it_takes_is_in_its_metadata(served: Running) -> None:
     metadata = httpx.get(f"{served.url}/v2/models/tiny", timeout=20).json()
-    assert [each["name"] for each in metadata["inputs"]] == ["prompt", "messages"]
+    assert [each["name"] for each in metadata["inputs"]] == ["prompt", "messages", "response_format"]
     assert all(each["parameters"] == {"optional": True} for each in metadata["inputs"])
     assert [each["name"] for each in metadata["outputs"]] == ["text"]
 

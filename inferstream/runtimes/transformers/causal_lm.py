@@ -2,25 +2,29 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ... import processors
 from ...context import request_context
+from ...errors import InvalidRequest
 from ...imports.folders import importing_alone
 from ...model import Emission, Finished, StepModel
 from ...repository.uri import get_model_uri, to_absolute_path
 from ...settings import ModelSettings
 from ...signature import Description
-from ...text.calls.formats import PARSERS, SPECIAL, opening
+from ...text.calls.formats import PARSERS, SPECIAL
 from ...text.detokenizer import Detokenizer
+from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ...text.template import text_formats
 from ...text.token import Token, Usage
 from ...types import InferenceRequest, MetadataTensor
 from ..framework import CONTEXT_LENGTH, TORCH_LOADING, FrameworkModel
+from ..grammars.beginnings import Beginnings
 from ..sampling import Sampling, read_sampling, refused
-from .prompts import MESSAGES, TOOLS, Prompts
+from .prompts import Prompts, texts_of
 from .settings import LanguageSettings
 from .stream import TokenStream
 
@@ -44,6 +48,7 @@ class CausalLM(FrameworkModel, StepModel):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
         self._engine: Any = None
+        self._forms: Any = None
 
     async def load(self) -> bool:
         settings = self._checked(LanguageSettings)
@@ -60,7 +65,7 @@ class CausalLM(FrameworkModel, StepModel):
         with importing_alone():
             self._torch = self._import("torch", EXTRA)
             self._import("transformers", EXTRA)
-            from . import engine, loading
+            from . import engine, forms, loading
         try:
             self._torch.set_num_threads(processors.share())
             with TORCH_LOADING:
@@ -72,10 +77,12 @@ class CausalLM(FrameworkModel, StepModel):
         budget = settings.prefill_budget or (128 if on_cpu else 2048)
         self._tokenizer = opened.tokenizer
         self._prompts = Prompts(opened.tokenizer, settings.chat_template)
-        self._calls, self._reasoning = text_formats(self.settings)
+        self._calls, reasoning = text_formats(self.settings)
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
         self._max_tokens = settings.max_tokens
         self._device = opened.model.device
+        self._forms = forms.Forms(partial(loading.grammar_tokens, opened))
+        self._beginnings = Beginnings(self._calls, reasoning, self._forms.usable)
         self._engine = engine.Engine(opened.model, self.settings.max_active, budget, settings.prefix_tokens)
         if not self.inputs:
             self.inputs = self._prompts.inputs(tools=self._calls in PARSERS)
@@ -87,48 +94,71 @@ class CausalLM(FrameworkModel, StepModel):
         parameters = request.parameters
         given = dict(parameters.items()) if parameters is not None else {}
         sampling = read_sampling(given, self._sampling)
-        names = {tensor.name for tensor in request.inputs}
-        begun = self._opening(given) if TOOLS in names else ""
-        prompt, name = self._prompts.read(request, begun)
+        texts = texts_of(request)
+        tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
+        beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat)
+        prompt, name = self._prompts.read(texts, beginning.opening)
         if len(prompt) >= self._context:
             raise refused(
                 name, f"{name} has {len(prompt)} tokens, and the model's context is {self._context} tokens"
             )
         most = sampling.max_tokens or self._max_tokens or self._context
-        marked = self._calls in SPECIAL and (
-            TOOLS in names or (self._calls == "harmony" and MESSAGES in names)
-        )
+        marked = self._calls in SPECIAL and (tools is not None or (self._calls == "harmony" and chat))
         detokenizer = Detokenizer(self._decode_all if marked else self._decode, prompt[-CONTEXT:])
         limit = min(len(prompt) + most, self._context)
         stream = TokenStream(prompt, limit, sampling, detokenizer, request_context().single)
-        stream.opening = begun
+        stream.opening = beginning.opening
         if sampling.temperature > 0:
             stream.generator = self._generator(sampling)
+        if beginning.form is not None:
+            self._forms.begin(stream, beginning.form, beginning.name)
         self._engine.add(stream)
         return stream
 
     def step(self, states: Sequence[TokenStream]) -> Sequence[Emission]:
+        if self._forms.waiting:
+            return self._step_beside_waiting(states)
         choices = self._engine.step(states)
         return [self._emission(state, choices[state]) if state in choices else None for state in states]
 
+    def _step_beside_waiting(self, states: Sequence[TokenStream]) -> Sequence[Emission]:
+        """A step without the streams that have no grammar yet, or a wrong form."""
+        failed = self._forms.settle(states)
+        left_out = failed.keys() | self._forms.waiting.keys()
+        choices = self._engine.step([state for state in states if state not in left_out])
+        return [
+            self._emission(state, choices[state]) if state in choices else failed.get(state)
+            for state in states
+        ]
+
     def release(self, state: TokenStream) -> None:
+        self._forms.leave(state)
         self._engine.remove(state)
 
     async def unload(self) -> bool:
         self._engine = None
+        if self._forms is not None:
+            self._forms.close()
         return True
 
     def _emission(self, state: TokenStream, choice: Any) -> Emission:
         ended = choice.token in self._ends and not state.sampling.ignore_eos
+        complete = ended
+        if state.writing is not None:
+            try:
+                complete = state.writing.take(choice.token) or ended
+            except InvalidRequest as error:
+                return error
         full = len(state.tokens) >= state.limit
         text = "" if ended else state.detokenizer.add(choice.token)
-        if ended or full:
+        over = complete or full
+        if over:
             text += state.detokenizer.flush()
         if state.opening:
             text, state.opening = state.opening + text, ""
         if state.pieces is not None:
             state.pieces.append(text)
-            if not (ended or full):
+            if not over:
                 return None
             text = "".join(state.pieces)
         token = Token(text)
@@ -137,18 +167,11 @@ class CausalLM(FrameworkModel, StepModel):
             token.logprob = choice.logprob
             if choice.top:
                 token.top_logprobs = {self._decode([each]): logprob for each, logprob in choice.top}
-        if not (ended or full):
+        if not over:
             return token
-        token.finish_reason = "stop" if ended else "length"
+        token.finish_reason = "stop" if complete else "length"
         token.usage = Usage(state.prompt_length, state.written)
         return Finished(token)
-
-    def _opening(self, given: Mapping[str, Any]) -> str:
-        """How an answer has to begin by the `tool_choice` of its request."""
-        try:
-            return opening(self._calls, self._reasoning, given.get("tool_choice"))
-        except ValueError as error:
-            raise refused("tool_choice", str(error)) from error
 
     def _decode(self, tokens: list[int], skip: bool = True) -> str:
         text: str = self._tokenizer.decode(

@@ -51,6 +51,14 @@ def open_model(source: Path | str, settings: LanguageSettings) -> Opened:
     return Opened(model, tokenizer, min(known), _ends(model, tokenizer), _sampling(model, settings))
 
 
+def grammar_tokens(opened: Opened) -> Any:
+    """The tokens as llguidance needs them. Raises ImportError without it, ValueError for a tokenizer in Python."""
+    from llguidance.hf import from_tokenizer  # late: only texts with a form need it
+
+    size = max(len(opened.tokenizer), opened.model.config.get_text_config().vocab_size)
+    return from_tokenizer(opened.tokenizer, n_vocab=size, eos_token=sorted(opened.ends) or None)
+
+
 def _location(path: Path | str) -> tuple[str, dict[str, str]]:
     """Folder and options of `from_pretrained`."""
     if isinstance(path, str):

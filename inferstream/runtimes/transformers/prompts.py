@@ -1,13 +1,15 @@
 """Turns the inputs of a request into the tokens of a prompt."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
+from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ...types import InferenceRequest, MetadataTensor, Parameters
 from ..sampling import refused
 
-PROMPT, MESSAGES, TOOLS = "prompt", "messages", "tools"
+PROMPT = "prompt"
 
 
 class Prompts:
@@ -22,18 +24,18 @@ class Prompts:
 
     def inputs(self, tools: bool = False) -> list[MetadataTensor]:
         """The inputs of a model that takes what this can read: all optional, because one of them is enough."""
-        names = [PROMPT, MESSAGES, *([TOOLS] if tools else [])] if self.chats else [PROMPT]
+        chat = [MESSAGES, *([TOOLS] if tools else [])] if self.chats else []
         return [
             MetadataTensor(name=name, datatype="BYTES", shape=[1], parameters=Parameters(optional=True))
-            for name in names
+            for name in (PROMPT, *chat, RESPONSE_FORMAT)
         ]
 
-    def read(self, request: InferenceRequest, opening: str = "") -> tuple[list[int], str]:
+    def read(self, inputs: Mapping[str, str], opening: str = "") -> tuple[list[int], str]:
         """The tokens of a prompt, and the name of the input that holds it. Raises InvalidRequest.
 
         `opening` is the beginning of the answer to messages.
         """
-        texts = {tensor.name: _text_of(tensor) for tensor in request.inputs}
+        texts = {**inputs}
         messages, tools = texts.pop(MESSAGES, None), texts.pop(TOOLS, None)
         if messages is not None:
             if texts:
@@ -67,6 +69,11 @@ class Prompts:
             raise refused(MESSAGES, f"The model's chat template refuses the messages: {reason}") from error
         tokens: list[int] = self._tokenizer(prompt + opening, add_special_tokens=False)["input_ids"]
         return tokens
+
+
+def texts_of(request: InferenceRequest) -> dict[str, str]:
+    """The text of each input. Raises InvalidRequest for one that is not a single text."""
+    return {tensor.name: _text_of(tensor) for tensor in request.inputs}
 
 
 def _text_of(tensor: Any) -> str:

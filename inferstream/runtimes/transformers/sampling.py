@@ -24,11 +24,14 @@ def choose(logits: torch.Tensor, streams: Sequence[TokenStream]) -> list[ChosenT
     """The next token of each stream, of its row of `logits`."""
     scores = logits.float()
     plain = scores
-    if any(each.sampling.penalises for each in streams):
+    if any(each.sampling.penalises or each.writing is not None for each in streams):
         scores = scores.clone()
         for row, stream in zip(scores, streams, strict=True):
             if stream.sampling.penalises:
                 _penalise(row, stream)
+            if stream.writing is not None:
+                allowed = torch.from_numpy(stream.writing.allowed(len(row))).to(row.device)
+                row.masked_fill_(~allowed, -torch.inf)
     tokens: list[int] = scores.argmax(-1).tolist()
     sampled = [index for index, each in enumerate(streams) if each.sampling.temperature > 0]
     if sampled:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ...text.detokenizer import Detokenizer
+from ..grammars.matching import FormedText
 from ..sampling import Sampling
 
 
@@ -24,6 +25,7 @@ class TokenStream:
         "row",
         "sampling",
         "tokens",
+        "writing",
     )
 
     def __init__(
@@ -38,6 +40,8 @@ class TokenStream:
         """torch.Generator of a sampled stream."""
         self.pieces: list[str] | None = [] if single else None
         """The text of a client that takes one response."""
+        self.writing: FormedText | None = None
+        """Where it is in the grammar that it keeps to."""
         self.row = -1
         """Its row of the cache; -1 until its prompt begins to be read."""
         self.opening = ""

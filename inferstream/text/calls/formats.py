@@ -22,6 +22,9 @@ PARSERS: Mapping[str, Callable[[Tools], CallParser]] = {
     "harmony": lambda tools: Harmony(),
 }
 
+CLOSED = "\n</think>\n\n"
+"""What ends the reasoning that a template has opened."""
+
 SPECIAL = frozenset(("mistral", "llama", "pythonic", "harmony"))
 """Formats whose markers are special tokens, which a runtime has to write out."""
 
@@ -75,7 +78,14 @@ def opening(calls: str | None, reasoning: str | None, choice: object) -> str:
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError("tool_choice cannot be read") from error
     begun = _begun(calls, name)
-    return f"\n</think>\n\n{begun}" if reasoning == "think_open" else begun
+    return CLOSED + begun if reasoning == "think_open" else begun
+
+
+def opening_of_text(calls: str | None, reasoning: str | None) -> str:
+    """How an answer begins that is no call and has no reasoning in front."""
+    if calls == "harmony":
+        return "<|channel|>final<|message|>"
+    return CLOSED if reasoning == "think_open" else ""
 
 
 def _begun(calls: str, name: str | None) -> str:

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from inferstream.errors import InvalidRequest
-from inferstream.runtimes.transformers.prompts import Prompts
+from inferstream.runtimes.transformers.prompts import Prompts, texts_of
 from inferstream.types import InferenceRequest, RequestInput
 
 
@@ -40,7 +40,7 @@ def read(template: str | None = "any", start: int | None = None, **inputs: Any) 
     """The text of the tokens, and the name of their input."""
     tokenizer = Letters()
     tokenizer.bos_token_id = start
-    tokens, name = Prompts(tokenizer, template).read(request(**inputs))
+    tokens, name = Prompts(tokenizer, template).read(texts_of(request(**inputs)))
     return "".join(map(chr, tokens)), name
 
 
@@ -83,15 +83,19 @@ def test_a_wrong_request_is_told_what_is_wrong(inputs: dict[str, Any], message: 
 
 
 def test_a_model_without_a_template_takes_no_messages() -> None:
-    assert [tensor.name for tensor in Prompts(Letters(), None).inputs()] == ["prompt"]
-    assert [tensor.name for tensor in Prompts(Letters(), "any").inputs()] == ["prompt", "messages"]
+    assert [tensor.name for tensor in Prompts(Letters(), None).inputs()] == ["prompt", "response_format"]
+    assert [tensor.name for tensor in Prompts(Letters(), "any").inputs()] == [
+        "prompt",
+        "messages",
+        "response_format",
+    ]
     with_tools = Prompts(Letters(), "any").inputs(tools=True)
-    assert [tensor.name for tensor in with_tools] == ["prompt", "messages", "tools"]
+    assert [tensor.name for tensor in with_tools] == ["prompt", "messages", "tools", "response_format"]
     with pytest.raises(InvalidRequest, match="no chat template, so it takes no messages"):
         read(template=None, messages="[]")
 
 
 def test_an_answer_to_messages_may_have_to_begin_with_something() -> None:
     given = request(messages='[{"role": "user", "content": "a"}]', tools="[{}]")
-    tokens, _ = Prompts(Letters(), "any").read(given, "<tool_call>")
+    tokens, _ = Prompts(Letters(), "any").read(texts_of(given), "<tool_call>")
     assert "".join(map(chr, tokens)) == "[1]u:a;<tool_call>"

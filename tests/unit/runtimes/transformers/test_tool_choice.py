@@ -9,6 +9,7 @@ import pytest
 from inferstream import ModelSettings
 from inferstream.errors import InvalidRequest
 from inferstream.model import Finished
+from inferstream.runtimes.grammars.beginnings import Beginnings
 from inferstream.runtimes.sampling import Sampling
 from inferstream.runtimes.transformers import causal_lm
 from inferstream.runtimes.transformers.causal_lm import CausalLM
@@ -45,7 +46,8 @@ def model(format: str) -> CausalLM:
     made: Any = CausalLM(ModelSettings(name="m", implementation=CausalLM, tool_format=format))
     made._tokenizer = Letters()
     made._prompts = Prompts(made._tokenizer, None)
-    made._calls, made._reasoning = format, None
+    made._calls = format
+    made._beginnings = Beginnings(format, None, forms=False)
     made._context, made._ends, made._max_tokens = 1000, {END}, None
     made._sampling = Sampling(temperature=0)
     made._engine = SimpleNamespace(add=lambda stream: None)

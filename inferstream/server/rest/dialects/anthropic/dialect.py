@@ -16,7 +16,8 @@ from .....text.generation import Generation, sampling
 from .....text.inputs import MESSAGES
 from .....text.interface import TextInterface
 from .....text.reader import TextReader
-from .....text.tools import formatted, offered
+from .....text.response_format import formatted
+from .....text.tools import offered
 from .....types import InferenceRequest, InferenceResponse
 from ....status import http_headers, status_of
 from ...exchange import Exchange

@@ -17,7 +17,8 @@ from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.inputs import IMAGES, MESSAGES, SUFFIX, TOOLS
 from .....text.interface import TextInterface
-from .....text.tools import Inputs, formatted, offered
+from .....text.response_format import Inputs, formatted
+from .....text.tools import offered
 from .....types import InferenceRequest, InferenceResponse
 from ....status import http_headers, status_of
 from ...exchange import Exchange

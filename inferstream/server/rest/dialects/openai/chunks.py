@@ -13,6 +13,7 @@ from .....text.fields import Fields
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.interface import TextInterface
 from .....text.reader import TextReader
+from .....text.response_format import FORMS
 from ..text import TextFormat
 from .errors import error_object
 
@@ -23,10 +24,11 @@ MOST_CHOICES = 128
 
 GENERAL = frozenset[str]().union(
     ("model", "messages", "prompt", "suffix", "echo", "n", "best_of", "stream", "stream_options", "stop"),
-    ("max_tokens", "max_completion_tokens", "logprobs", "top_logprobs", "logit_bias", "response_format"),
+    ("max_tokens", "max_completion_tokens", "logprobs", "top_logprobs", "logit_bias"),
     ("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "web_search_options"),
     ("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key"),
     ("modalities", "audio", "prediction", "reasoning_effort", "verbosity"),
+    FORMS,
 )
 """Fields that never become parameters of the request to the model."""
 

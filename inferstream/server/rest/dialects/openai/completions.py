@@ -7,6 +7,7 @@ from .....dataplane.admission import Admission
 from .....text.fields import Fields, wrong_field
 from .....text.inputs import SUFFIX
 from .....text.reader import TextReader
+from .....text.response_format import read_response_format
 from ..text import TextRequest, generating, identified
 from .chunks import MOST_CHOICES, ChunkFormat, read_generation, read_streaming
 
@@ -69,7 +70,7 @@ def read_completions(fields: Fields, admission: Admission, name: str) -> TextReq
         )
     if (best := fields.integer("best_of", 1)) is not None and best > count:
         raise fields.wrong("best_of", "must not be larger than n")
-    inputs: dict[str, list[str | bytes]] = {}
+    inputs = read_response_format(fields, interface)
     if suffix := fields.text("suffix"):
         if not interface.takes(SUFFIX):
             raise fields.wrong("suffix", "the model takes no suffix")

@@ -11,7 +11,8 @@ from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.inputs import MESSAGES
 from .....text.interface import TextInterface
-from .....text.tools import formatted, offered, read_parallel
+from .....text.response_format import formatted
+from .....text.tools import offered, read_parallel
 from ..base import ReadRoute
 from ..text import TextRequest, generating, identified
 from .response_events import ResponseFormat

@@ -123,8 +123,11 @@ def _grammar(read: Fields, interface: TextInterface) -> dict[str, list[str | byt
     if grammar is None:
         return {}
     kind = grammar.needed_choice("type", ("json", "json_schema", "regex"))
-    if kind == "regex" or not interface.takes(RESPONSE_FORMAT):
+    if not interface.takes(RESPONSE_FORMAT):
         raise grammar.wrong("type", f"the model does not write {kind}")
+    if kind == "regex":
+        form = {"type": kind, kind: grammar.needed_text("value")}
+        return {RESPONSE_FORMAT: [orjson.dumps(form).decode()]}
     schema = grammar.get("value")
     if isinstance(schema, str):
         try:

@@ -1,0 +1,1 @@
+"""Grammars that a client asks a text to keep to, by llguidance."""

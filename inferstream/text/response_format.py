@@ -1,0 +1,96 @@
+"""The form that a client asks a text to have: an object with a `type`, as in chat completions."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from .fields import Fields, wrong_field
+from .inputs import RESPONSE_FORMAT
+from .interface import TextInterface
+
+Inputs = dict[str, list[str | bytes]]
+
+KINDS = ("text", "json_object", "json_schema", "regex", "choice", "grammar")
+
+STRUCTURED = "structured_outputs"
+
+GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
+
+FORMS = frozenset((RESPONSE_FORMAT, STRUCTURED, *GUIDED))
+"""OpenAI's field and vLLM's."""
+
+MOST_CHOICES = 1000
+
+
+def read_response_format(fields: Fields, interface: TextInterface) -> Inputs:
+    """The input of the form that a client of OpenAI's or vLLM's asks for; none if any text will do.
+
+    Raises InvalidRequest that names the field, if it is wrong or the model declares no such input.
+    """
+    if FORMS.isdisjoint(fields.names()):
+        return {}
+    asked = [*_structured(fields)]
+    format = fields.object(RESPONSE_FORMAT)
+    if format is not None and format.choice("type", KINDS) not in (None, "text"):
+        asked.append((format, RESPONSE_FORMAT))
+    if not asked:
+        return {}
+    if len(asked) > 1:
+        raise wrong_field(asked[0][1], f"a text has one form, and {asked[1][1]} is one too")
+    return formatted(asked[0][0], interface, asked[0][1])
+
+
+def _structured(fields: Fields) -> Iterator[tuple[Fields, str]]:
+    """The forms that vLLM's fields name, and where they are."""
+    for name in GUIDED:
+        if fields.get(name) is not None:
+            yield _form(fields, name, name.removeprefix("guided_")), name
+    within = fields.object(STRUCTURED)
+    for name in () if within is None else within.names():
+        assert within is not None
+        if name not in ("json", "json_object", *KINDS[3:]):
+            raise within.wrong(name, "is not taken")
+        if name != "json_object" or within.flag(name):
+            yield _form(within, name, name), within.path(name)
+
+
+def _form(fields: Fields, name: str, kind: str) -> Fields:
+    """The form that a field holds the content of."""
+    if kind == "json":
+        schema = fields.get(name)
+        if isinstance(schema, str):
+            try:
+                schema = orjson.loads(schema)
+            except orjson.JSONDecodeError:
+                raise fields.wrong(name, "is not valid JSON") from None
+        if not isinstance(schema, dict):
+            raise fields.wrong(name, "must be a JSON schema")
+        form: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "output", "schema": schema}}
+    else:
+        form = {"type": kind} if kind == "json_object" else {"type": kind, kind: _content(fields, name, kind)}
+    return Fields(form, fields.path(name))
+
+
+def _content(fields: Fields, name: str, kind: str) -> Any:
+    """What a form of this kind consists of."""
+    if kind != "choice":
+        return fields.needed_text(name)
+    choices = fields.needed_items(name, "choices", MOST_CHOICES)
+    if not all(isinstance(each, str) and each for each in choices):
+        raise fields.wrong(name, "must hold strings, none of them empty")
+    return choices
+
+
+def formatted(format: Fields | None, interface: TextInterface, path: str) -> Inputs:
+    """The input of a form in the notation of chat completions. `path` names it in errors."""
+    kind = None if format is None else format.choice("type", KINDS)
+    if format is None or kind in (None, "text"):
+        return {}
+    if not interface.takes(RESPONSE_FORMAT):
+        raise wrong_field(path, f"the model does not write {kind}")
+    if kind == "json_schema":
+        format.needed_object("json_schema").needed_text("name")
+    elif kind in ("regex", "choice", "grammar"):
+        _content(format, kind, kind)
+    return {RESPONSE_FORMAT: [orjson.dumps({name: format.get(name) for name in format.names()}).decode()]}
