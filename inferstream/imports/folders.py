@@ -216,7 +216,8 @@ def _imported() -> Iterator[ImportedModule]:
         if STANDS_IN in _attributes(top):
             yield ImportedModule(name, top, None, set())
             continue
-        attributes = _attributes(name)
+        if not (attributes := _attributes(name)):
+            continue  # another thread has just removed it: its name may come back from a model's folder
         file, paths = attributes.get("__file__"), [*attributes.get("__path__", ())]
         if top in _server_names or (not paths if file is None else file.startswith(INSTALLED)):
             _installed.add(name)

@@ -112,11 +112,13 @@ async def test_the_meters_of_all_processes_are_fetched_where_there_are_several()
     there.of("m", None).durations["success"].observe(0.5)
     assert b'inferstream_calls_total{end="success",model="m",version=""}' not in await here.scrape()
 
+    exposition = there.exposition()  # once: it has the time that the process has used
+
     async def fetch() -> bytes:
-        return there.exposition()
+        return exposition
 
     here.elsewhere = fetch
-    assert await here.scrape() == there.exposition()
+    assert await here.scrape() == exposition
     everywhere = {family.name: family for family in await here.everywhere()}
     (calls,) = (each for each in everywhere["inferstream_calls"].samples if each.name.endswith("_total"))
     assert (calls.labels["end"], calls.value) == ("success", 1)

@@ -54,7 +54,8 @@ def read(parameters: object, *, streamed: bool = False, **declared: bool) -> Ask
         ({"top_n_tokens": 6}, "top_n_tokens"),
         ({"best_of": 0}, "best_of"),
         ({"best_of": 2, "seed": 1}, "seed"),
-        ({"grammar": {"type": "regex", "value": "a"}}, "grammar.type"),
+        ({"grammar": {"type": "lark", "value": "a"}}, "grammar.type"),
+        ({"grammar": {"type": "regex", "value": 1}}, "grammar.value"),
         ({"grammar": {"value": {}}}, "grammar.type"),
         ({"grammar": {"type": "json", "value": "{"}}, "grammar.value"),
         ({"grammar": {"type": "json"}}, "grammar.value"),
@@ -96,6 +97,14 @@ def test_parameters_that_the_server_means_otherwise_do_not_reach_the_model() -> 
     given = {"priority": 3, "timeout": 1, "max_tokens": 5, "logprobs": True, "min_p": 0.1, "adapter_id": "a"}
     found = read({**given, "do_sample": True}).generation.parameters
     assert found == {"min_p": 0.1, "adapter_id": "a", "temperature": 1.0}
+
+
+def test_a_regular_expression_is_a_form_for_a_model_that_takes_one() -> None:
+    asked = {"grammar": {"type": "regex", "value": "a+"}}
+    found = read(asked, formats=True).inputs
+    assert orjson.loads(found["response_format"][0]) == {"type": "regex", "regex": "a+"}
+    with pytest.raises(InvalidRequest, match="the model does not write regex"):
+        read(asked)
 
 
 def test_a_named_schema_keeps_its_name() -> None:
