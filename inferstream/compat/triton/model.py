@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -110,6 +110,8 @@ class PythonModel(ArtefactModel):
         try:
             with self._executing:
                 responses = self._code.execute([request])
+                if isinstance(responses, Coroutine):  # of an `async def execute`
+                    responses = asyncio.run(responses)
         except TritonModelException as error:
             raise ModelError(str(error), 500) from error
         if responses is not None:

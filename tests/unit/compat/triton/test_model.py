@@ -1,5 +1,6 @@
 """Models of Triton's Python backend, loaded by themselves."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,18 @@ async def test_one_response_may_go_by_the_sender_too(tmp_path: Path) -> None:
 """
     response = (await of(tmp_path, body)).predict(asking(IN=[1]))
     assert response.outputs[0].name == "OUT"
+
+
+async def test_execute_may_be_async(tmp_path: Path) -> None:
+    body = """
+  async def execute(self, requests):
+    import asyncio
+    await asyncio.sleep(0)
+    return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array([7], np.int32))])]
+"""
+    model = await of(tmp_path, body)
+    response = await asyncio.to_thread(model.predict, asking(IN=[1]))
+    assert response.outputs[0].data.flat() == [7]
 
 
 @pytest.mark.parametrize(
