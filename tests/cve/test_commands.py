@@ -25,6 +25,7 @@ COMMANDS = (
 STARTING = {
     "processes/devices.py": "`nvidia-smi -L`, for a model whose devices are `auto`",
     "tools/image/dockerfile.py": "docker, for whoever runs `server build`",
+    "runtimes/grammars/matching.py": "the trial of a form that a client asks for, of a program in the package; the form is its input",
     "processes/spawning.py": "workers and front ends, of a program in the package",
 }
 SHELLS = (
