@@ -8,18 +8,23 @@ import grpc
 import httpx
 import pytest
 
+from inferstream.protos.dataplane_pb2 import SystemSharedMemoryRegisterRequest
 from tests.cve.audited import Audited
 from tests.cve.surfaces import bytes_tensor, everywhere
 from tests.grpc_web import SERVICE, call
 
 CVES = ("CVE-2025-23319", "CVE-2025-23320", "CVE-2025-23334")
 
-RPCS = (
-    "SystemSharedMemoryRegister",
-    "CudaSharedMemoryRegister",
-    "SystemSharedMemoryStatus",
-    "SystemSharedMemoryUnregister",
+KEYS = (
+    "/memfd:inferstream",
+    "memfd:inferstream (deleted)",
+    "/proc/self/mem",
+    "../../proc/self/fd/3",
+    "/..",
+    "",
 )
+"""What could name memory of the server, or another file."""
+
 REGION = {"shared_memory_region": "inferstream", "shared_memory_byte_size": 64, "shared_memory_offset": 0}
 
 
@@ -35,18 +40,31 @@ def test_no_memory_of_the_server_has_a_name(audited: Audited) -> None:
     assert {each for each in shared if not each.startswith(("/memfd:", "anon_inode:", "/dev/zero"))} == set()
 
 
-@pytest.mark.parametrize("kind", ["system", "cuda"])
 @pytest.mark.parametrize("action", ["status", "register", "unregister"])
-def test_no_client_registers_memory(watched: Audited, kind: str, action: str) -> None:
-    body = {"key": "/memfd:inferstream", "offset": 0, "byte_size": 64}
-    path = f"{watched.url}/v2/{kind}sharedmemory"
+def test_no_client_registers_memory_of_a_device(watched: Audited, action: str) -> None:
+    path = f"{watched.url}/v2/cudasharedmemory"
     for where in (f"{path}/region/inferstream/{action}", f"{path}/{action}"):
-        for found in (httpx.post(where, json=body), httpx.get(where)):
+        for found in (httpx.post(where, json={"key": "a", "byte_size": 64}), httpx.get(where)):
             assert found.status_code == 501, found.text
 
 
-@pytest.mark.parametrize("method", RPCS)
-def test_no_rpc_registers_memory(watched: Audited, method: str) -> None:
+@pytest.mark.parametrize("key", KEYS)
+def test_no_client_registers_memory_of_the_server(watched: Audited, key: str) -> None:
+    where = f"{watched.url}/v2/systemsharedmemory/region/inferstream/register"
+    found = httpx.post(where, json={"key": key, "offset": 0, "byte_size": 64})
+    assert found.status_code == 400, found.text
+    assert not key or key not in found.text
+    request = SystemSharedMemoryRegisterRequest(name="inferstream", key=key, byte_size=64).SerializeToString()
+    with grpc.insecure_channel(watched.grpc) as channel, pytest.raises(grpc.RpcError) as failed:
+        channel.unary_unary(f"/{SERVICE}/SystemSharedMemoryRegister")(request, timeout=20)
+    assert failed.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert call(watched.url, "SystemSharedMemoryRegister", request).status == 3
+    assert httpx.get(f"{watched.url}/v2/systemsharedmemory/status").json() == []
+
+
+@pytest.mark.parametrize("verb", ["Register", "Status", "Unregister"])
+def test_no_rpc_registers_memory_of_a_device(watched: Audited, verb: str) -> None:
+    method = f"CudaSharedMemory{verb}"
     with grpc.insecure_channel(watched.grpc) as channel, pytest.raises(grpc.RpcError) as failed:
         channel.unary_unary(f"/{SERVICE}/{method}")(b"", timeout=20)
     assert failed.value.code() is grpc.StatusCode.UNIMPLEMENTED

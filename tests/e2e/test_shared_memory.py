@@ -44,7 +44,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def region() -> Iterator[Any]:
-    handle = memory.create_shared_memory_region("region", f"/inferstream-{uuid.uuid4().hex}", 2 * SIZE)
+    handle = memory.create_shared_memory_region("region", f"/tests-{uuid.uuid4().hex}", 2 * SIZE)
     memory.set_shared_memory_region(handle, [VALUES])
     yield handle
     memory.destroy_shared_memory_region(handle)

@@ -53,7 +53,7 @@ def made() -> Iterator[Made]:
     files: list[Path] = []
 
     def make() -> Path:
-        files.append(Path("/dev/shm") / f"inferstream-{uuid.uuid4().hex}")
+        files.append(Path("/dev/shm") / f"tests-{uuid.uuid4().hex}")
         files[-1].write_bytes(VALUES.tobytes() + bytes(SIZE))
         return files[-1]
 

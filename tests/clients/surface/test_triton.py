@@ -140,7 +140,7 @@ async def get_model_config(client: Any, _: Any) -> None:
 @call
 async def register_system_shared_memory(client: Any, library: Any) -> None:
     """With the functions of `tritonclient.utils.shared_memory`."""
-    region = memory.create_shared_memory_region("region", f"/inferstream-{uuid.uuid4().hex}", VALUES.nbytes)
+    region = memory.create_shared_memory_region("region", f"/tests-{uuid.uuid4().hex}", VALUES.nbytes)
     memory.set_shared_memory_region(region, [VALUES])
     name = uuid.uuid4().hex
     await awaited(client.register_system_shared_memory(name, region._shm_key, VALUES.nbytes))

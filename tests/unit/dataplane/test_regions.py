@@ -34,7 +34,7 @@ VALUES = np.arange(4, dtype=np.float32)
 
 @pytest.fixture
 def key() -> Iterator[str]:
-    name = f"inferstream-{uuid.uuid4().hex}"
+    name = f"tests-{uuid.uuid4().hex}"
     with open(f"{FOLDER}/{name}", "wb") as file:
         file.write(VALUES.tobytes() + bytes(48))
     yield f"/{name}"
