@@ -16,15 +16,15 @@ EXECUTIONS, EXECUTION_SECONDS = "inferstream_compute_seconds_count", "inferstrea
 
 
 async def statistics_of(
-    dataplane: DataPlane, meters: Meters, caller: Caller, name: str, version: str | None
+    dataplane: DataPlane, meters: Meters, caller: Caller, name: str | None, version: str | None
 ) -> list[dict[str, Any]]:
-    """The statistics of one version, of all versions of a model, or of all models where `name` is empty.
+    """The statistics of one version, of all versions of a model, or of all models without a `name`.
 
     Raises ModelNotFound, ModelNotReady.
     """
-    if name:
+    if name is not None:
         dataplane.model_ready(name, version)  # raises for one that is not there
-    asked = [key for key in dataplane.models(caller) if name in ("", key[0])]
+    asked = [key for key in dataplane.models(caller) if name in (None, key[0])]
     keys = [key for key in asked if version in (None, key[1])]
     samples: dict[tuple[str, str], Samples] = {(model, of or ""): {} for model, of in keys}
     for family in await meters.everywhere():

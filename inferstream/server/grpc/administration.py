@@ -29,7 +29,7 @@ class AdministrationService:
         self, request: pb.ModelStatisticsRequest, context: RpcContext
     ) -> pb.ModelStatisticsResponse:
         caller, version = caller_of(context), request.version or None
-        of = await statistics_of(self._dataplane, self._meters, caller, request.name, version)
+        of = await statistics_of(self._dataplane, self._meters, caller, request.name or None, version)
         return ParseDict({"model_stats": of}, pb.ModelStatisticsResponse(), ignore_unknown_fields=True)
 
     async def ModelConfig(

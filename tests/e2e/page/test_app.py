@@ -219,7 +219,7 @@ def sent(page: Any) -> Any:
 def test_each_field_of_a_model_has_the_control_of_its_type(served: Running, visit: Visit) -> None:
     page = visit(address(served, "parcel"))
     tree = page.get_by_role("group", name="tree")
-    assert tree.get_by_text("In kilograms.").is_visible()
+    tree.get_by_text("In kilograms.").wait_for()
     kinds = """each => Object.fromEntries([...each.elements].map(
         ({ name, type }) => [name.replace("tree.", ""), type]))"""
     form = page.locator("form[aria-label='Input of parcel']")

@@ -28,12 +28,16 @@ class Administration(HttpDialect):
             for path in ("/v2/trace/setting", "/v2/models/{model_name}/trace/setting")
         ]
         return [
-            ScopeClaim("/v2/models/stats", Action.STATISTICS, self._statistics),
+            ScopeClaim("/v2/models/stats", Action.STATISTICS, self._all_statistics),
             ScopeClaim("/v2/models/{model_name}/stats", Action.STATISTICS, self._statistics),
             ScopeClaim("/v2/models/{model_name}/config", Action.MODEL_METADATA, self._config),
             ScopeClaim("/v2/logging", Action.SETTINGS, self._logging, GET_OR_POST, takes_body=True),
             *trace,
         ]
+
+    async def _all_statistics(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
+        of = await statistics_of(self._dataplane, self._meters, caller, None, None)
+        return _json({"model_stats": of})
 
     async def _statistics(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
         of = await statistics_of(self._dataplane, self._meters, caller, route.model, route.version)
