@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+from weakref import WeakSet
 
 MOST = 16_384
 """Records that wait. Further ones are lost and counted."""
@@ -16,6 +17,17 @@ _PAUSE = 0.05
 """Seconds in which records gather for a write, because a write for each would cost more than its call."""
 
 Record = TypeVar("Record")
+
+_writers: "WeakSet[BackgroundWriter[Any]]" = WeakSet()
+
+
+def finish(seconds: float) -> None:
+    """Have every writer of the process write what waits, for at most so many seconds each.
+
+    For a process that ends at once: what is registered at its exit does not run then.
+    """
+    for writer in [*_writers]:
+        BackgroundWriter.close(writer, seconds)
 
 
 class BackgroundWriter(ABC, Generic[Record]):
@@ -41,6 +53,7 @@ class BackgroundWriter(ABC, Generic[Record]):
         self._fault = ""
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._thread.start()
+        _writers.add(self)
 
     def put(self, record: Record) -> bool:
         """Write a record soon, if there is room for it. It never waits."""
