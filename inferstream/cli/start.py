@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from ..repository.files import ArtefactRepository, FileRepository
     from ..server.server import Server
 
-LAST_RECORDS = 2.0
-"""Seconds that each log and record gets to write what waits."""
-
 MOST_FILES = 65_536
 """Upper bound of the soft limit on open files."""
 
@@ -177,7 +174,7 @@ def _end(code: int, message: str | None = None) -> int:
         print(message, file=sys.stderr)  # noqa: T201  # a command line's last word
     from ..telemetry.background import finish  # late: a failed start needs none of it
 
-    finish(LAST_RECORDS)
+    finish()
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

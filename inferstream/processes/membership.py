@@ -13,6 +13,7 @@ from functools import partial
 from typing import NoReturn
 
 from ..concurrency.event_loop import new_event_loop
+from ..telemetry.background import finish
 from ..telemetry.custom import CUSTOM
 from ..telemetry.reserving import reserve_metric_files
 from .custom_metrics import CustomMetricSender
@@ -48,6 +49,7 @@ def _leave(end: int) -> None:
 
 def end() -> NoReturn:
     """End this process, whatever its threads do, after its last output."""
+    finish()
     logging.shutdown()
     with suppress(Exception):  # model code may have closed stdout
         sys.stdout.flush()

@@ -21,7 +21,11 @@ Record = TypeVar("Record")
 _writers: "WeakSet[BackgroundWriter[Any]]" = WeakSet()
 
 
-def finish(seconds: float) -> None:
+LAST = 2.0
+"""Seconds that each writer gets for its last records, where a process ends at once."""
+
+
+def finish(seconds: float = LAST) -> None:
     """Have every writer of the process write what waits, for at most so many seconds each.
 
     For a process that ends at once: what is registered at its exit does not run then.
