@@ -87,5 +87,8 @@ def labels_of(settings: ModelSettings) -> Labels:
                 )
             labels[output.name] = file.read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidSettings(f'output "{output.name}": {LABELS} "{name}": {error}') from None
+            reason = (
+                error.strerror if isinstance(error, OSError) else "not a text"
+            )  # clients read it: no path
+            raise InvalidSettings(f'output "{output.name}": {LABELS} "{name}": {reason}') from None
     return labels

@@ -80,5 +80,6 @@ def test_labels_come_from_a_file_beside_the_settings(tmp_path) -> None:
 def test_a_file_that_is_not_there_or_elsewhere_fails_the_load(tmp_path, name: str) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "labels.txt").write_text("a")
-    with pytest.raises(InvalidSettings, match="label_filename"):
+    with pytest.raises(InvalidSettings, match="label_filename") as wrong:
         labels_of(declaring(tmp_path / "model", name))
+    assert str(tmp_path) not in wrong.value.message, "clients read why a model did not load"
