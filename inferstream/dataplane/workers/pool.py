@@ -125,6 +125,7 @@ class Pool:
         self.group = group
         self._instance = instance
         self._limit = limit
+        self._sequenced = settings.sequence_idle is not None
         self._metadata = (
             None if loaded.metadata is None else MetadataModelResponse.model_validate_json(loaded.metadata)
         )
@@ -161,7 +162,7 @@ class Pool:
             raise self._unserved() from None
 
     async def _open(self, call: Call) -> Reply:
-        process = self._worker() if self.settings.sequence_idle is None else self._worker_of(call.sequence)
+        process = self._worker_of(call.sequence) if self._sequenced else self._worker()
         self.group.meters.depths.observe(process.active)
         try:
             remote = process.open(call, self._instance, self.settings.stream_buffer, self._limit, self._hung)
