@@ -5,16 +5,27 @@ import os
 import stat
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import AlreadyExists, InvalidRequest, NotFound, PayloadTooLarge
 from ..protos.regions import OFFSET, REGION, SIZE
 from ..settings import Settings
-from ..types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    Parameters,
+    RequestInput,
+    ResponseOutput,
+    TensorData,
+    Unread,
+)
+from ..types.tensor import check_size
 from .access import is_loopback
 from .caller import Caller
+from .checks import check_input
 from .peers import KnownRegion, ListRegions, Peers, RegisterRegion, UnregisterRegions
 
 Q = TypeVar("Q", RegisterRegion, UnregisterRegions)
@@ -31,7 +42,7 @@ LONGEST = 255
 """Characters of a name or a key."""
 
 INLINE = 64 * 1024
-"""Bytes that are read and written on the event loop: a thread would cost more."""
+"""Bytes that are written on the event loop: a thread would cost more."""
 
 
 def shares_memory(settings: Settings) -> bool:
@@ -64,16 +75,14 @@ class Region:
         with suppress(AttributeError):
             os.close(self._file)
 
-    def read(self, offset: int, size: int) -> memoryview:
-        """So many bytes. Raises InvalidRequest where the shared memory has become shorter."""
-        view = np.empty(size, np.uint8).data  # of a bytearray each byte would be written twice
+    def read(self, offset: int, memory: memoryview) -> None:
+        """Fill `memory`. Raises InvalidRequest where the shared memory has become shorter."""
         done, at = 0, self.known.offset + offset
-        while done < size:
-            count = os.preadv(self._file, [view[done:]], at + done)
+        while done < len(memory):
+            count = os.preadv(self._file, [memory[done:]], at + done)
             if not count:
                 raise InvalidRequest("The shared memory of a region is shorter than it was.")
             done += count
-        return view
 
     def write(self, offset: int, data: bytes | memoryview) -> None:
         """Write bytes. Raises InvalidRequest where the shared memory has become shorter."""
@@ -88,12 +97,75 @@ class Region:
             raise InvalidRequest("The shared memory of a region cannot be written.") from None
 
 
-class Place(NamedTuple):
-    """A part of a region."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A part of a region. It is what an arena of a worker copies from."""
 
     region: Region
     offset: int
     size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def read_into(self, memory: memoryview) -> None:
+        self.region.read(self.offset, memory)
+
+
+class RegionData(TensorData):
+    """The values of an input in a region.
+
+    They are read when they are first asked for: by then the call has its slot, so slots bound the memory of many calls.
+    A worker's go into its arena at once.
+    """
+
+    __slots__ = ("_bytes", "_name", "_place", "_unchecked_shape")
+
+    def __init__(self, tensor: RequestInput, place: Place) -> None:
+        self._bytes: memoryview | None = None
+        self._place: Place | None = place
+        self._name = tensor.name
+        self._unchecked_shape: Sequence[int] | None = None
+        """Where values are still to be checked, which nobody has read."""
+        self._root = self._array = None
+        self._raw_datatype = tensor.datatype
+        self.checked, self.binary = True, False
+
+    @property
+    def _raw(self) -> memoryview | None:
+        if self._place is not None:
+            memory = np.empty(
+                len(self._place), np.uint8
+            ).data  # of a bytearray each byte would be written twice
+            self._place.read_into(memory)
+            self._bytes, self._place = memory, None
+            if self._unchecked_shape is not None:
+                shape = list(self._unchecked_shape)
+                check_input(RequestInput.of(self._name, shape, self._raw_datatype, self, None))
+        return self._bytes
+
+    @_raw.setter
+    def _raw(self, raw: memoryview | None) -> None:
+        self._bytes, self._place = raw, None
+
+    @property
+    def is_raw(self) -> bool:
+        return self._place is not None or self._bytes is not None
+
+    def source(self, datatype: str) -> bytes | memoryview | Unread:
+        """Where the values can be copied from."""
+        if self._place is None or self._unchecked_shape is not None or datatype != self._raw_datatype:
+            return self.to_raw(datatype)
+        return self._place
+
+    def check(self, datatype: str, shape: Sequence[int]) -> None:
+        """Raise ValueError unless the number of bytes fits. Texts and booleans are checked when they are read."""
+        if self._place is None:
+            super().check(datatype, shape)
+        elif datatype in ("BYTES", "BOOL"):
+            self._unchecked_shape = shape
+        else:
+            check_size(self._place.size, datatype, shape if self.checked else None)
 
 
 class Regions:
@@ -198,15 +270,14 @@ class Regions:
 
 
 class RegionUse:
-    """The tensors of one request that are in regions."""
+    """What one request has in regions."""
 
-    def __init__(self, inputs: Sequence[Place | None], outputs: dict[str, Place]) -> None:
-        self._inputs = inputs
+    def __init__(self, outputs: dict[str, Place]) -> None:
         self._outputs = outputs
 
     @classmethod
     async def of(cls, regions: Regions, request: InferenceRequest, caller: Caller) -> "RegionUse":
-        """Read the inputs that are in regions into the request. Raises InvalidRequest, PayloadTooLarge."""
+        """Let the request read its inputs that are in regions. Raises InvalidRequest, PayloadTooLarge."""
         inputs = [await _place(regions, tensor.parameters, caller) for tensor in request.inputs]
         outputs: dict[str, Place] = {}
         for output in request.outputs or ():
@@ -217,18 +288,10 @@ class RegionUse:
             raise PayloadTooLarge(
                 f"Inputs of {size} bytes are more than the {regions.limit} of max_body_bytes."
             )
-        use = cls(inputs, outputs)
-        if size > INLINE:
-            await asyncio.to_thread(use._read, request)
-        else:
-            use._read(request)
-        return use
-
-    def _read(self, request: InferenceRequest) -> None:
-        for tensor, place in zip(request.inputs, self._inputs, strict=True):
+        for tensor, place in zip(request.inputs, inputs, strict=True):
             if place is not None:
-                raw = place.region.read(place.offset, place.size)
-                tensor.data = TensorData.from_raw(raw, tensor.datatype)
+                tensor.data = RegionData(tensor, place)
+        return cls(outputs)
 
     async def store(self, response: InferenceResponse) -> InferenceResponse:
         """The response, whose outputs in regions are written there and have no values. Raises InvalidRequest."""

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 import numpy as np
 import numpy.typing as npt
 
+from ..types import Unread
+
 Bytes = npt.NDArray[np.uint8]
 
 ALIGNMENT = 64
@@ -55,8 +57,11 @@ class Outgoing:
         self.flags = memoryview(self._memory)[:FLAGS]
         self.written = 0
 
-    def put(self, data: memoryview | bytes) -> int | None:
-        """Copy `data` in and return its place; None without room, so that it must be sent otherwise."""
+    def put(self, data: memoryview | bytes | Unread) -> int | None:
+        """Copy `data` in and return its place; None without room, so that it must be sent otherwise.
+
+        Raises what `read_into` raises.
+        """
         size = -(-len(data) // ALIGNMENT) * ALIGNMENT
         for i, (place, room) in enumerate(self._free):
             if room >= size:
@@ -67,9 +72,20 @@ class Outgoing:
                 self._taken[place] = size
                 self._high = max(self._high, place + size)
                 self.written += size
-                self._bytes[place : place + len(data)] = np.frombuffer(data, np.uint8)
+                into = self._bytes[place : place + len(data)]
+                if isinstance(data, (bytes, memoryview)):
+                    into[:] = np.frombuffer(data, np.uint8)
+                else:
+                    self._read(data, place, into.data)
                 return place
         return None
+
+    def _read(self, data: Unread, place: int, into: memoryview) -> None:
+        try:
+            data.read_into(into)
+        except BaseException:
+            self.free([place])
+            raise
 
     def free(self, places: list[int]) -> None:
         for place in places:

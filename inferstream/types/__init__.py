@@ -21,7 +21,7 @@ from .metadata import (
     State,
 )
 from .parameters import Headers, Parameters
-from .tensor import TensorData
+from .tensor import TensorData, Unread
 from .tensors import RequestInput, RequestOutput, ResponseOutput
 
 __all__ = [
@@ -47,4 +47,5 @@ __all__ = [
     "ResponseOutput",
     "State",
     "TensorData",
+    "Unread",
 ]

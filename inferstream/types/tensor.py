@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from math import prod
-from typing import Any, Self, cast
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,15 @@ SMALL = 4096
 
 _ONE_VALUE = (str, bytes, bytearray, memoryview, Mapping)
 """Iterable types that are one value."""
+
+
+class Unread(Protocol):
+    """Raw bytes that are elsewhere until somebody copies them."""
+
+    def __len__(self) -> int: ...
+
+    def read_into(self, memory: memoryview) -> None:
+        """Fill `memory`, which has this length. Raises InferstreamError."""
 
 
 class TensorData:
@@ -168,6 +177,10 @@ class TensorData:
             array = np.ascontiguousarray(array)
         return array.reshape(-1).view(np.uint8).data if array.size else b""
 
+    def source(self, datatype: str) -> bytes | memoryview | Unread:
+        """Where the values can be copied from, in the protocol's raw representation."""
+        return self.to_raw(datatype)
+
     @classmethod
     def join(cls, parts: "Sequence[TensorData]", datatype: str) -> "TensorData":
         """The values of all parts, in order. Numbers are not converted to Python objects."""
@@ -225,10 +238,10 @@ class TensorData:
                 check_depth(values)
         elif datatype == "BYTES":
             self._root = split_bytes(raw)
-        elif raw.nbytes % WIRE_SIZES[datatype]:
-            raise ValueError(f"{raw.nbytes} bytes are no whole number of {datatype} elements")
-        elif datatype == "BOOL" and raw.nbytes and max(raw) > 1:
-            raise ValueError("BOOL needs bytes that are 0 or 1")
+        else:
+            check_size(raw.nbytes, datatype)
+            if datatype == "BOOL" and raw.nbytes and max(raw) > 1:
+                raise ValueError("BOOL needs bytes that are 0 or 1")
 
     def check(self, datatype: str, shape: Sequence[int]) -> None:
         """Raise ValueError unless the number of values fits `shape` and each value fits `datatype`.
@@ -252,11 +265,7 @@ class TensorData:
             else:
                 count = check_bytes(self.peek())
         elif self._raw is not None:
-            size = WIRE_SIZES[datatype]
-            if self._raw.nbytes != expected * size:
-                raise ValueError(
-                    f"shape {list(shape)} needs {expected * size} bytes of {datatype}, got {self._raw.nbytes}"
-                )
+            check_size(self._raw.nbytes, datatype, shape)
             if datatype == "BOOL" and expected and max(self._raw) > 1:
                 raise ValueError("BOOL needs bytes that are 0 or 1")
             return
@@ -316,6 +325,16 @@ class TensorData:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _Schema:
         return {"type": "array", "items": {}, "description": "Values in row-major order, flat or nested."}
+
+
+def check_size(size: int, datatype: str, shape: Sequence[int] | None = None) -> None:
+    """Raise ValueError unless so many bytes are raw values of `shape`, or any number of values (not BYTES)."""
+    each = WIRE_SIZES[datatype]
+    if shape is None:
+        if size % each:
+            raise ValueError(f"{size} bytes are no whole number of {datatype} elements")
+    elif size != (needed := prod(shape) * each):
+        raise ValueError(f"shape {list(shape)} needs {needed} bytes of {datatype}, got {size}")
 
 
 def _restored(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidOutput
+from ...processes.shared_memory import Outgoing
 from ...types import (
     Headers,
     InferenceRequest,
@@ -16,6 +17,7 @@ from ...types import (
     RequestOutput,
     ResponseOutput,
     TensorData,
+    Unread,
 )
 from ...types.datatypes import DTYPES, widen_bf16
 from ...types.tensors import AnyTensor, Tensor
@@ -39,17 +41,24 @@ FEW = 512
 INLINE = 8192
 """Bytes of a tensor that are sent in the frame. Larger ones are faster through shared memory, as measured."""
 
-Put = Callable[[memoryview | bytes], int | None]
+Put = Callable[[memoryview | bytes | Unread], int | None]
 View = Callable[[int, int], memoryview]
 
 
-def pack_request(request: InferenceRequest, put: Put) -> PackedRequest:
-    """Pack a request; large tensors go into shared memory."""
+def pack_request(request: InferenceRequest, arena: Outgoing) -> PackedRequest:
+    """Pack a request; large tensors go into shared memory. Raises what reading a tensor from elsewhere raises."""
     outputs = request.outputs
+    inputs: list[PackedTensor] = []
+    try:
+        for tensor in request.inputs:
+            inputs.append(_pack_tensor(tensor, arena.put))  # those before a failure are given back
+    except BaseException:
+        arena.free(places_in(inputs))
+        raise
     return PackedRequest(
         request.id,
         _pack_parameters(request.parameters),
-        [_pack_tensor(tensor, put) for tensor in request.inputs],
+        inputs,
         None
         if outputs is None
         else [(output.name, _pack_parameters(output.parameters)) for output in outputs],
@@ -111,11 +120,11 @@ def _pack_data(data: TensorData, datatype: str, shape: list[int], put: Put) -> t
         return form, values
     elif form and data.array is not None and data.array.dtype.kind not in "biuf":
         return form, data.peek()
-    raw = data.to_raw(datatype)
+    source = data.source(datatype)
     form |= RAW if data.is_raw else ARRAY
-    if len(raw) > INLINE and (place := put(raw)) is not None:
-        return form, (place, len(raw))
-    return form, raw
+    if len(source) > INLINE and (place := put(source)) is not None:
+        return form, (place, len(source))
+    return form, source if isinstance(source, (bytes, memoryview)) else data.to_raw(datatype)
 
 
 def _unpack_tensor(kind: type[AnyTensor], frame: PackedTensor, view: View) -> AnyTensor:

@@ -60,7 +60,7 @@ class RemoteCall(Channel[InferenceResponse]):
         call = self._call
         remaining = None if call.deadline is None else call.deadline - self._opened
         stream, more = call.operation is Operation.STREAM, call.more is not None
-        request = pack_request(call.request, arena.put)
+        request = pack_request(call.request, arena)
         try:
             self._link.send(
                 Open(
@@ -179,7 +179,7 @@ class RemoteCall(Channel[InferenceResponse]):
             self._link.send(More(self.number, None, pack_failure(error)))
 
     def _send_more(self, request: InferenceRequest, arena: Outgoing) -> None:
-        packed = pack_request(request, arena.put)
+        packed = pack_request(request, arena)
         try:
             self._link.send(More(self.number, packed))
         except UNENCODABLE as error:

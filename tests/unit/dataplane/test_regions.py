@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from inferstream.dataplane.caller import Caller
+from inferstream.dataplane.checks import check_input
 from inferstream.dataplane.peers import ListRegions, Peers
 from inferstream.dataplane.regions import FOLDER, MOST, Regions, RegionUse, shares_memory
 from inferstream.errors import AlreadyExists, InvalidRequest, NotFound, PayloadTooLarge
@@ -73,6 +74,73 @@ async def test_inputs_are_read_and_lose_their_parameters(key: str) -> None:
     await RegionUse.of(known, request, caller())
     assert request.inputs[0].data.to_numpy("FP32").tolist() == VALUES.tolist()
     assert not dict(request.inputs[0].parameters.items())
+
+
+async def given(key: str, datatype: str, shape: list[int], content: bytes) -> RequestInput:
+    """An input in a region that has this content."""
+    Path(f"{FOLDER}{key}").write_bytes(content)
+    known = regions()
+    await known.register("r", key, 0, len(content), caller())
+    at = parameters(size=len(content))
+    tensor = RequestInput(name="x", shape=shape, datatype=datatype, data=[], parameters=at)
+    await RegionUse.of(known, InferenceRequest(inputs=[tensor]), caller())
+    return tensor
+
+
+async def test_numbers_are_checked_unread(key: str) -> None:
+    tensor = await given(key, "FP32", [4], VALUES.tobytes())
+    check_input(tensor)
+    os.truncate(f"{FOLDER}{key}", 8)
+    assert tensor.data.is_raw
+    with pytest.raises(InvalidRequest, match="shorter than it was"):
+        tensor.data.to_numpy("FP32")
+
+
+@pytest.mark.parametrize("checked", [True, False])
+async def test_a_wrong_number_of_bytes_is_refused_unread(key: str, checked: bool) -> None:
+    tensor = await given(key, "FP32", [4], b"." * 15)
+    os.truncate(f"{FOLDER}{key}", 8)
+    tensor.data.checked = checked
+    said = (
+        "shape \\[4\\] needs 16 bytes of FP32, got 15" if checked else "15 bytes are no whole number of FP32"
+    )
+    with pytest.raises(InvalidRequest, match=said):
+        check_input(tensor)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "shape", "content", "said"),
+    [
+        ("BOOL", [4], b"\1\0\2\1", 'input "x": BOOL needs bytes that are 0 or 1'),
+        ("BYTES", [1], b"\xff\0\0\0abc", 'input "x": '),
+        ("BYTES", [2], b"\1\0\0\0a", 'input "x": shape \\[2\\] needs 2 values, got 1'),
+    ],
+)
+async def test_texts_and_booleans_are_checked_when_they_are_read(
+    key: str, datatype: str, shape: list[int], content: bytes, said: str
+) -> None:
+    tensor = await given(key, datatype, shape, content)
+    check_input(tensor)
+    with pytest.raises(InvalidRequest, match=said):
+        tensor.data.source(datatype)
+
+
+async def test_what_goes_to_a_worker_is_copied_once(key: str) -> None:
+    tensor = await given(key, "FP32", [4], VALUES.tobytes())
+    check_input(tensor)
+    source = tensor.data.source("FP32")
+    assert not isinstance(source, bytes | memoryview)
+    memory = bytearray(len(source))
+    source.read_into(memoryview(memory))
+    assert memory == VALUES.tobytes()
+
+
+async def test_a_model_may_set_the_values_of_an_input(key: str) -> None:
+    tensor = await given(key, "FP32", [4], VALUES.tobytes())
+    assert tensor.data.root == VALUES.tolist()
+    assert not tensor.data.is_raw
+    tensor.data.root = [1.0]
+    assert tensor.data.to_numpy("FP32").tolist() == [1.0]
 
 
 async def test_a_region_may_begin_behind_the_start(key: str) -> None:
@@ -183,8 +251,10 @@ async def test_a_memory_that_became_shorter_is_an_error(key: str) -> None:
     wanted = [RequestOutput(name="y", parameters=parameters(16, 32))]
     use = await RegionUse.of(known, asking(wanted), caller())
     os.truncate(f"{FOLDER}{key}", 8)
+    request = asking(size=16)
+    await RegionUse.of(known, request, caller())
     with pytest.raises(InvalidRequest, match="shorter than it was"):
-        await RegionUse.of(known, asking(size=16), caller())
+        request.inputs[0].data.to_numpy("FP32")
     y = ResponseOutput(name="y", shape=[4], datatype="FP32", data=VALUES)
     with pytest.raises(InvalidRequest, match="shorter than it was"):
         await use.store(InferenceResponse(model_name="m", outputs=[y]))

@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 
+from inferstream.errors import InvalidRequest
 from inferstream.processes import shared_memory
 
 
@@ -51,6 +52,35 @@ def test_a_full_arena_says_so_and_has_room_again(both, monkeypatch) -> None:
     assert outgoing.put(half) is None
     outgoing.free([first])
     assert outgoing.put(half) == first
+
+
+class Elsewhere:
+    """Bytes that are read when they are put; with `failure` that fails."""
+
+    def __init__(self, data: bytes, failure: Exception | None = None) -> None:
+        self._data, self._failure = data, failure
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def read_into(self, memory: memoryview) -> None:
+        if self._failure is not None:
+            raise self._failure
+        memory[:] = self._data
+
+
+def test_bytes_from_elsewhere_are_read_into_the_arena(both) -> None:
+    outgoing, incoming, _ = both
+    place = outgoing.put(Elsewhere(b"hello"))
+    assert bytes(incoming.view(place, 5)) == b"hello"
+
+
+def test_bytes_that_cannot_be_read_take_no_place(both) -> None:
+    outgoing, _, _ = both
+    everything = bytes(shared_memory.SIZE - shared_memory.FLAGS)
+    with pytest.raises(InvalidRequest):
+        outgoing.put(Elsewhere(everything, InvalidRequest("gone")))
+    assert outgoing.put(everything) is not None
 
 
 def test_random_use_never_overlaps_and_ends_in_one_piece(both) -> None:

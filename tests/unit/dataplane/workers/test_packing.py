@@ -46,14 +46,23 @@ class Memory:
         self.pieces.append(bytearray(data))
         return len(self.pieces) - 1
 
+    def free(self, places: list[int]) -> None:
+        for place in places:
+            self.pieces[place] = bytearray()
+
     def view(self, place: int, length: int) -> memoryview:
         assert len(self.pieces[place]) == length
         return memoryview(self.pieces[place])
 
 
-def there(request: InferenceRequest, put=None) -> InferenceRequest:
-    memory = Memory()
-    frame = packing.pack_request(request, put or memory.put)
+class FullMemory(Memory):
+    def put(self, data: bytes | memoryview) -> None:
+        return None
+
+
+def there(request: InferenceRequest, kind: type[Memory] = Memory) -> InferenceRequest:
+    memory = kind()
+    frame = packing.pack_request(request, memory)
     decoded = msgspec.msgpack.decode(ENCODER.encode(frame), type=PackedRequest)
     return packing.unpack_request(decoded, memory.view)
 
@@ -67,6 +76,22 @@ def back(response: InferenceResponse) -> InferenceResponse:
 
 def request(**tensor) -> InferenceRequest:
     return InferenceRequest(id="r", inputs=[RequestInput(**{"name": "x", **tensor})])
+
+
+class Lost(TensorData):
+    """Values that can no longer be read."""
+
+    def source(self, datatype: str) -> bytes:
+        raise InvalidRequest("gone")
+
+
+def test_tensors_before_one_that_cannot_be_read_are_given_back() -> None:
+    memory = Memory()
+    large = RequestInput(name="x", shape=[5000], datatype="FP32", data=np.ones(5000, np.float32))
+    lost = RequestInput(name="y", shape=[1], datatype="FP32", data=Lost(np.ones(1, np.float32)))
+    with pytest.raises(InvalidRequest, match="gone"):
+        packing.pack_request(InferenceRequest(inputs=[large, lost]), memory)
+    assert memory.pieces == [b""]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +151,7 @@ def test_raw_bytes_stay_raw(size: int) -> None:
 
 def test_without_room_in_shared_memory_a_tensor_travels_in_the_frame() -> None:
     given = request(shape=[100_000], datatype="FP32", data=np.ones(100_000, np.float32))
-    found = there(given, put=lambda data: None)
+    found = there(given, FullMemory)
     assert found.inputs[0].data.to_numpy("FP32").sum() == 100_000
 
 

@@ -195,7 +195,7 @@ class Inside:
     def request(self, count: int = 1, memory: shared_memory.Outgoing | None = None) -> Any:
         data = np.ones(count, np.float32)
         tensor = RequestInput(name="x", shape=[count], datatype="FP32", data=data)
-        return pack_request(InferenceRequest(id="r", inputs=[tensor]), (memory or self.arena).put)
+        return pack_request(InferenceRequest(id="r", inputs=[tensor]), memory or self.arena)
 
     def open(self, count: int = 1, number: int = 7, share: str = "") -> None:
         self.tell(Open(number, 1, False, 8, False, None, 5, self.request(count), share=share))
