@@ -36,7 +36,6 @@ def config_of(
         "max_batch_size": size if batches else 0,
         "input": [_tensor(each, batches) | {"optional": _optional(each)} for each in inputs],
         "output": [_tensor(each, batches) | {"label_filename": _labels(each)} for each in outputs],
-        "instance_group": [_instances(metadata.name, settings)],
         "default_model_filename": "",
         "parameters": {},
         # A client of Triton's sends such a model no request outside a stream.
@@ -45,7 +44,9 @@ def config_of(
     }
     if batches and not read:
         made["dynamic_batching"] = {"max_queue_delay_microseconds": round(settings.max_batch_time * 1e6)}
-    return {**made, **read}
+    groups = read.get("instance_group") or [_instances(settings)]
+    named = [{**_instance(metadata.name, i, each), **each} for i, each in enumerate(groups)]
+    return {**made, **read, "instance_group": named}
 
 
 def read_config(settings: ModelSettings) -> Mapping[str, Any]:
@@ -70,7 +71,13 @@ def _labels(tensor: MetadataTensor) -> str:
     return str(getattr(tensor.parameters, "label_filename", "") or "")
 
 
-def _instances(name: str, settings: ModelSettings) -> dict[str, Any]:
+def _instance(name: str, index: int, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What Triton adds to a group of instances that does not say it."""
+    kind = "KIND_GPU" if said.get("gpus") else "KIND_CPU"
+    return {"name": f"{name}_{index}", "kind": kind, "count": 1, "gpus": []}
+
+
+def _instances(settings: ModelSettings) -> dict[str, Any]:
     gpus = [int(each) for each in settings.devices if each.isdigit()] if settings.devices != "auto" else []
     kind = "KIND_GPU" if settings.devices else "KIND_CPU"
-    return {"name": f"{name}_0", "kind": kind, "count": settings.parallel_workers or 1, "gpus": gpus}
+    return {"kind": kind, "count": settings.parallel_workers or 1, "gpus": gpus}
