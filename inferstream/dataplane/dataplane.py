@@ -44,6 +44,9 @@ EXTENSIONS = (
 )
 """Implemented extensions of the protocol, in Triton's spelling."""
 
+OF_ONE_FRONT_END = {"sequence", "sequence(string_id)"}
+"""Those that need all requests to come to one front end."""
+
 
 class TextModel(NamedTuple):
     """A version of a model that takes text."""
@@ -88,11 +91,12 @@ class DataPlane:
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
         """Makes CloudEvents headers; None where the settings turn them off."""
         self._regions = Regions(settings, self.peers) if shares_memory(settings) else None
+        extensions = [each for each in EXTENSIONS if settings.frontends == 1 or each not in OF_ONE_FRONT_END]
         shared = [] if self._regions is None else [SYSTEM_SHARED_MEMORY]
         self._metadata = MetadataServerResponse(
             name=settings.server_name,
             version=settings.server_version,
-            extensions=[*EXTENSIONS, *shared, *settings.extensions],
+            extensions=[*extensions, *shared, *settings.extensions],
         )
 
     def admit(

@@ -84,8 +84,12 @@ SETUPS = {
     "workers": Setup(
         {"parallel_workers": 2}, {**{face: face for face in EVERYTHING}, "metrics": "metrics-workers"}
     ),
-    # Each front end has a cache and a queue of its own, and connections come to either.
-    "frontends": Setup({"frontends": 2}, {face: face for face in EVERYTHING}, ("cached", "queue full")),
+    # Each front end has a cache and a queue of its own, and connections come to either; several have no sequences.
+    "frontends": Setup(
+        {"frontends": 2},
+        {face: face for face in EVERYTHING},
+        ("cached", "queue full", "server metadata", "ServerMetadata"),
+    ),
     "profile-mlserver": Setup(
         {"status_profile": "mlserver", "cloudevents_headers": True, "root_path": "/behind"},
         {"profiles": "profile-mlserver"},
