@@ -1,5 +1,8 @@
 """A folder as Triton has it, served as it is and asked by Triton's clients."""
 
+import json
+from collections.abc import Iterator
+
 import pytest
 
 pytest.importorskip("tritonclient")
@@ -23,9 +26,10 @@ output [
 """
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
+@pytest.fixture(scope="module", params=[0, 2], ids=["process", "workers"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     root = tmp_path_factory.mktemp("triton")
+    (root / "settings.json").write_text(json.dumps({"parallel_workers": request.param}))
     (root / "flowers" / "1").mkdir(parents=True)
     (root / "flowers" / "config.pbtxt").write_text(CONFIG)
     (root / "flowers" / "labels.txt").write_text("setosa\nversicolor\nvirginica\n")

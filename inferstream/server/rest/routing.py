@@ -10,7 +10,6 @@ from ...telemetry.metrics import Meters
 from ..door import Door
 from .dialects.administration import Administration
 from .dialects.base import HttpDialect
-from .dialects.extensions import MissingExtensions
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.requests import Requests
@@ -28,7 +27,6 @@ CORE: tuple[type[HttpDialect], ...] = (
     Administration,
     SystemSharedMemory,
     Resources,
-    MissingExtensions,
     Requests,
 )
 

@@ -1,13 +1,15 @@
-"""Triton's system shared memory over REST: regions are registered, forgotten and listed."""
+"""Triton's shared memory over REST: regions of the system are registered, forgotten and listed."""
 
 from collections.abc import Sequence
+from typing import Never
 
 import orjson
 
 from ....dataplane.access import Action
 from ....dataplane.caller import Caller
+from ....errors import Unsupported
 from ..messages import JSON, RawHeaders, Scope
-from .base import HttpDialect, ReadRoute, ScopeClaim
+from .base import HttpDialect, ReadClaim, ReadRoute, ScopeClaim
 from .resources import document
 
 POST = ("POST",)
@@ -22,7 +24,7 @@ class SystemSharedMemory(HttpDialect):
     name = "system_shared_memory"
     of_models = False
 
-    def reads(self) -> Sequence[ScopeClaim]:
+    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
         one = f"{ALL}/region/{{region}}"
         return [
             ScopeClaim(f"{ALL}/status", Action.SHARED_MEMORY, self._status),
@@ -30,6 +32,7 @@ class SystemSharedMemory(HttpDialect):
             ScopeClaim(f"{one}/register", Action.SHARED_MEMORY, self._register, POST, takes_body=True),
             ScopeClaim(f"{ALL}/unregister", Action.SHARED_MEMORY, self._unregister, POST),
             ScopeClaim(f"{one}/unregister", Action.SHARED_MEMORY, self._unregister, POST),
+            ReadClaim("/v2/cudasharedmemory/{path}", Action.SETTINGS, _refuse, methods=None),
         ]
 
     async def _status(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
@@ -44,3 +47,7 @@ class SystemSharedMemory(HttpDialect):
     async def _unregister(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
         await self._dataplane.regions().unregister(route.value, caller)
         return 200, [JSON], b"{}"
+
+
+async def _refuse(_: ReadRoute) -> Never:
+    raise Unsupported('This server does not have the extension "cuda_shared_memory".')

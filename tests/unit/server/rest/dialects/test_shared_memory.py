@@ -1,0 +1,13 @@
+"""Shared memory over REST."""
+
+import pytest
+
+from ...asgi import Echo, asking
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+async def test_memory_of_a_device_is_refused_by_its_name(method: str) -> None:
+    async with asking(Echo) as (client, _):
+        answered = await client.request(method, "/v2/cudasharedmemory/region/a/register")
+        assert answered.status_code == 501
+        assert 'does not have the extension "cuda_shared_memory"' in answered.json()["error"]
