@@ -44,7 +44,7 @@ class Action(Enum):
     SETTINGS = "settings of traces, logs and memory"
 
 
-OPEN = (Action.HEALTH, Action.PAGE)
+OPEN = frozenset((Action.HEALTH, Action.PAGE))
 """Operations for everybody: what they answer is no secret, and the page asks its reader for a key."""
 
 CLOSED = {

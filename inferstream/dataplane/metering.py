@@ -10,7 +10,7 @@ from ..errors import Abandoned, InferstreamError, own_status
 from ..keys.audit import AuditLog, AuditRecord
 from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
-from ..keys.quotas import MeteredUse, Quotas
+from ..keys.quotas import KeyUse, MeteredUse, Quotas
 from ..statuses import CONFLICT, TABLE, Code
 from ..text.usage import tokens_of
 from ..types import InferenceResponse
@@ -52,12 +52,12 @@ class Metering:
         finally:
             if use is not None:
                 use.end()
-            self.record(operation, caller, model, "", "", use, failure)
+            self.record(operation, caller, model, "", "", 0, 0 if use is None else size, failure)
             del failure  # its traceback has this frame
 
     def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
         """Record a refusal before there was a call; once, whoever tells of it."""
-        self.record(operation, caller, model, "", "", None, error)
+        self.record(operation, caller, model, "", "", 0, 0, error)
 
     def record(
         self,
@@ -66,10 +66,11 @@ class Metering:
         model: str,
         version: str,
         request_id: str,
-        use: MeteredUse | None,
+        tokens: int,
+        size: int,
         error: BaseException | None,
     ) -> None:
-        """Write a line about what has ended, unless there is one about its error."""
+        """Write a line about what has ended, unless there is one about its error. `size` is in bytes."""
         if self.audit is None or getattr(error, "audited", False):
             return
         if isinstance(error, InferstreamError):
@@ -87,8 +88,8 @@ class Metering:
                 model,
                 version,
                 request_id_var.get() or request_id,
-                0 if use is None else use.tokens,
-                0 if use is None else use.bytes,
+                tokens,
+                size,
                 200 if error is None else _status(error),
                 "success" if error is None else kind_of(error),
             )
@@ -115,26 +116,30 @@ async def metered(metering: Metering, handler: Handler, call: Call, caller: Call
     key = caller.key or NOBODY
     stream = call.operation is Operation.STREAM
     share = call.share = Share((caller.picked and caller.picked.fairness_id) or key.name)
-    use: MeteredUse | None = None
+    use: MeteredUse | KeyUse | None = None
     try:
-        use = metering.quotas.begin(key, stream, 0 if stream else 1, size)
+        quotas = metering.quotas
+        use = quotas.begin(key, True, 0, size) if stream else quotas.begin_single(key, size)
         reply = await handler(call)
         if not reply.single:
+            assert isinstance(use, MeteredUse)
             try:
                 return reply.watch(_UseOfStream(metering, use, call, caller))
             except LimitExceeded as error:
                 await reply.aclose(error)
                 raise
     except BaseException as error:  # a cancelled call has ended too
+        tokens = use.tokens if isinstance(use, MeteredUse) else 0
         if use is not None:
             use.end()
-            share.end(use.tokens)
-        _record(metering, use, call, caller, error)
+            share.end(tokens)
+        _record(metering, call, caller, tokens, 0 if use is None else size, error)
         raise
-    use.end(tokens_of(None if reply.first is None else reply.first.parameters, 1))
-    share.end(use.tokens)
+    tokens = tokens_of(None if reply.first is None else reply.first.parameters, 1)
+    use.end(tokens)
+    share.end(tokens)
     if metering.audit is not None:
-        _record(metering, use, call, caller, None)
+        _record(metering, call, caller, tokens, size, None)
     return reply
 
 
@@ -166,11 +171,12 @@ class _UseOfStream(Watcher):
         use, last = self._use, self._last
         use.end(tokens_of(None if last is None else last.parameters, use.tokens))
         self._call.share.end(use.tokens)
-        _record(self._metering, self._use, self._call, self._caller, error)
+        _record(self._metering, self._call, self._caller, use.tokens, use.bytes, error)
 
 
 def _record(
-    metering: Metering, use: MeteredUse | None, call: Call, caller: Caller, error: BaseException | None
+    metering: Metering, call: Call, caller: Caller, tokens: int, size: int, error: BaseException | None
 ) -> None:
     operation = "stream" if call.operation is Operation.STREAM else "infer"
-    metering.record(operation, caller, call.model, call.version or "", call.request.id or "", use, error)
+    version, request_id = call.version or "", call.request.id or ""
+    metering.record(operation, caller, call.model, version, request_id, tokens, size, error)

@@ -65,7 +65,7 @@ class Share:
         """Tokens of the requests of the call that have ended."""
 
     def enter(self, shares: Shares, priority: int) -> Flow:
-        """The flow of the call, which is about to wait or begin."""
+        """The flow of the call, which is about to wait."""
         flow = self._flow
         if flow is None:
             flow = self._flow = shares.flow(self.name, priority)
@@ -74,7 +74,7 @@ class Share:
         return flow
 
     def begin(self) -> None:
-        """Charge a request of the call, which has entered, with the usual tokens; once."""
+        """Charge a request of the call, which has waited, with the usual tokens; once."""
         flow = self._flow
         if flow is not None and not self._charged:
             if flow.lane.virtual_time < flow.used:
@@ -82,18 +82,34 @@ class Share:
             self._charged = flow.usual
             flow.used += flow.usual
 
-    def settle(self, tokens: int) -> None:
-        """Charge a request that has ended with its tokens instead, or with one, because a failure has had a turn too.
+    def start(self, shares: Shares, priority: int) -> None:
+        """As `enter` and `begin`, for a request that need not wait: without their calls it costs half."""
+        if self._charged:
+            return
+        flow = self._flow
+        if flow is None:
+            flow = self._flow = shares.flow(self.name, priority)
+        lane = flow.lane
+        if flow.used > lane.virtual_time:
+            lane.virtual_time = flow.used
+        elif not flow.waiting:
+            flow.used = lane.virtual_time
+        self._charged = flow.usual
+        flow.used += flow.usual
+
+    def end(self, tokens: int) -> None:
+        """Charge the call with its tokens, of all requests, or its last one with one, because a failure has had a turn.
 
         A later request of the call is charged as it begins.
         """
         flow = self._flow
         if flow is not None and self._charged:
+            tokens -= self._settled
             flow.usual = tokens if tokens > 1 else 1
             flow.used += flow.usual - self._charged
             self._charged = 0
             self._settled += flow.usual
 
-    def end(self, tokens: int) -> None:
-        """Charge the call with its tokens, of all requests."""
-        self.settle(tokens - self._settled)
+    def settle(self, tokens: int) -> None:
+        """Charge a request of the call that has ended with its tokens."""
+        self.end(self._settled + tokens)

@@ -11,7 +11,8 @@ SUBPROTOCOL = "inferstream.key."
 
 HEADERS = ("authorization", "x-api-key", "sec-websocket-protocol")
 
-_NAMES = frozenset((*HEADERS, *(name.encode() for name in HEADERS)))
+NAMES = frozenset((*HEADERS, *(name.encode() for name in HEADERS)))
+"""Lower-case names of headers that may hold a key, as each transport has them."""
 
 Name = TypeVar("Name", bytes, str, bytes | str)
 
@@ -35,12 +36,7 @@ class WithoutKeys(Headers):
 
 def without_keys(raw: Iterable[tuple[Name, Name]]) -> list[tuple[Name, Name]]:
     """Headers without those that may hold a key."""
-    return [pair for pair in raw if pair[0] not in _NAMES]
-
-
-def shown(raw: Iterable[tuple[bytes | str, bytes | str]]) -> Shown:
-    """The headers with lower-case names that may hold a key."""
-    return tuple([(name, value) for name, value in raw if name in _NAMES])
+    return [pair for pair in raw if pair[0] not in NAMES]
 
 
 def credential(headers: Mapping[str, str]) -> str | None:

@@ -17,7 +17,10 @@ _NOWHERE = (0, 0)
 
 
 class KeyUse:
-    """What one key has used in this process. `principal` is the last one that had a response."""
+    """What one key has used in this process. `principal` is the last one that had a response.
+
+    It stands for each of its single calls without limits, which need no `MeteredUse`.
+    """
 
     __slots__ = ("own", "principal", "sent")
 
@@ -26,6 +29,12 @@ class KeyUse:
         self.own = row.own
         self.sent = 0
         """Bytes of responses that count at the next call or tick: to count each message would cost a token 0.3 µs."""
+
+    def end(self, tokens: int = 0) -> None:
+        """End a single call that has used these."""
+        self.own[REQUESTS] += 1
+        if tokens:
+            self.own[TOKENS] += tokens
 
 
 class MeteredUse:
@@ -152,6 +161,15 @@ class Quotas:
             raise
         paid = tokens if principal.token_limits else _UNLIMITED
         return MeteredUse(self, account, usage, principal, stream, paid, counted, size)
+
+    def begin_single(self, principal: Principal, size: int) -> MeteredUse | KeyUse:
+        """Admit a call of one response and one token, as `begin` does. `end` has to be called once."""
+        if principal.limits is not None:
+            return self.begin(principal, False, 1, size)
+        usage = self._usages.get(principal.key) or self._usage(principal)
+        if size:
+            usage.own[BYTES] += size
+        return usage
 
     def headers(self, principal: Principal) -> dict[str, str]:
         """The values of `x-ratelimit-*` for a principal that was admitted or refused."""

@@ -52,9 +52,7 @@ class Limits(Watcher):
         else:
             await self._wait(call)
         if self._shares is not None:  # one that had to wait is charged already
-            share = share_of(call)
-            share.enter(self._shares, call.priority)
-            share.begin()
+            share_of(call).start(self._shares, call.priority)
         try:
             reply = await self._inner(call)
         except BaseException:  # a cancelled call too

@@ -294,6 +294,28 @@ def test_each_request_of_a_call_is_charged_as_it_begins_and_the_call_once() -> N
     assert [*charged, flow.used] == [1, 10, 20, 14, 17]
 
 
+@pytest.mark.parametrize("others", [0, 7])
+def test_a_call_that_need_not_wait_is_charged_as_one_that_has_waited(others: int) -> None:
+    charged = []
+    for starts in (False, True):
+        known = Shares()
+        busy, share = Share("busy"), Share("a")
+        busy.start(known, 5)
+        busy.end(others)
+        busy.start(known, 5)
+        if starts:
+            share.start(known, 5)
+            share.start(known, 5)  # once
+        else:
+            share.enter(known, 5)
+            share.begin()
+        flow = known.flow("a", 5)
+        charged.append((flow.used, flow.lane.virtual_time))
+        share.end(3)
+        charged.append((flow.used, flow.usual))
+    assert charged[:2] == charged[2:]
+
+
 async def test_without_principals_calls_have_equal_turns() -> None:
     asking = {name: (of_team(name), 1 + number, 3) for number, name in enumerate(NAMES)}
     assert jain(await used_by_all(3000, asking)) < 0.9

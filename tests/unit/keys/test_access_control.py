@@ -67,6 +67,15 @@ def test_a_known_key_is_not_hashed_again_and_still_expires(settings, monkeypatch
         access.authenticate(bearer(KEY))
 
 
+def test_headers_with_a_key_are_texts_or_bytes(settings):
+    access = AccessControl(settings)
+    for name, value in (("x-api-key", KEY), (b"x-api-key", KEY.encode())):
+        assert (
+            access.authenticate(Headers([(b"host", b"h"), (name, value)])).name
+            == access.authenticate(bearer(KEY)).name
+        )
+
+
 def test_what_is_no_key_is_not_known(settings, monkeypatch):
     monkeypatch.setattr(access_control, "MOST_KNOWN", 2)
     access = AccessControl(settings)

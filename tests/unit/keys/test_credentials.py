@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferstream.keys.credentials import WithoutKeys, credential, shown, without_keys
+from inferstream.keys.credentials import WithoutKeys, credential, without_keys
 from inferstream.keys.errors import Unauthenticated
 from inferstream.types import Headers
 
@@ -40,11 +40,6 @@ def test_a_key_is_found(headers, found):
 def test_two_different_keys_are_refused(headers):
     with pytest.raises(Unauthenticated, match="two different keys"):
         credential(headers)
-
-
-def test_the_headers_with_a_key_are_found_in_either_form():
-    raw = [(b"host", b"h"), ("x-api-key", "k"), (b"authorization", b"b")]
-    assert shown(raw) == (("x-api-key", "k"), (b"authorization", b"b"))
 
 
 def test_model_code_gets_no_key():

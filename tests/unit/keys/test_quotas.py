@@ -345,3 +345,22 @@ def test_whatever_happens_no_minute_has_more(steps, limit):
         use.end()
     for start in used:
         assert sum(start <= time < start + 60 for time in used) <= limit
+
+
+def test_single_calls_without_limits_are_counted_as_they_end(quotas):
+    who = principal()
+    first, second = quotas.begin_single(who, 10), quotas.begin_single(who, 20)
+    assert first is second
+    first.end(7)
+    second.end()
+    assert quotas.used(who.key) == (2, 0, 7, 30)
+
+
+def test_single_calls_with_limits_are_admitted_by_them(quotas):
+    who = principal(in_flight=1, tokens_per_minute=10)
+    use = quotas.begin_single(who, 10)
+    assert refused(lambda: quotas.begin_single(who, 10))[0] == "in_flight"
+    use.end(9)
+    quotas.begin_single(who, 0).end(1)
+    assert refused(lambda: quotas.begin_single(who, 0))[0] == "tokens_per_minute"
+    assert quotas.used(who.key) == (2, 2, 10, 10)
