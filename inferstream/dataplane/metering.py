@@ -135,7 +135,8 @@ async def metered(metering: Metering, handler: Handler, call: Call, caller: Call
             share.end(tokens)
         _record(metering, call, caller, tokens, 0 if use is None else size, error)
         raise
-    tokens = tokens_of(None if reply.first is None else reply.first.parameters, 1)
+    last = None if reply.first is None else reply.first.parameters
+    tokens = 1 if last is None else tokens_of(last, 1)
     use.end(tokens)
     share.end(tokens)
     if metering.audit is not None:

@@ -41,7 +41,6 @@ class Principal:
     """A caller that has been authenticated. `key` is the id of the key, or what a certificate or token has for it."""
 
     __slots__ = (
-        "_every_model",
         "_models",
         "burst",
         "byte_limit",
@@ -52,6 +51,7 @@ class Principal:
         "request_nanoseconds",
         "request_window",
         "scopes",
+        "sees_every_model",
         "token_limits",
     )
 
@@ -70,7 +70,7 @@ class Principal:
         self.expires = math.inf if expires is None else expires
         """Seconds since 1970."""
         patterns = [*models]
-        self._every_model = "*" in patterns
+        self.sees_every_model = "*" in patterns
         self._models = re.compile("|".join(map(fnmatch.translate, patterns)) or r"(?!)")
         self.limits = None if limits == NO_LIMITS else limits
         rate = limits.requests_per_second
@@ -84,7 +84,7 @@ class Principal:
 
     def sees(self, model: str) -> bool:
         """Whether the key has the model, which may be `model:version`: names of models have no colon."""
-        return self._every_model or self._models.match(model.partition(":")[0]) is not None
+        return self.sees_every_model or self._models.match(model.partition(":")[0]) is not None
 
 
 def _interval(rate: float | None) -> int:

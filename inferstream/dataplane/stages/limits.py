@@ -9,7 +9,7 @@ from ...text.usage import tokens_of
 from ..call import Call, Handler
 from ..reply import Reply, Watcher
 from ..shares import Share, Shares
-from ..slots import FairQueue, Queue, Slots, share_of
+from ..slots import FairQueue, Queue, Slots
 from .base import Pipeline, Shared
 from .tracing import LastParameters
 
@@ -52,7 +52,7 @@ class Limits(Watcher):
         else:
             await self._wait(call)
         if self._shares is not None:  # one that had to wait is charged already
-            share_of(call).start(self._shares, call.priority)
+            call.share.start(self._shares, call.priority)
         try:
             reply = await self._inner(call)
         except BaseException:  # a cancelled call too
