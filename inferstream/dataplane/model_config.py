@@ -36,6 +36,10 @@ def config_of(
         "max_batch_size": size if batches else 0,
         "input": [_tensor(each, batches) | {"optional": _optional(each)} for each in inputs],
         "output": [_tensor(each, batches) | {"label_filename": _labels(each)} for each in outputs],
+        "instance_group": [
+            {**_instance(metadata.name, i, each), **each}
+            for i, each in enumerate(read.get("instance_group") or [_instances(settings)])
+        ],
         "default_model_filename": "",
         "parameters": {},
         # A client of Triton's sends such a model no request outside a stream.
@@ -44,9 +48,7 @@ def config_of(
     }
     if batches and not read:
         made["dynamic_batching"] = {"max_queue_delay_microseconds": round(settings.max_batch_time * 1e6)}
-    groups = read.get("instance_group") or [_instances(settings)]
-    named = [{**_instance(metadata.name, i, each), **each} for i, each in enumerate(groups)]
-    return {**made, **read, "instance_group": named}
+    return {**made, **read, "instance_group": made["instance_group"]}
 
 
 def read_config(settings: ModelSettings) -> Mapping[str, Any]:
