@@ -21,7 +21,7 @@ from ..json_limits import json_limits
 from ..orca import load_reports
 from ..request_ids import RequestIds
 from .custom import NOT_ALLOWED, CustomRoutes
-from .dialects.base import ReadRoute, Route, ScopeClaim
+from .dialects.base import ReadRoute, Route
 from .dialects.metadata import ROOT
 from .exchange import AsgiExchange
 from .inference import InferenceDoor, queried
@@ -186,12 +186,9 @@ class RestApp:
             action = Action.HEALTH if probe or method == "OPTIONS" else claim.action
             self._dataplane.access.check(action, caller, route.model or None)
             if claim.methods is None or method in claim.methods:
-                if isinstance(claim, ScopeClaim):
-                    if claim.takes_body:
-                        route = route._replace(body=await self._body(scope, receive))
-                    return await claim.respond(route, caller, scope)
-                status, body = await claim.read(route)
-                return status, [(b"content-type", claim.content_type)], body
+                if claim.takes_body:
+                    route = route._replace(body=await self._body(scope, receive))
+                return await claim.respond(route, caller, scope)
             if route.model:
                 with suppress(ModelNotReady):
                     self._dataplane.model_ready(route.model, route.version)

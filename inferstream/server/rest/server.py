@@ -108,17 +108,17 @@ def metrics_service(meters: Meters, settings: Settings, dataplane: DataPlane) ->
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             origins.check(scope["headers"])
-            dataplane.access.check(
-                Action.METRICS, Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http")
-            )
+            caller = Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http")
+            dataplane.access.check(Action.METRICS, caller)
         except InferstreamError as error:
             status, headers, body = error_response(error, settings.status_profile)
             await respond(send, status, body, headers)
             return
         claim = reads.get(scope["path"])
         if claim is not None and scope["method"] == "GET":
-            status, body = await claim.read(ReadRoute(claim.path, claim, route))
-            await respond(send, status, body, [(b"content-type", claim.content_type)])
+            status, headers, text = await claim.respond(ReadRoute(claim.path, claim, route), caller, scope)
+            assert isinstance(text, bytes)
+            await respond(send, status, text, headers)
         else:
             await respond(send, 404, b'{"error":"Not Found"}', [JSON])
 

@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import orjson
+
 from ....dataplane.access import Action
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
@@ -19,7 +21,7 @@ from ....telemetry.console import TITLES
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
-from ..messages import RawHeaders, Scope, error_response
+from ..messages import JSON, RawHeaders, Scope, error_response
 
 GET = ("GET",)
 VERSIONS = "/versions/"
@@ -58,7 +60,7 @@ class HttpDialect:
         self._settings = settings
         self._meters = meters
 
-    def reads(self) -> "Sequence[ReadClaim | ScopeClaim]":
+    def reads(self) -> "Sequence[ReadClaim]":
         """The paths of this dialect that are no inferences."""
         return ()
 
@@ -251,7 +253,7 @@ class ReadRoute(NamedTuple):
 
     path: str
     """The path as traces name it."""
-    claim: "ReadClaim | ScopeClaim"
+    claim: "ReadClaim"
     dialect: HttpDialect
     model: str = ""
     version: str | None = None
@@ -261,27 +263,27 @@ class ReadRoute(NamedTuple):
     """JSON, decompressed and counted, where the claim takes a body."""
 
 
+Answer = tuple[int, RawHeaders, bytes]
+"""Status, headers and body."""
+
+Answering = Callable[
+    [ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes | AsyncGenerator[bytes, None]]]
+]
+"""Gives status, headers and the body, whole or as it comes. Raises what the dialect then writes as an error."""
+
+
 class ReadClaim(NamedTuple):
     """A path, the operation that it stands for, and what answers there."""
 
     path: str
     action: Action
-    read: Callable[[ReadRoute], Awaitable[tuple[int, bytes]]]
-    """Gives status and body. Raises whatever the dialect then writes as an error."""
+    respond: Answering
     methods: tuple[str, ...] | None = GET
     """The methods that are allowed; None for all."""
-    content_type: bytes = b"application/json"
-
-
-class ScopeClaim(NamedTuple):
-    """A path whose response depends on the headers of the request, or on the prefix that it came below."""
-
-    path: str
-    action: Action
-    respond: Callable[
-        [ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes | AsyncGenerator[bytes, None]]]
-    ]
-    """Gives status, headers and the body, whole or as it comes. Raises what the dialect then writes as an error."""
-    methods: tuple[str, ...] = GET
     takes_body: bool = False
     """Whether the route gets the body of the request."""
+
+
+def in_json(content: Any, status: int = 200) -> Answer:
+    """An answer of JSON."""
+    return status, [JSON], orjson.dumps(content)

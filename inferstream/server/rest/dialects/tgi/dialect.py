@@ -15,7 +15,7 @@ from .....text.interface import TextInterface
 from ....status import http_headers
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
-from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
+from ..base import Answer, InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
 from ..operations import FLAG, OBJECT_OR_LIST, STRING, an_object, getting, posting
 from ..text import TextRequest, admit_named, generating
 from .errors import error_object, error_status
@@ -37,9 +37,9 @@ class Tgi(InferenceDialect):
     body_decides = True
     inferences = dict.fromkeys((ROOT, GENERATE, GENERATE_STREAM), Operation.STREAM)
 
-    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
+    def reads(self) -> Sequence[ReadClaim]:
         return [
-            ScopeClaim("/info", Action.SERVER_METADATA, self._info),
+            ReadClaim("/info", Action.SERVER_METADATA, self._info),
             ReadClaim("/health", Action.HEALTH, self._health),
         ]
 
@@ -76,37 +76,33 @@ class Tgi(InferenceDialect):
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         return error_status(error), [JSON, *http_headers(error)], orjson.dumps(error_object(error))
 
-    async def _info(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
+    async def _info(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
         """The default model, and the limits of requests. What only a model knows is null."""
-        return (
-            200,
-            [JSON],
-            orjson.dumps(
-                {
-                    "model_id": self._dataplane.default_text_model(caller),
-                    "model_sha": None,
-                    "model_dtype": None,
-                    "model_device_type": None,
-                    "model_pipeline_tag": "text-generation",
-                    "max_concurrent_requests": None,
-                    "max_best_of": MOST_SEQUENCES,
-                    "max_stop_sequences": MOST_STOPS,
-                    "max_top_n_tokens": MOST_TOP_TOKENS,
-                    "max_input_tokens": None,
-                    "max_total_tokens": None,
-                    "max_client_batch_size": 1,
-                    "router": "inferstream",
-                    "version": self._settings.server_version,
-                    "sha": None,
-                    "docker_label": None,
-                }
-            ),
+        return in_json(
+            {
+                "model_id": self._dataplane.default_text_model(caller),
+                "model_sha": None,
+                "model_dtype": None,
+                "model_device_type": None,
+                "model_pipeline_tag": "text-generation",
+                "max_concurrent_requests": None,
+                "max_best_of": MOST_SEQUENCES,
+                "max_stop_sequences": MOST_STOPS,
+                "max_top_n_tokens": MOST_TOP_TOKENS,
+                "max_input_tokens": None,
+                "max_total_tokens": None,
+                "max_client_batch_size": 1,
+                "router": "inferstream",
+                "version": self._settings.server_version,
+                "sha": None,
+                "docker_label": None,
+            }
         )
 
-    async def _health(self, _: ReadRoute) -> tuple[int, bytes]:
+    async def _health(self, *_: object) -> Answer:
         if self._dataplane.ready:
-            return 200, b'{"status":"healthy"}'
-        return 503, b'{"error":"The server is not ready.","error_type":"healthcheck"}'
+            return in_json({"status": "healthy"})
+        return in_json({"error": "The server is not ready.", "error_type": "healthcheck"}, 503)
 
 
 def _formless(path: str, both: bool) -> InvalidRequest:
