@@ -35,8 +35,8 @@ METRICS_CONNECTIONS = 128
 """Connections to the metrics port: scrapers are few, and each takes a file descriptor from the models' clients."""
 
 
-class HttpServer:
-    """One HTTP port.
+class HttpServer(Http1Port):
+    """One HTTP port, with the limits and certificates of its settings.
 
     The settings of the port `name` hold its options and name certificates. Raises InvalidSettings.
     """
@@ -56,33 +56,22 @@ class HttpServer:
         )
         context = None if self._certificates is None else self._certificates.context
         openings = Openings(options.common, options.date_header)
-        self._port = Http1Port(service, limits, openings, backlog=options.backlog, context=context)
-        self.speak_http2 = self._port.speak_http2
+        super().__init__(service, limits, openings, backlog=options.backlog, context=context)
         self._renewing: asyncio.Task[None] | None = None
-
-    @property
-    def encrypted(self) -> bool:
-        return self._port.scheme == "https"
 
     def over_http2(self, service: Service) -> StreamRequests:
         """What begins the requests that come to this port over HTTP/2."""
-        return StreamRequests(service, self._port.openings, self._port.scheme)
-
-    @property
-    def scheme(self) -> str:
-        return f"{self._port.scheme}://"
+        return StreamRequests(service, self.openings, self.scheme)
 
     async def start(self, sock: socket.socket) -> None:
-        """Serve on a bound socket until `stop`."""
-        await self._port.start(sock)
+        await super().start(sock)
         if self._certificates is not None:
             self._renewing = asyncio.create_task(self._certificates.keep_renewed(logger))
 
     async def stop(self) -> None:
-        """Stop accepting, let responses that are being written finish, and close."""
         if self._renewing is not None:
             self._renewing.cancel()
-        await self._port.stop()
+        await super().stop()
 
 
 def rest_service(rest: RestApp, settings: Settings) -> Service:
