@@ -71,8 +71,6 @@ class StreamDialect(ABC):
     """A form of requests, responses and errors on a stream. One object serves every stream of the server."""
 
     name: ClassVar[str]
-    other_names: ClassVar[tuple[str, ...]] = ()
-    """Other names of the dialect in requests."""
 
     def __init__(self, dataplane: DataPlane, profile: Profile) -> None:
         self._dataplane = dataplane

@@ -19,7 +19,6 @@ class MLServerDialect(StreamDialect):
     """Responses are ModelInferResponses; an error ends the stream with its status."""
 
     name = "mlserver"
-    other_names = ("v2",)
 
     def __init__(self, dataplane: DataPlane, profile: Profile) -> None:
         super().__init__(dataplane, profile)
