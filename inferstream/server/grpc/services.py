@@ -27,9 +27,9 @@ from .administration import AdministrationService
 from .context import RpcContext, caller_of
 from .control import RepositoryService, RequestsService, model_named
 from .health import Health
-from .identified import IdentifiedRpcs
+from .identified import identified
 from .inference import InferenceService
-from .orca import LoadTrailers, OrcaService
+from .orca import OrcaService, with_load
 from .reflection import Reflection
 from .rpc import (
     Around,
@@ -142,12 +142,6 @@ def build_services(
     return services
 
 
-def _traced(tracing: "Tracer") -> Callable[[str, str], Around]:
-    from .tracing import RpcTracing  # late: it imports OpenTelemetry
-
-    return RpcTracing(tracing).around
-
-
 class Services:
     """RPCs by path: those that every server has, and the typed ones of functions."""
 
@@ -166,19 +160,23 @@ class Services:
         self._profile = settings.status_profile
         self.reports = load_reports(settings, dataplane)
         """The load in trailers; None where the settings turn that off."""
-        self._identified = IdentifiedRpcs(RequestIds.of(settings)).around
-        self._traced = None if tracing is None else _traced(tracing)
+        self._ids = RequestIds.of(settings)
+        self._tracing = tracing
         self._edge = edge_of(settings)
         self.typed = self._typed(dataplane)
 
     def _around(self, service: str, method: str) -> Around:
         """What is around an RPC, from the inside out: its span, its id, its record, and the load in its trailers."""
-        layers = [*([] if self._traced is None else [self._traced(service, method)]), self._identified]
+        layers: list[Around] = [partial(identified, self._ids)]
+        if self._tracing is not None:
+            from .tracing import traced  # late: it imports OpenTelemetry
+
+            layers.insert(0, partial(traced, self._tracing, service, method))
         if ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM):
             if self._edge is not None:
                 layers.append(partial(self._edge.rpc, f"/{service}/{method}"))
             if self.reports is not None:
-                layers.append(LoadTrailers(self.reports).around)
+                layers.append(partial(with_load, self.reports))
         return lambda serve: reduce(lambda served, layer: layer(served), layers, serve)
 
     def find(self, path: str) -> ServedRpc | None:
