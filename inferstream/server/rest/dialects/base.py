@@ -230,6 +230,27 @@ class ParsedRequest(ABC):
         raise NotImplementedError
 
 
+class GatheringRequest(ParsedRequest):
+    """A request that collects the responses to it itself, for one whole response."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def add(self, response: InferenceResponse) -> bool:
+        """As of `Gathering`."""
+
+    @abstractmethod
+    def end(self) -> tuple[RawHeaders, bytes]:
+        """As of `Gathering`."""
+
+    def gathering(self) -> Gathering | None:
+        return self
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        self.add(response)
+        return self.end()
+
+
 class Route(NamedTuple):
     """An inference that a path asks for."""
 

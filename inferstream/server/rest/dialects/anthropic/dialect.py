@@ -22,7 +22,7 @@ from .....types import InferenceRequest, InferenceResponse
 from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
-from ..base import InferenceDialect, ParsedRequest, Route
+from ..base import GatheringRequest, InferenceDialect, ParsedRequest, Route
 from ..operations import COUNT, OBJECTS, STRING, an_object, posting
 from ..text import TextRequest, admit_named, generating, identified
 from .events import MessageFormat, error_object
@@ -246,7 +246,7 @@ class MessageRequest(TextRequest):
     __slots__ = ("headers",)
 
 
-class TokenCount(ParsedRequest):
+class TokenCount(GatheringRequest):
     """The number of tokens that a model reads: what it says of them while it writes one token."""
 
     __slots__ = ("_reader", "headers")
@@ -259,9 +259,6 @@ class TokenCount(ParsedRequest):
         self._reader = TextReader()
         self.headers = _named(id)
 
-    def gathering(self) -> "TokenCount":
-        return self
-
     def add(self, response: InferenceResponse) -> bool:
         """Read a response. False once the number is known, or the model does not tell it."""
         response.accept(self._reader)
@@ -273,7 +270,3 @@ class TokenCount(ParsedRequest):
         if tokens is None:
             raise Unsupported("The model does not say how many tokens it has read.")
         return [JSON], orjson.dumps({"input_tokens": tokens})
-
-    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        self.add(response)
-        return self.end()

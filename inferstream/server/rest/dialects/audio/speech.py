@@ -187,37 +187,23 @@ class SpeechRequest(ParsedRequest):
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return [(b"content-type", self._media)], bytes_of(response)
 
-    def events(self) -> "AudioBytes | AudioEvents":
-        return AudioEvents() if self._events else AudioBytes()
-
-    def failure(self, error: InferstreamError) -> bytes | None:
-        return sse.event(orjson.dumps(error_object(error))) if self._events else None
-
-
-class AudioBytes:
-    """The bytes themselves."""
-
-    __slots__ = ()
+    def events(self) -> "SpeechRequest":
+        return self
 
     def __call__(self, response: InferenceResponse) -> bytes:
-        return bytes_of(response)
-
-    def end(self) -> bytes:
-        return b""
-
-
-class AudioEvents:
-    """Writes bytes as events."""
-
-    __slots__ = ()
-
-    def __call__(self, response: InferenceResponse) -> bytes:
+        if not self._events:
+            return bytes_of(response)
         audio = base64.b64encode(bytes_of(response)).decode()
         return sse.event(orjson.dumps({"type": "speech.audio.delta", "audio": audio})) if audio else b""
 
     def end(self) -> bytes:
+        if not self._events:
+            return b""
         usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
         return sse.event(orjson.dumps({"type": "speech.audio.done", "usage": usage}))
+
+    def failure(self, error: InferstreamError) -> bytes | None:
+        return sse.event(orjson.dumps(error_object(error))) if self._events else None
 
 
 class ImagesRequest(WholeRequest):

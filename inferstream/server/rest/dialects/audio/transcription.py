@@ -30,7 +30,7 @@ from .....types import InferenceResponse, MetadataTensor
 from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
-from ..base import InferenceDialect, ParsedRequest, Route
+from ..base import Gathering, GatheringRequest, InferenceDialect, ParsedRequest, Route
 from ..openai.dialect import PREFIXES
 from ..openai.errors import error_object
 from ..operations import FLAG, STRING, an_object, posting
@@ -132,10 +132,10 @@ def read_form(media_type: bytes, body: bytes) -> tuple[bytes, Fields]:
     return file, Fields(values)
 
 
-class TranscriptionRequest(ParsedRequest):
+class TranscriptionRequest(GatheringRequest):
     """A file to transcribe, and how its client wants the text."""
 
-    __slots__ = ("_format", "_json", "_language", "_model", "_stream", "_task")
+    __slots__ = ("_format", "_language", "_model", "_stream", "_task", "_transcript")
 
     compressible = True
 
@@ -147,12 +147,13 @@ class TranscriptionRequest(ParsedRequest):
         assert signature.outputs
         self.admission = admission
         self._model = admission.model
-        self._json = holds_json(signature.outputs[0])
+        json = holds_json(signature.outputs[0])
+        self._transcript = Transcript(self._model, json)
         self._format = fields.choice("response_format", FORMATS) or FORMATS[0]
         self._stream = fields.choice("stream", ("true", "false", "True", "False")) in ("true", "True")
         self._task = "translate" if translates else "transcribe"
         self._language = fields.text("language") or ""
-        if self._format in TIMED and not self._json:
+        if self._format in TIMED and not json:
             sentence = f"{self._format} needs segments, and {self._model} returns texts alone"
             raise fields.wrong("response_format", sentence)
         if self._stream and self._format not in STREAMED:
@@ -170,22 +171,22 @@ class TranscriptionRequest(ParsedRequest):
         self.request = request_by_name(signature, audio, file, more)
         self.operation = Operation.STREAM if self._stream or signature.streams else Operation.INFER
 
-    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        transcript = Transcript(self._model, self._json)
-        transcript.add(response)
-        return self.written(transcript)
-
-    def gathering(self) -> "GatheredTranscript | None":
-        return None if self._stream else GatheredTranscript(self, Transcript(self._model, self._json))
+    def gathering(self) -> Gathering | None:
+        return None if self._stream else self
 
     def events(self) -> "TranscriptEvents":
-        return TranscriptEvents(Transcript(self._model, self._json))
+        return TranscriptEvents(self._transcript)
 
     def failure(self, error: InferstreamError) -> bytes:
         return sse.event(orjson.dumps(error_object(error)))
 
-    def written(self, transcript: "Transcript") -> tuple[RawHeaders, bytes]:
+    def add(self, response: InferenceResponse) -> bool:
+        self._transcript.add(response)
+        return True
+
+    def end(self) -> tuple[RawHeaders, bytes]:
         """The headers and the body of a whole response. Raises InvalidOutput."""
+        transcript = self._transcript
         if self._format == "text":
             return [PLAIN], f"{transcript.text}\n".encode()
         if self._format in TIMED:
@@ -220,23 +221,6 @@ def _converted(fields: Fields, name: str, tensor: MetadataTensor | None) -> Any:
     if datatype == "BOOL":
         return fields.needed_choice(name, ("true", "false")) == "true"
     return value
-
-
-class GatheredTranscript:
-    """Collects what a model has heard for one whole response."""
-
-    __slots__ = ("_asked", "_transcript")
-
-    def __init__(self, asked: TranscriptionRequest, transcript: Transcript) -> None:
-        self._asked = asked
-        self._transcript = transcript
-
-    def add(self, response: InferenceResponse) -> bool:
-        self._transcript.add(response)
-        return True
-
-    def end(self) -> tuple[RawHeaders, bytes]:
-        return self._asked.written(self._transcript)
 
 
 class TranscriptEvents:
