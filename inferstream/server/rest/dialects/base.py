@@ -16,7 +16,6 @@ from ....errors import InferstreamError, InvalidRequest
 from ....keys.quotas import KeyUse
 from ....protos import sse
 from ....settings import Settings
-from ....signature import Signature
 from ....telemetry.console import TITLES
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse
@@ -71,14 +70,6 @@ class HttpDialect:
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that failed before its response began."""
         return error_response(error, self._settings.status_profile)
-
-    def _only_fitting(
-        self, caller: Caller, fits: Callable[[Signature], object | None], some: str, none: str
-    ) -> str:
-        """As `_only_model`, of the models that the caller may see and that `fits` gives something for."""
-        models = self._dataplane.models(caller)
-        known = ((name, self._dataplane.described(name, version).signature) for name, version in models)
-        return self._only_model((name for name, each in known if fits(each) is not None), some, none)
 
     def _only_model(self, names: Iterable[str], some: str, none: str) -> str:
         """The model of a request that names none: the default model, or the only one of `names`.

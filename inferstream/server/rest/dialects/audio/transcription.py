@@ -27,14 +27,13 @@ from .....text.interface import (
     request_by_name,
 )
 from .....types import InferenceResponse, MetadataTensor
-from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
-from ..base import Gathering, GatheringRequest, InferenceDialect, ParsedRequest, Route
+from ..base import Gathering, GatheringRequest, ParsedRequest, Route
 from ..openai.dialect import PREFIXES
 from ..openai.errors import error_object
 from ..operations import FLAG, STRING, an_object, posting
-from ..text import admit_named
+from ..text import TextDialect
 from .transcript import Transcript, subtitles
 
 TRANSCRIPTIONS, TRANSLATIONS = "/audio/transcriptions", "/audio/translations"
@@ -58,13 +57,11 @@ DECLARATION = "(audio: bytes) -> str, an Iterator of it, or of objects with star
 PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 
 
-class Transcription(InferenceDialect):
+class Transcription(TextDialect):
     """The text of a file with speech."""
 
     name = "audio"
     title = "Audio"
-    yields = True
-    body_decides = True
     takes_json = False
     inferences = {
         prefix + path: Operation.STREAM for prefix in PREFIXES for path in (TRANSCRIPTIONS, TRANSLATIONS)
@@ -88,17 +85,12 @@ class Transcription(InferenceDialect):
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
         file, fields = read_form(exchange.head.media_type, body)
-        name = fields.text("model") or self._only_fitting(caller, heard, "{} transcribe", "none does")
-        admission = admit_named(self._dataplane, name, caller)
-        audio = heard(admission.signature)
-        if audio is None:
-            raise wrong_field("model", f"{name} does not transcribe; a model that does is {DECLARATION}")
+        does = "transcribe", "does"
+        _, admission, audio = self._admit_fitting(fields, caller, heard, does, DECLARATION)
         translates = route.template.endswith(TRANSLATIONS)
         return TranscriptionRequest(admission, audio, file, fields, translates)
 
-    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
-        status = status_of(error, self._settings.status_profile).http
-        return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
+    error_object = staticmethod(error_object)
 
 
 def heard(signature: Signature) -> MetadataTensor | None:

@@ -20,12 +20,11 @@ from .....text.interface import TextInterface
 from .....text.response_format import Inputs, formatted
 from .....text.tools import offered
 from .....types import InferenceRequest, InferenceResponse
-from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
-from ..base import Answer, InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
+from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
 from ..operations import OBJECTS, STRING, an_object, getting, posting
-from ..text import TextRequest, admit_named, generating, listed
+from ..text import TextDialect, TextRequest, admit_named, generating, listed
 from ..vectors import KNOWN as KNOWN_OF_VECTORS
 from ..vectors import VectorsRequest
 from .keep_alive import keep
@@ -55,13 +54,11 @@ OPTIONS = frozenset(("num_predict", "stop", "repeat_penalty", "numa", "num_ctx",
 """Options that the server reads itself, or that are about how Ollama loads a model. The others are parameters."""
 
 
-class Ollama(InferenceDialect):
+class Ollama(TextDialect):
     """Chat, completions, embeddings, and what there is to call."""
 
     name = "ollama"
     title = "Ollama"
-    yields = True
-    body_decides = True
     inferences = dict.fromkeys((CHAT, GENERATE, EMBED, EMBEDDINGS), Operation.STREAM)
 
     def reads(self) -> Sequence[ReadClaim]:
@@ -122,9 +119,8 @@ class Ollama(InferenceDialect):
         streamed = fields.get("stream") is None or fields.flag("stream")
         return TextRequest(admission, generation, [request], LineFormat(name, chat=chat), streamed)
 
-    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
-        status = status_of(error, self._settings.status_profile).http
-        return status, [JSON, *http_headers(error)], orjson.dumps({"error": error.message})
+    def error_object(self, error: InferstreamError) -> dict[str, Any]:
+        return {"error": error.message}
 
     async def _version(self, *_: object) -> Answer:
         return in_json({"version": self._settings.server_version})

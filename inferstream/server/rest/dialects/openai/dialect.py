@@ -4,25 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import orjson
-
 from .....dataplane.access import Action
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
 from .....dataplane.dataplane import DataPlane
-from .....errors import InferstreamError, ModelNotFound
+from .....errors import ModelNotFound
 from .....settings import Settings
 from .....telemetry.metrics import Meters
 from .....text.fields import Fields
-from ....status import http_headers, status_of
 from ...exchange import Exchange
-from ...messages import JSON, RawHeaders, Scope
+from ...messages import Scope
 from ..anthropic import models as anthropic
 from ..anthropic.events import error_object as anthropic_error
-from ..base import Answer, InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
+from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
 from ..operations import EVENTS, OBJECTS, STRING, Schema, an_object, getting, posting
-from ..text import admit_named, listed
+from ..text import TextDialect, admit_named, listed
 from .chat import read_chat
 from .completions import read_completions
 from .embeddings import EmbeddingRequest
@@ -54,13 +51,11 @@ PATHS: Mapping[str, TextPath] = {
 """By the part of the path after the prefix."""
 
 
-class OpenAI(InferenceDialect):
+class OpenAI(TextDialect):
     """Chat, completions, responses, embeddings and models."""
 
     name = "openai"
     title = "OpenAI"
-    yields = True
-    body_decides = True
     inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in PATHS}
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
@@ -121,9 +116,7 @@ class OpenAI(InferenceDialect):
                 raise
         return self._dataplane.admit(self._dataplane.default_text_model(caller), None, caller)
 
-    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
-        status = status_of(error, self._settings.status_profile).http
-        return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
+    error_object = staticmethod(error_object)
 
     async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         """The models that take text, and the names of all models as KServe's clients read them."""
