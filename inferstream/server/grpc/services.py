@@ -20,7 +20,7 @@ from ...protos.requests_pb2 import CancelRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
-from ..edge import edge_of
+from ..edge import edges_of
 from ..orca import load_reports
 from ..request_ids import RequestIds
 from .administration import AdministrationService
@@ -162,7 +162,7 @@ class Services:
         """The load in trailers; None where the settings turn that off."""
         self._ids = RequestIds.of(settings)
         self._tracing = tracing
-        self._edge = edge_of(settings)
+        self._edges = edges_of(settings)
         self.typed = self._typed(dataplane)
 
     def _around(self, service: str, method: str) -> Around:
@@ -173,8 +173,7 @@ class Services:
 
             layers.insert(0, partial(traced, self._tracing, service, method))
         if ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM):
-            if self._edge is not None:
-                layers.append(partial(self._edge.rpc, f"/{service}/{method}"))
+            layers += [partial(edge.rpc, f"/{service}/{method}") for edge in self._edges]
             if self.reports is not None:
                 layers.append(partial(with_load, self.reports))
         return lambda serve: reduce(lambda served, layer: layer(served), layers, serve)

@@ -16,7 +16,7 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import SCOPE_KEY, ScopeOrigin
-from ..edge import edge_of
+from ..edge import edges_of
 from ..json_limits import json_limits
 from ..orca import load_reports
 from ..request_ids import RequestIds
@@ -86,7 +86,7 @@ class RestApp:
         self.inferences = InferenceDoor(dataplane, settings, meters.rest, self._json, reports)
         if tracing is not None:
             self.inferences.serve = traced(tracing, self.inferences.serve)  # type: ignore[method-assign]
-        if (edge := edge_of(settings)) is not None:
+        for edge in edges_of(settings):
             self.inferences.serve = edge.http(self.inferences.serve)  # type: ignore[method-assign]
         self._origins = Origins(settings)
         self._profile = settings.status_profile
