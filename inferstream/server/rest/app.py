@@ -25,7 +25,7 @@ from .dialects.base import ReadRoute, Route
 from .dialects.metadata import ROOT
 from .exchange import AsgiExchange
 from .inference import InferenceDoor, queried
-from .layers import UNLOGGED, IdentifiedApp, logged_send, recorded_send
+from .layers import UNLOGGED, IdentifiedApp, noted_send
 from .messages import (
     JSON,
     ClientLeft,
@@ -113,10 +113,9 @@ class RestApp:
                 await self.beside(scope, receive, send)
                 return
             if not scope["path"].startswith(UNLOGGED):
-                if logger.isEnabledFor(logging.DEBUG):
-                    send = logged_send(scope, send)
-                if (lines := self._dataplane.lines).on:
-                    send = recorded_send(scope, send, lines)
+                lines = self._dataplane.lines
+                if lines.on or logger.isEnabledFor(logging.DEBUG):
+                    send = noted_send(scope, send, lines)
             if not is_probe(scope["path"], scope["headers"]):
                 try:
                     self._origins.check(scope["headers"])
