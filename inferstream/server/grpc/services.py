@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial, reduce
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from google.protobuf.message import Message
 
@@ -104,22 +104,15 @@ UNASKED = (
 """Operations that are open to everybody, or ask when they know their model."""
 
 
-class Startable(Protocol):
-    """An application that must start before it serves calls."""
-
-    @property
-    def started(self) -> bool: ...
-
-
 def build_services(
     dataplane: DataPlane,
     settings: Settings,
     meters: Meters,
     tracing: "Tracer | None",
-    startable: Startable | None = None,
+    started: Callable[[], bool] | None = None,
 ) -> Rpcs:
-    """The RPCs of every service. Until `startable` has started, each inference RPC is UNAVAILABLE."""
-    services = Services(dataplane, settings, meters, tracing, startable)
+    """The RPCs of every service. Until all is `started`, each inference RPC is UNAVAILABLE."""
+    services = Services(dataplane, settings, meters, tracing, started)
     inference, stream = InferenceService(dataplane), StreamService(dataplane, settings)
     repository, administration = RepositoryService(dataplane), AdministrationService(dataplane, meters)
     services.add_inference(SERVICE, inference, stream, repository, administration)
@@ -151,10 +144,10 @@ class Services:
         settings: Settings,
         meters: Meters,
         tracing: "Tracer | None",
-        startable: Startable | None,
+        started: Callable[[], bool] | None,
     ) -> None:
         self._rpcs: dict[str, ServedRpc] = {}
-        self._startable = startable
+        self._started = started
         self._access = dataplane.access
         self._meters = meters
         self._profile = settings.status_profile
@@ -217,12 +210,12 @@ class Services:
         return TypedServices(dataplane, build, refusal)
 
     def when_started(self, behaviour: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
-        startable = self._startable
-        if startable is None:
+        started = self._started
+        if started is None:
             return behaviour
 
         def once_started(*arguments: Arguments.args, **options: Arguments.kwargs) -> Returned:
-            if not startable.started:
+            if not started():
                 raise NotStarted
             return behaviour(*arguments, **options)
 
