@@ -262,7 +262,11 @@ class InferenceDoor:
         if reader is None:
             await _sent(exchange.respond_nothing())  # an EventSource connects no more after this
             return 204
-        await self._resuming.send(exchange, reader, headers)
+        reader.exchange = exchange
+        try:
+            await EventStream(exchange, headers, self._heartbeat, self._stall).run(reader, reader, reader)
+        finally:
+            reader.leave()
         return 200
 
     async def _send(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
