@@ -166,7 +166,6 @@ class GrpcCall:
             self._timer = None
 
     def _fail_with(self, error: BaseException) -> None:
-        """End the call as the RPC's failure asks."""
         if isinstance(error, RpcFailed):
             self.fail(error.code, error.message, error.trailing)
         elif isinstance(error, InferstreamError):

@@ -171,7 +171,6 @@ class StreamingCall(GrpcCall):
         return asyncio.sleep(0) if turns else stream.connection.no_wait
 
     def _send(self) -> None:
-        """Send the messages that are about to leave."""
         if self._gathered:
             self._stream.send(b"", self._gathered.take())
 
