@@ -10,9 +10,10 @@ from ....errors import InferstreamError
 from ...http2.stream import Stream
 from ..messages import PREFIX, MessageBuffer, decompressed
 from ..metadata import Metadata
+from ..options import GrpcOptions
 from ..rpc import ServedRpc
 from ..statuses import StatusCode
-from .call import CallLimits, GrpcCall
+from .call import GrpcCall
 from .head import CallHead, ended, opened
 
 WITHOUT_WAIT = 16
@@ -41,7 +42,7 @@ class StreamingCall(GrpcCall):
         "_without_wait",
     )
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: GrpcOptions) -> None:
         super().__init__(stream, head, rpc, limits)
         self._buffer = MessageBuffer(limits.max_receive)
         self._messages: Channel[tuple[bytes, bool]] = Channel(MOST_WAITING)
