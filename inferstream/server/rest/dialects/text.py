@@ -17,6 +17,7 @@ from ....protos import sse
 from ....signature import Signature
 from ....text.fields import Fields, wrong_field
 from ....text.generation import Generation
+from ....text.inputs import SUFFIX
 from ....text.interface import TextInterface
 from ....text.reader import TextReader
 from ....types import InferenceRequest, InferenceResponse
@@ -101,6 +102,14 @@ def generating(admission: Admission, name: str, takes_prompt: bool = False) -> T
     if takes_prompt and interface.prompt is None:
         raise wrong_field("model", f"{name} takes messages only; use chat completions")
     return interface
+
+
+def add_suffix(fields: Fields, interface: TextInterface, inputs: dict[str, Any]) -> None:
+    """Let the model write what is before the suffix of a request. Raises InvalidRequest where it takes none."""
+    if suffix := fields.text(SUFFIX):
+        if not interface.takes(SUFFIX):
+            raise fields.wrong(SUFFIX, "the model takes no suffix")
+        inputs[SUFFIX] = [suffix]
 
 
 def identified(requests: Sequence[InferenceRequest]) -> str:

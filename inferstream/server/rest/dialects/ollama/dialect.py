@@ -24,7 +24,7 @@ from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
 from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
 from ..operations import OBJECTS, STRING, an_object, getting, posting
-from ..text import TextDialect, TextRequest, admit_named, generating, listed
+from ..text import TextDialect, TextRequest, add_suffix, admit_named, generating, listed
 from ..vectors import KNOWN as KNOWN_OF_VECTORS
 from ..vectors import VectorsRequest
 from .keep_alive import keep
@@ -279,10 +279,7 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
         chat.messages.append({"role": "system", "content": system})
     chat.messages.append({"role": "user", "content": content})
     inputs = chat.inputs(interface.takes)
-    if suffix := fields.text("suffix"):
-        if not interface.takes(SUFFIX):
-            raise fields.wrong("suffix", "the model takes no suffix")
-        inputs[SUFFIX] = [suffix]
+    add_suffix(fields, interface, inputs)
     if interface.takes(MESSAGES):
         return None, inputs, {}
     return prompt if fields.flag("raw") else interface.chat_prompt(chat.messages), inputs, {}
