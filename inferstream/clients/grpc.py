@@ -161,7 +161,6 @@ async def _exchanged(
 
 
 def _status_of(rpc: "grpc.aio.StreamStreamCall[Sent, Received]") -> grpc.aio.AioRpcError:
-    """The status of a call that has ended."""
     trailing = _now(rpc.trailing_metadata())
     return grpc.aio.AioRpcError(_now(rpc.code()), grpc.aio.Metadata(), trailing, _now(rpc.details()), "")
 

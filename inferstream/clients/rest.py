@@ -126,7 +126,6 @@ class RestTransport:
 
 
 def _written(call: OutgoingCall) -> tuple[bytes, Mapping[str, str]]:
-    """The body and the headers of a call."""
     body, blobs = dump_request(call.request, call.binary)
     headers = {"content-type": "application/json", **call.http_headers()}
     if call.binary:

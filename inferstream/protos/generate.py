@@ -47,10 +47,7 @@ def arguments_of(document: Any, text: bytes, names: Sequence[str]) -> tuple[dict
             if isinstance(item, dict) and type(data := item.get("data")) is NumbersText:
                 item["data"] = plain(data, "data")
     if "parameters" not in names and isinstance(values.get("parameters"), dict):
-        for name, value in values.pop("parameters").items():
-            if name in values:
-                raise InvalidRequest(f'key "{name}" is given twice')
-            values[name] = value
+        _merge(values, values.pop("parameters"))
     if "id" in names or values.get("id") in (None, ""):
         if "id" not in names:
             values.pop("id", None)
@@ -84,10 +81,7 @@ def parse_flat(
     if nested is not None:
         if not isinstance(nested, dict):
             raise InvalidRequest('"parameters" must be an object')
-        for name in nested:
-            if name in values:
-                raise InvalidRequest(f'key "{name}" is given twice')
-        values.update(nested)
+        _merge(values, nested)
     request_id = None
     if "id" not in known and (given := values.pop("id", None)) not in (None, ""):
         request_id = check_id(given)
@@ -114,6 +108,13 @@ def tensor_of(
 ) -> RequestInput:
     """The tensor of a value in JSON, as the model declares the input or describes it. Raises InvalidRequest."""
     return _undeclared(name, value, described) if declared is None else _tensor(declared, value)
+
+
+def _merge(values: dict[str, Any], nested: dict[str, Any]) -> None:
+    for name, value in nested.items():
+        if name in values:
+            raise InvalidRequest(f'key "{name}" is given twice')
+        values[name] = value
 
 
 def _keys(document: dict[str, Any]) -> int:

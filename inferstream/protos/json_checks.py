@@ -24,9 +24,10 @@ NAMED = 2**20
 _COUNTED = b'"[]{}tfn'
 _DROPPED = bytes(set(range(256)) - set(_COUNTED))
 _QUOTE = ord('"')
-_STEPS = np.zeros(256, np.int8)
-_STEPS[list(b"[{")] = 1
-_STEPS[list(b"]}")] = -1
+STEPS = np.zeros(256, np.int8)
+"""How each byte outside of strings changes the depth."""
+STEPS[list(b"[{")] = 1
+STEPS[list(b"]}")] = -1
 _VALUES = np.zeros(256, np.uint8)
 _VALUES[list(b"[{tfn")] = 1
 
@@ -87,7 +88,7 @@ class JsonCounter:
         self._values += strings
         if marks.size:
             self._values += int(np.count_nonzero(_VALUES[marks]))
-            depths = np.cumsum(_STEPS[marks], dtype=np.int32)
+            depths = np.cumsum(STEPS[marks], dtype=np.int32)
             deepest = self._depth + int(depths.max())
             self._depth += int(depths[-1])
             if deepest > self._limits.depth:

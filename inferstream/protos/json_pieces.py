@@ -10,7 +10,7 @@ import numpy as np
 import orjson
 
 from ..errors import InvalidRequest
-from .json_checks import JsonCounter, JsonLimits
+from .json_checks import STEPS, JsonCounter, JsonLimits
 
 PIECE = 512 * 1024
 """Bytes that are parsed at once, in at most ten milliseconds."""
@@ -27,9 +27,6 @@ _FIRST_KEY = _CUT.decode()
 _LAST_KEY = f"{_FIRST_KEY} last"
 
 _DROPPED = bytes(set(range(256)) - set(b'"[]{}'))
-_STEPS = np.zeros(256, np.int8)
-_STEPS[list(b"[{")] = 1
-_STEPS[list(b"]}")] = -1
 _UNLIMITED = JsonLimits(0, 0, 0)
 """For a counter that only tells what is outside of strings."""
 
@@ -121,7 +118,7 @@ def _open_after(stack: bytes, piece: bytes) -> bytes:
     marks, _ = JsonCounter(_UNLIMITED).outside(piece, _DROPPED)
     if not marks.size:
         return stack
-    steps = _STEPS[marks]
+    steps = STEPS[marks]
     depths = np.cumsum(steps, dtype=np.int32) + len(stack)
     lowest = np.minimum.accumulate(depths[::-1])[::-1]  # from each mark to the last
     if lowest[0] < 1:

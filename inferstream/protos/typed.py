@@ -23,38 +23,23 @@ OPTIONAL = "optional"
 """Parameters of declared inputs; `codecs/values/base.py` describes them."""
 
 NUMBERS = {
-    "BOOL": "bool",
-    "INT8": "int32",
-    "INT16": "int32",
-    "INT32": "int32",
-    "INT64": "int64",
-    "UINT8": "uint32",
-    "UINT16": "uint32",
-    "UINT32": "uint32",
-    "UINT64": "uint64",
-    "FP16": "float",
-    "BF16": "float",
-    "FP32": "float",
-    "FP64": "double",
+    "BOOL": ("bool", "bool"),
+    "INT8": ("int32", "int8"),
+    "INT16": ("int32", "int16"),
+    "INT32": ("int32", "int32"),
+    "INT64": ("int64", "int64"),
+    "UINT8": ("uint32", "uint8"),
+    "UINT16": ("uint32", "uint16"),
+    "UINT32": ("uint32", "uint32"),
+    "UINT64": ("uint64", "uint64"),
+    "FP16": ("float", "half"),
+    "BF16": ("float", "bfloat16"),
+    "FP32": ("float", "float"),
+    "FP64": ("double", "double"),
 }
-"""The protobuf type of a number of each datatype."""
+"""The protobuf type of a number of each datatype, and the `dtype` of a TensorProto, which is that of BlazeRPC."""
 
-DTYPES = {
-    "BOOL": "bool",
-    "INT8": "int8",
-    "INT16": "int16",
-    "INT32": "int32",
-    "INT64": "int64",
-    "UINT8": "uint8",
-    "UINT16": "uint16",
-    "UINT32": "uint32",
-    "UINT64": "uint64",
-    "FP16": "half",
-    "BF16": "bfloat16",
-    "FP32": "float",
-    "FP64": "double",
-}
-"""The `dtype` of a TensorProto for each datatype. Those of BlazeRPC are the same."""
+DTYPES = {datatype: dtype for datatype, (_, dtype) in NUMBERS.items()}
 
 DATATYPES = {dtype: datatype for datatype, dtype in DTYPES.items()}
 
@@ -193,7 +178,7 @@ def type_of(tensor: MetadataTensor, classic: bool = False) -> str:
     elif content == "np" or tensor.shape not in ([1], [-1]):
         return TENSOR
     else:
-        single = "float" if classic and tensor.datatype == "FP64" else NUMBERS[tensor.datatype]
+        single = "float" if classic and tensor.datatype == "FP64" else NUMBERS[tensor.datatype][0]
     return single if tensor.shape == [1] else f"repeated {single}"
 
 

@@ -29,19 +29,21 @@ class SocketMessage:
     Raises InvalidRequest for a message without a usable id or part, and what `limits` raise.
     """
 
-    __slots__ = ("_document", "_is_text", "_tail", "_text", "cancel", "id", "part", "size")
+    __slots__ = ("_is_text", "_tail", "cancel", "document", "id", "part", "size", "text")
 
     def __init__(self, message: bytes, text: bool, limits: JsonLimits) -> None:
         self._is_text = text
         body, self._tail = _split(message, text)
         limits.check(body)
-        self._document, self._text = load_request(body)
-        if not isinstance(self._document, dict):
+        document, self.text = load_request(body)
+        """The JSON as it arrived, without long lists of numbers."""
+        if not isinstance(document, dict):
             raise InvalidRequest("A message must hold a JSON object.")
-        id_value = self._document.get("id")
+        self.document: dict[str, Any] = document
+        id_value = document.get("id")
         self.id = None if id_value is None or id_value == "" else check_id(id_value)
-        self.part = self._document.get("part")
-        self.cancel = self._document.get("cancel") is True
+        self.part = document.get("part")
+        self.cancel = document.get("cancel") is True
         self.size = len(message)
         if self.part is not None and self.part not in PARTS:
             raise InvalidRequest('"part" must be "first", "next" or "last".')
@@ -51,27 +53,16 @@ class SocketMessage:
     @property
     def flat(self) -> bool:
         """Whether the message may hold flat JSON: it has keys that V2 has not."""
-        return self.part is None and self._is_text and not V2_KEYS.issuperset(self._document)
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The JSON of the message."""
-        document: dict[str, Any] = self._document
-        return document
-
-    @property
-    def text(self) -> bytes:
-        """The JSON as it arrived, without long lists of numbers."""
-        return self._text
+        return self.part is None and self._is_text and not V2_KEYS.issuperset(self.document)
 
     @property
     def bare(self) -> bool:
         """Whether the message contains no request."""
-        return self._document.get("inputs") is None
+        return self.document.get("inputs") is None
 
     def request(self, *, nested: bool = False) -> tuple[InferenceRequest, BinaryOutputs | None]:
         """The request, and the outputs that the client requests in binary form. Raises InvalidRequest."""
-        return build_request(self._document, self._text, self._tail, nested=nested)
+        return build_request(self.document, self.text, self._tail, nested=nested)
 
 
 def _split(message: bytes, text: bool) -> tuple[bytes, memoryview | None]:

@@ -206,4 +206,4 @@ class Application:
         """The RPCs, for any engine of gRPC."""
         from .grpc.services import build_services  # late: not every application serves gRPC
 
-        return build_services(self.dataplane, self.settings, self.meters, self.tracing, self)
+        return build_services(self.dataplane, self.settings, self.meters, self.tracing, lambda: self.started)

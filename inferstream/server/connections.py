@@ -118,15 +118,16 @@ class ScopeClient(ScopeOrigin):
 
     @property
     def left(self) -> bool:
+        """Whether the client has left."""
         return self._ended is not None or (self.connection is not None and self.connection.lost)
 
     def listen(self) -> None:
         """Await the message of a foreign connection, because the body is there."""
         if self.connection is None:
             # Most quick responses are sent before the loop's next turn: the task would cost them a third of their time.
-            self._listener = self._task.get_loop().call_soon(self._start)
+            self._listener = self._task.get_loop().call_soon(self._begin_to_listen)
 
-    def _start(self) -> None:
+    def _begin_to_listen(self) -> None:
         self._listener = self._task.get_loop().create_task(self._listen())
 
     async def _listen(self) -> None:
@@ -156,27 +157,6 @@ class ScopeClient(ScopeOrigin):
             self._listener.cancel()
         if self._ended is not None:
             self._ended.over()  # the task continues with the code around this application
-
-
-class ScopeServed:
-    """What is served for a client over ASGI, with the client's properties."""
-
-    _client: ScopeClient
-
-    __slots__ = ()
-
-    @property
-    def left(self) -> bool:
-        """Whether the client has left."""
-        return self._client.left
-
-    @property
-    def peer(self) -> str:
-        return self._client.peer
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        return self._client.identities
 
 
 def address(client: tuple[str, int] | None) -> str:

@@ -30,7 +30,7 @@ class Doors:
         service = rest_service(RestApp(dataplane, settings, meters, tracing, web), settings)
         self.rest = HttpServer(service, settings, "rest")
         if settings.one_port:
-            check_certificate(settings, self.rest.encrypted)
+            check_certificate(settings, self.rest.scheme == "https")
             self.grpc = NativePort(rpcs, settings, self.rest.over_http2(service).accept)
             self.rest.speak_http2(self.grpc.guest)
         else:

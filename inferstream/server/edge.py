@@ -1,7 +1,6 @@
 """The edge: what a stage of a package brings to see the bytes of inferences as they cross the ports."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from ..plugins import STAGES, loaded
@@ -39,32 +38,10 @@ class Edge(Protocol):
         """Open a conversation with a socket, which raises what refuses it."""
 
 
-class Edges:
-    """Several edges as one. The first is nearest to what serves, and each finds its own wrapper by its attribute."""
+def edges_of(settings: Settings) -> list[Edge]:
+    """The edges that stages have, as their attribute `edge`; the first is nearest to what serves.
 
-    def __init__(self, edges: Sequence[Edge]) -> None:
-        self._edges = edges
-
-    def http(self, serve: Serve) -> Serve:
-        for edge in self._edges:
-            serve = edge.http(serve)
-        return serve
-
-    def rpc(self, path: str, serve: ServeBytes) -> ServeBytes:
-        for edge in self._edges:
-            serve = edge.rpc(path, serve)
-        return serve
-
-    def socket(
-        self, open: Callable[[Any], Listener], socket: Any, path: str, headers: list[tuple[bytes, bytes]]
-    ) -> Listener:
-        for edge in self._edges:
-            open = partial(edge.socket, open, path=path, headers=headers)
-        return open(socket)
-
-
-def edge_of(settings: Settings) -> Edge | None:
-    """The edges that stages have, as their attribute `edge`; None where all are off. Raises InvalidSettings."""
+    Each finds its own wrapper by its attribute. Raises InvalidSettings.
+    """
     makers = [getattr(stage, "edge", None) for _, stage in loaded(STAGES, settings.strict)]
-    edges: list[Edge] = [edge for make in makers if make is not None and (edge := make(settings)) is not None]
-    return Edges(edges) if len(edges) > 1 else next(iter(edges), None)
+    return [edge for make in makers if make is not None and (edge := make(settings)) is not None]

@@ -174,7 +174,7 @@ class Server:
         await self._http["metrics"].start(sock)
 
     def scheme(self, port: str) -> str:
-        return self._http[port].scheme if port in self._http else ""
+        return f"{self._http[port].scheme}://" if port in self._http else ""
 
     async def _stop(self, doors: Doors) -> None:
         """Become not ready, drain, close the ports and unload, each step within its limit."""

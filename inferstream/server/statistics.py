@@ -69,7 +69,6 @@ def _inferences(samples: Samples) -> dict[str, Any]:
 
 
 def _batches(samples: Samples) -> list[dict[str, Any]]:
-    """The executions of each batch size."""
     seconds = samples.get(EXECUTION_SECONDS, {})
     return [
         {"batch_size": int(size), **_executions(count, seconds[size])}

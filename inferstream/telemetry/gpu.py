@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -23,7 +23,7 @@ class GpuMemory(Collector):
     """Asks NVIDIA's library `pynvml` if it is installed, else PyTorch if this process has imported it."""
 
     def __init__(self) -> None:
-        self._nvml: Callable[[], Iterable[DeviceMemory]] | None = None
+        self._nvml: Any = None
         self._sought = self._failed = False
 
     def collect(self) -> Iterable[Metric]:
@@ -45,11 +45,11 @@ class GpuMemory(Collector):
         if not self._sought:  # at the first scrape, because most servers have no GPU
             self._sought = True
             self._nvml = _nvml()
-        return _torch() if self._nvml is None else self._nvml()
+        return _torch() if self._nvml is None else _of_nvml(self._nvml)
 
 
-def _nvml() -> Callable[[], Iterable[DeviceMemory]] | None:
-    """What reads the memory of all devices; None without the library or a driver."""
+def _nvml() -> Any:
+    """The library that reads the memory of all devices; None without it or a driver."""
     try:
         import pynvml  # late: it is optional
     except ImportError:
@@ -58,21 +58,19 @@ def _nvml() -> Callable[[], Iterable[DeviceMemory]] | None:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return None
+    return pynvml
 
-    def devices() -> Iterator[DeviceMemory]:
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            memory = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(index))
-            yield DeviceMemory(str(index), memory.used, memory.total)
 
-    return devices
+def _of_nvml(pynvml: Any) -> Iterator[DeviceMemory]:
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        memory = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByIndex(index))
+        yield DeviceMemory(str(index), memory.used, memory.total)
 
 
 def memory_of_processes(processes: Sequence[int]) -> dict[str, int]:
     """Bytes that these processes hold on each device; nothing without `pynvml` or a driver."""
-    if _nvml() is None:
+    if (pynvml := _nvml()) is None:
         return {}
-    import pynvml  # late: it is optional
-
     held: dict[str, int] = {}
     for index in range(pynvml.nvmlDeviceGetCount()):
         device = pynvml.nvmlDeviceGetHandleByIndex(index)

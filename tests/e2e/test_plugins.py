@@ -132,7 +132,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "class Thief(HttpDialect):\n    name = 'thief'\n\n"
         "    def reads(self):\n"
         "        return [ReadClaim(path, Action.HEALTH, self.read) for path in ('/thief', '/v2/health/live')]\n\n"
-        "    async def read(self, route):\n        return 200, b'stolen'\n"
+        "    async def read(self, route, caller, scope):\n        return 200, [], b'stolen'\n"
     )
     return site
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Never
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
@@ -17,12 +17,13 @@ from ...errors import Code, InferstreamError, InvalidRequest, ModelError, Unsupp
 from ...protos.multipart import MOST_PARTS, parts_of
 from ...server.json_limits import json_limits
 from ...server.rest.dialects.base import (
+    Answer,
     InferenceDialect,
     ParsedRequest,
     ReadClaim,
     ReadRoute,
     Route,
-    ScopeClaim,
+    in_json,
 )
 from ...server.rest.dialects.operations import OBJECT, posting
 from ...server.rest.exchange import Exchange
@@ -83,9 +84,9 @@ class TorchServe(InferenceDialect):
     version_mark = "/"
     inferences = {PREDICTIONS: Operation.STREAM}
 
-    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
+    def reads(self) -> Sequence[ReadClaim]:
         return [
-            ScopeClaim("/models", Action.SERVER_METADATA, self._models, ("GET", "POST")),
+            ReadClaim("/models", Action.SERVER_METADATA, self._models, ("GET", "POST")),
             *(
                 ReadClaim(path, Action.SERVER_METADATA, partial(_refuse, sentence), methods=None)
                 for path, sentence in ELSEWHERE.items()
@@ -124,15 +125,15 @@ class TorchServe(InferenceDialect):
         document = {"code": status, "type": kind, "message": error.message}
         return status, [JSON, *http_headers(error)], orjson.dumps(document)
 
-    async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
+    async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         if scope["method"] == "POST":
             raise Unsupported(f"{MANAGEMENT}.")
         names = sorted({name for name, _ in self._dataplane.models(caller)})
         models = [{"modelName": name, "modelUrl": name} for name in names]
-        return 200, [JSON], orjson.dumps({"models": models})
+        return in_json({"models": models})
 
 
-async def _refuse(sentence: str, _: ReadRoute) -> tuple[int, bytes]:
+async def _refuse(sentence: str, *_: object) -> Never:
     raise Unsupported(f"{sentence}.")
 
 

@@ -9,30 +9,25 @@ from .context import RpcContext
 from .rpc import ServeRpc
 
 
-class IdentifiedRpcs:
-    """Wraps RPCs. Calls without an id pass as they are, and cost a look at their metadata."""
+def identified(ids: RequestIds, serve: ServeRpc) -> ServeRpc:
+    """Calls without an id pass as they are, and cost a look at their metadata."""
+    every = ids.every
 
-    def __init__(self, ids: RequestIds) -> None:
-        self._ids = ids
-
-    def around(self, serve: ServeRpc) -> ServeRpc:
-        every = self._ids.every
-
-        def identified(incoming: bytes | None, context: RpcContext) -> Awaitable[bytes | None]:
-            sent: str | bytes | None = None
-            try:
-                for name, value in context.invocation_metadata():
-                    if name == NAME:
-                        sent = value
-            except InvalidRequest:  # `serve` raises it again, and counts it
-                return serve(incoming, context)
-            if sent is None and not every:
-                return serve(incoming, context)
-            if not request_id_var.get():  # a response of gRPC-Web has the header already
-                request_id = self._ids.id(sent.encode() if isinstance(sent, str) else sent)
-                assert request_id is not None
-                enter(request_id)
-                context.add_initial_metadata(((NAME, request_id.decode()),))
+    def with_id(incoming: bytes | None, context: RpcContext) -> Awaitable[bytes | None]:
+        sent: str | bytes | None = None
+        try:
+            for name, value in context.invocation_metadata():
+                if name == NAME:
+                    sent = value
+        except InvalidRequest:  # `serve` raises it again, and counts it
             return serve(incoming, context)
+        if sent is None and not every:
+            return serve(incoming, context)
+        if not request_id_var.get():  # a response of gRPC-Web has the header already
+            request_id = ids.id(sent.encode() if isinstance(sent, str) else sent)
+            assert request_id is not None
+            enter(request_id)
+            context.add_initial_metadata(((NAME, request_id.decode()),))
+        return serve(incoming, context)
 
-        return identified
+    return with_id

@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 from ...errors import InvalidSettings
 from ...settings import Settings
+from ..compression import DEFLATE, GZIP
 from ..http2.limits import Http2Limits
 from ..tls import OPTIONS as TLS_OPTIONS
 
@@ -20,6 +20,9 @@ HEADROOM = 2**20
 
 MAX_STREAMS = 4096
 """Calls in progress on one connection."""
+
+LARGEST_MESSAGE = 2**32 - 1
+"""Bytes of a message that its prefix can say."""
 
 UNLIMITED = 2**31 - 1
 """What grpc-core takes for a time without end."""
@@ -38,13 +41,13 @@ class GrpcOptions(Http2Limits):
     What no channel argument says is as in HTTP/2's limits.
     """
 
-    max_receive: int | None = 4 * 2**20
+    max_receive: int = 4 * 2**20
     """Size of a request's message."""
     max_send: int | None = None
     """Size of a response's message."""
     reuse_port: bool = True
     """Whether other sockets of this user may listen at the same port."""
-    compression: Literal["deflate", "gzip"] | None = None
+    compression: bytes | None = None
     """Compression of responses for clients that take it."""
 
 
@@ -135,12 +138,16 @@ def _flag(name: str, value: object) -> bool:
     return bool(_number(name, value, 0, 1))
 
 
-def _compression(name: str, value: object) -> str | None:
-    return (None, "deflate", "gzip")[_number(name, value, 0, 2)]
+def _largest(name: str, value: object) -> int:
+    return _size(name, value) or LARGEST_MESSAGE
+
+
+def _compression(name: str, value: object) -> bytes | None:
+    return (None, DEFLATE, GZIP)[_number(name, value, 0, 2)]
 
 
 KNOWN: dict[str, tuple[str, Convert]] = {
-    "grpc.max_receive_message_length": ("max_receive", _size),
+    "grpc.max_receive_message_length": ("max_receive", _largest),
     "grpc.max_send_message_length": ("max_send", _size),
     "grpc.max_concurrent_streams": ("max_streams", partial(_number, least=1)),
     "grpc.max_metadata_size": ("max_header_list", partial(_number, least=1)),

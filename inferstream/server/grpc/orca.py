@@ -31,19 +31,15 @@ class OrcaService:
             await asyncio.sleep(max(seconds, SHORTEST) if seconds > 0 else USUAL)
 
 
-class LoadTrailers:
-    """Wraps RPCs, so that their trailers have the load when they end."""
+def with_load(reports: LoadReports, serve: ServeRpc) -> ServeRpc:
+    """An RPC whose trailers have the load when it ends."""
 
-    def __init__(self, reports: LoadReports) -> None:
-        self._reports = reports
+    async def reported(incoming: bytes | None, context: RpcContext) -> bytes | None:
+        if not reports.always and all(name != FORMAT for name, _ in context.invocation_metadata()):
+            return await serve(incoming, context)
+        try:
+            return await serve(incoming, context)
+        finally:
+            context.add_trailing_metadata(((TRAILER, reports.trailer()),))
 
-    def around(self, serve: ServeRpc) -> ServeRpc:
-        async def reported(incoming: bytes | None, context: RpcContext) -> bytes | None:
-            if not self._reports.always and all(name != FORMAT for name, _ in context.invocation_metadata()):
-                return await serve(incoming, context)
-            try:
-                return await serve(incoming, context)
-            finally:
-                context.add_trailing_metadata(((TRAILER, self._reports.trailer()),))
-
-        return reported
+    return reported

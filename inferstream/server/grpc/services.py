@@ -2,9 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial, reduce
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
-
-from google.protobuf.message import Message
+from typing import TYPE_CHECKING, Any
 
 from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
@@ -20,26 +18,22 @@ from ...protos.requests_pb2 import CancelRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
-from ..edge import edge_of
+from ..edge import edges_of
 from ..orca import load_reports
 from ..request_ids import RequestIds
 from .administration import AdministrationService
 from .context import RpcContext, caller_of
 from .control import RepositoryService, RequestsService, model_named
 from .health import Health
-from .identified import IdentifiedRpcs
+from .identified import identified
 from .inference import InferenceService
-from .orca import LoadTrailers, OrcaService
+from .orca import OrcaService, with_load
 from .reflection import Reflection
 from .rpc import (
     Around,
-    Request,
     RequestType,
-    RpcExchange,
     Rpcs,
     ServedRpc,
-    Streaming,
-    Unary,
     streaming,
     unary,
 )
@@ -58,8 +52,8 @@ KINDS = {
 }
 """Kinds of RPCs in meters: whether the client streams, and whether the server does."""
 
-Arguments = ParamSpec("Arguments")
-Returned = TypeVar("Returned")
+Behaviour = Callable[..., Awaitable[Any]]
+"""A `Unary` or a `Streaming`."""
 
 
 ACTIONS = {
@@ -104,48 +98,33 @@ UNASKED = (
 """Operations that are open to everybody, or ask when they know their model."""
 
 
-class Startable(Protocol):
-    """An application that must start before it serves calls."""
-
-    @property
-    def started(self) -> bool: ...
-
-
 def build_services(
     dataplane: DataPlane,
     settings: Settings,
     meters: Meters,
     tracing: "Tracer | None",
-    startable: Startable | None = None,
+    started: Callable[[], bool] | None = None,
 ) -> Rpcs:
-    """The RPCs of every service. Until `startable` has started, each inference RPC is UNAVAILABLE."""
-    services = Services(dataplane, settings, meters, tracing, startable)
+    """The RPCs of every service. Until all is `started`, each inference RPC is UNAVAILABLE."""
+    services = Services(dataplane, settings, meters, tracing, started)
     inference, stream = InferenceService(dataplane), StreamService(dataplane, settings)
     repository, administration = RepositoryService(dataplane), AdministrationService(dataplane, meters)
     services.add_inference(SERVICE, inference, stream, repository, administration)
     services.add_inference(LEGACY_SERVICE, repository)
     cancel = services.when_started(RequestsService(dataplane).Cancel)
-    services.add_unary(REQUESTS, "Cancel", CancelRequest, cancel)
+    services.add("UNARY", REQUESTS, "Cancel", CancelRequest, cancel)
     health = Health(dataplane, services.typed)
-    services.add_streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
-    services.add_unary(HEALTH, "Check", HealthCheckRequest, health.Check)
-    services.add_unary(HEALTH, "List", HealthListRequest, health.List)
+    services.add("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
+    services.add("UNARY", HEALTH, "Check", HealthCheckRequest, health.Check)
+    services.add("UNARY", HEALTH, "List", HealthListRequest, health.List)
     if services.reports is not None:
         metrics = OrcaService(services.reports).StreamCoreMetrics
-        services.add_streaming("SERVER_STREAMING", ORCA, "StreamCoreMetrics", OrcaLoadReportRequest, metrics)
+        services.add("SERVER_STREAMING", ORCA, "StreamCoreMetrics", OrcaLoadReportRequest, metrics)
     if settings.grpc_reflection:
         info = Reflection(services.typed, reports=services.reports is not None).ServerReflectionInfo
         for service in REFLECTION:
-            services.add_streaming(
-                "BIDI_STREAMING", service, "ServerReflectionInfo", ServerReflectionRequest, info
-            )
+            services.add("BIDI_STREAMING", service, "ServerReflectionInfo", ServerReflectionRequest, info)
     return services
-
-
-def _traced(tracing: "Tracer") -> Callable[[str, str], Around]:
-    from .tracing import RpcTracing  # late: it imports OpenTelemetry
-
-    return RpcTracing(tracing).around
 
 
 class Services:
@@ -157,28 +136,31 @@ class Services:
         settings: Settings,
         meters: Meters,
         tracing: "Tracer | None",
-        startable: Startable | None,
+        started: Callable[[], bool] | None,
     ) -> None:
         self._rpcs: dict[str, ServedRpc] = {}
-        self._startable = startable
+        self._started = started
         self._access = dataplane.access
         self._meters = meters
         self._profile = settings.status_profile
         self.reports = load_reports(settings, dataplane)
         """The load in trailers; None where the settings turn that off."""
-        self._identified = IdentifiedRpcs(RequestIds.of(settings)).around
-        self._traced = None if tracing is None else _traced(tracing)
-        self._edge = edge_of(settings)
+        self._ids = RequestIds.of(settings)
+        self._tracing = tracing
+        self._edges = edges_of(settings)
         self.typed = self._typed(dataplane)
 
     def _around(self, service: str, method: str) -> Around:
         """What is around an RPC, from the inside out: its span, its id, its record, and the load in its trailers."""
-        layers = [*([] if self._traced is None else [self._traced(service, method)]), self._identified]
+        layers: list[Around] = [partial(identified, self._ids)]
+        if self._tracing is not None:
+            from .tracing import traced  # late: it imports OpenTelemetry
+
+            layers.insert(0, partial(traced, self._tracing, service, method))
         if ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM):
-            if self._edge is not None:
-                layers.append(partial(self._edge.rpc, f"/{service}/{method}"))
+            layers += [partial(edge.rpc, f"/{service}/{method}") for edge in self._edges]
             if self.reports is not None:
-                layers.append(LoadTrailers(self.reports).around)
+                layers.append(partial(with_load, self.reports))
         return lambda serve: reduce(lambda served, layer: layer(served), layers, serve)
 
     def find(self, path: str) -> ServedRpc | None:
@@ -191,14 +173,11 @@ class Services:
             behaviour = next((getattr(part, name) for part in parts if hasattr(part, name)), None)
             if behaviour is None:
                 continue
-            behaviour = self.when_started(behaviour)
             request: RequestType[object] = classes_of(method)[0]
             if request is ModelInferRequest:
                 request = InferRequests
-            if method.client_streaming:
-                self.add_streaming("BIDI_STREAMING", service, name, request, behaviour)
-            else:
-                self.add_unary(service, name, request, behaviour)
+            kind = "BIDI_STREAMING" if method.client_streaming else "UNARY"
+            self.add(kind, service, name, request, self.when_started(behaviour))
 
     def _typed(self, dataplane: DataPlane) -> TypedServices:
         """The typed RPCs of functions. The meters of an RPC stay when its model is loaded again."""
@@ -209,56 +188,40 @@ class Services:
             kind = KINDS[rpc.method.stream is not None, rpc.method.streams]
             if (kind, service, name) not in meters:
                 meters[kind, service, name] = self._meters.rpc(kind, service, name)
-            rest = (Received, meters[kind, service, name], self._profile, self._around(service, name))
-            if kind == "UNARY":
-                return unary(self.when_started(rpc.infer), *rest)
-            return streaming(self.when_started(rpc.stream), *rest)
+            behaviour: Behaviour = rpc.infer if kind == "UNARY" else rpc.stream
+            return self._served(meters[kind, service, name], Received, self.when_started(behaviour))
 
         unready = self._meters.rpc("BIDI_STREAMING", "typed", "unready")
-        around = self._around("typed", "unready")
-        refusal = streaming(self.when_started(refuse), Received, unready, self._profile, around)
-        return TypedServices(dataplane, build, refusal)
+        return TypedServices(dataplane, build, self._served(unready, Received, self.when_started(refuse)))
 
-    def when_started(self, behaviour: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
-        startable = self._startable
-        if startable is None:
+    def when_started(self, behaviour: Behaviour) -> Behaviour:
+        started = self._started
+        if started is None:
             return behaviour
 
-        def once_started(*arguments: Arguments.args, **options: Arguments.kwargs) -> Returned:
-            if not startable.started:
+        def once_started(*arguments: Any) -> Awaitable[Any]:
+            if not started():
                 raise NotStarted
-            return behaviour(*arguments, **options)
+            return behaviour(*arguments)
 
         return once_started
 
-    def add_unary(
-        self, service: str, name: str, request: RequestType[Request], behaviour: Unary[Request]
+    def add(
+        self, kind: str, service: str, name: str, request: RequestType[Any], behaviour: Behaviour
     ) -> None:
-        meters, action = self._meters.rpc("UNARY", service, name), ACTIONS[name]
+        action = ACTIONS[name]
 
-        def asked(message: Request, context: RpcContext) -> Awaitable[Message | bytes]:
+        def asked(message: Any, *context: RpcContext) -> Awaitable[Any]:
+            """A unary RPC gets a message and its context; one that streams an exchange, which names no model."""
             model = None if action is Action.SHARED_MEMORY else model_named(message)
-            self._access.check(action, caller_of(context), model)
-            return behaviour(message, context)
+            self._access.check(action, caller_of(context[0] if context else message.context), model)
+            return behaviour(message, *context)
 
-        served = behaviour if action in UNASKED else asked
-        rpc = unary(served, request, meters, self._profile, self._around(service, name))
+        meters = self._meters.rpc(kind, service, name)
+        rpc = self._served(meters, request, behaviour if action in UNASKED else asked)
         self._rpcs[rpc.path] = rpc
 
-    def add_streaming(
-        self,
-        kind: str,
-        service: str,
-        name: str,
-        request: RequestType[Request],
-        behaviour: Streaming[Request],
-    ) -> None:
-        meters, action = self._meters.rpc(kind, service, name), ACTIONS[name]
-
-        def asked(exchange: RpcExchange[Request]) -> Awaitable[None]:
-            self._access.check(action, caller_of(exchange.context))
-            return behaviour(exchange)
-
-        served = behaviour if action in UNASKED else asked
-        rpc = streaming(served, request, meters, self._profile, self._around(service, name))
-        self._rpcs[rpc.path] = rpc
+    def _served(self, meters: RpcMeters, request: RequestType[Any], behaviour: Behaviour) -> ServedRpc:
+        _, service, name = meters.labels
+        make = unary if meters.kind == "UNARY" else streaming
+        return make(behaviour, request, meters, self._profile, self._around(service, name))

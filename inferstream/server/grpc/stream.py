@@ -18,8 +18,6 @@ logger = logging.getLogger("inferstream.grpc")
 DIALECTS: tuple[type[StreamDialect], ...] = (TritonDialect, MLServerDialect)
 """Every dialect, in the order in which they are tried on the first request."""
 
-_NAMES = {dialect.name: dialect.other_names for dialect in DIALECTS}
-
 
 def dialect_of(message: InferMessage, metadata: Headers, default: str) -> str:
     """The name of a stream's dialect, from its metadata and first request, else `default`.
@@ -27,7 +25,7 @@ def dialect_of(message: InferMessage, metadata: Headers, default: str) -> str:
     The response types look the same on the wire, so the choice must precede the first response.
     Raises InvalidRequest for an unknown dialect.
     """
-    if (named := asked_dialect(metadata.get(HEADER), _NAMES)) is not None:
+    if (named := asked_dialect(metadata.get(HEADER))) is not None:
         return named
     for dialect in DIALECTS:
         if dialect.is_certain(message, metadata):

@@ -1,11 +1,9 @@
 """A span around each RPC except those of health."""
 
-from functools import partial
-
 from ...telemetry.rpcs import UNLOGGED
 from ...telemetry.tracing import Tracer
 from .context import RpcContext, headers_of
-from .rpc import Around, RpcFailed, ServeRpc
+from .rpc import RpcFailed, ServeRpc
 from .statuses import StatusCode
 
 FAILURES = frozenset(
@@ -21,36 +19,29 @@ FAILURES = frozenset(
 """Statuses that are errors of the server in OpenTelemetry's conventions; the others are the client's."""
 
 
-class RpcTracing:
-    """Wraps RPCs in spans."""
+def traced(tracing: Tracer, service: str, method: str, serve: ServeRpc) -> ServeRpc:
+    """An RPC in a span; one of health as it is."""
+    if method in UNLOGGED:
+        return serve
+    name = f"{service}/{method}"
+    values = {"rpc.system.name": "grpc", "rpc.method": name}
 
-    def __init__(self, tracing: Tracer) -> None:
-        self._tracing = tracing
+    async def in_span(incoming: bytes | None, context: RpcContext) -> bytes | None:
+        span = tracing.door(name, headers_of(context), values)
+        failure: str | None = None
+        code = StatusCode.CANCELLED
+        try:
+            response = await serve(incoming, context)
+            code = StatusCode.OK
+            return response
+        except RpcFailed as failed:
+            code = failed.code
+            failure = f"{code.name}: {failed.message}" if code in FAILURES else None
+            raise
+        finally:
+            span.note({"rpc.response.status_code": code.name})
+            if failure is not None:
+                span.note({"error.type": code.name})
+            span.end(failure)
 
-    def around(self, service: str, method: str) -> Around:
-        """The wrapper of one RPC; it does nothing for those of health."""
-        return (lambda serve: serve) if method in UNLOGGED else partial(self._traced, service, method)
-
-    def _traced(self, service: str, method: str, serve: ServeRpc) -> ServeRpc:
-        name = f"{service}/{method}"
-        values = {"rpc.system.name": "grpc", "rpc.method": name}
-
-        async def traced(incoming: bytes | None, context: RpcContext) -> bytes | None:
-            span = self._tracing.door(name, headers_of(context), values)
-            failure: str | None = None
-            code = StatusCode.CANCELLED
-            try:
-                response = await serve(incoming, context)
-                code, failure = StatusCode.OK, None
-                return response
-            except RpcFailed as failed:
-                code = failed.code
-                failure = f"{code.name}: {failed.message}" if code in FAILURES else None
-                raise
-            finally:
-                span.note({"rpc.response.status_code": code.name})
-                if failure is not None:
-                    span.note({"error.type": code.name})
-                span.end(failure)
-
-        return traced
+    return in_span

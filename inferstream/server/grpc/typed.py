@@ -1,12 +1,11 @@
 """The typed RPCs of functions. The served methods follow the models that are loaded."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from ...dataplane.access import Action
-from ...dataplane.admission import Admission
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest, ModelNotReady
@@ -15,8 +14,9 @@ from ...protos.typed_files import classes_of, pool_of
 from ...protos.typed_requests import RequestReader
 from ...protos.typed_responses import ResponseWriter
 from ...signature import Signature
-from ...types import InferenceRequest, Parameters
+from ...types import Parameters
 from .context import RpcContext, TrailingHeaders, caller_of
+from .dialects.dialect import later_requests
 from .rpc import RpcExchange, ServedRpc
 
 logger = logging.getLogger("inferstream.grpc")
@@ -70,7 +70,9 @@ class TypedRpc:
             data = b""  # a client may close its stream without a value
         admission.size = len(data)
         request = self._reader.read(data)
-        more = None if self.method.stream is None else self._later(admission, exchange, request)
+        more = None
+        if self.method.stream is not None:
+            more = later_requests(admission, exchange, request, self._reader.read_later, len)
         usage = admission.usage
         last: tuple[str | None, Parameters | None] | None = None
         async with await admission.open(Operation.STREAM, request, more) as reply:
@@ -83,17 +85,6 @@ class TypedRpc:
                 del response  # freed now, while the core has it in its caches
         if last is not None:
             self._headers.send(exchange.context, admission.model, *last)
-
-    async def _later(
-        self, admission: Admission, exchange: RpcExchange[bytes], first: InferenceRequest
-    ) -> AsyncIterator[InferenceRequest]:
-        """The requests after the first, with the id of the first."""
-        async for data in exchange:
-            admission.received(len(data))
-            request = self._reader.read_later(data)
-            request.id = first.id
-            admission.identify(request)
-            yield request
 
 
 BuildRpc = Callable[[TypedRpc], ServedRpc]

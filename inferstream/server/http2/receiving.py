@@ -161,7 +161,6 @@ class Receiving(Sender, FrameReader):
             self._fault(stream, fault)
 
     def _fault(self, stream: Stream, fault: StreamFault) -> None:
-        """End a stream whose client broke the protocol."""
         logger.debug("a stream ends: %s", fault)
         self.resets_allowed.spend(self.served)
         receiver = stream.receiver

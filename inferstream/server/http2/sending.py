@@ -170,7 +170,6 @@ class Sender:
                 send()
 
     def _take(self) -> bytes:
-        """What waits to be written."""
         taken = b"".join(self._unwritten)
         self._unwritten.clear()
         self._gathered_bytes = 0

@@ -16,16 +16,16 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import SCOPE_KEY, ScopeOrigin
-from ..edge import edge_of
+from ..edge import edges_of
 from ..json_limits import json_limits
 from ..orca import load_reports
 from ..request_ids import RequestIds
 from .custom import NOT_ALLOWED, CustomRoutes
-from .dialects.base import ReadRoute, Route, ScopeClaim
+from .dialects.base import ReadRoute, Route
 from .dialects.metadata import ROOT
 from .exchange import AsgiExchange
 from .inference import InferenceDoor, queried
-from .layers import UNLOGGED, IdentifiedApp, logged_send, recorded_send
+from .layers import UNLOGGED, IdentifiedApp, noted_send
 from .messages import (
     JSON,
     ClientLeft,
@@ -86,7 +86,7 @@ class RestApp:
         self.inferences = InferenceDoor(dataplane, settings, meters.rest, self._json, reports)
         if tracing is not None:
             self.inferences.serve = traced(tracing, self.inferences.serve)  # type: ignore[method-assign]
-        if (edge := edge_of(settings)) is not None:
+        for edge in edges_of(settings):
             self.inferences.serve = edge.http(self.inferences.serve)  # type: ignore[method-assign]
         self._origins = Origins(settings)
         self._profile = settings.status_profile
@@ -113,10 +113,9 @@ class RestApp:
                 await self.beside(scope, receive, send)
                 return
             if not scope["path"].startswith(UNLOGGED):
-                if logger.isEnabledFor(logging.DEBUG):
-                    send = logged_send(scope, send)
-                if (lines := self._dataplane.lines).on:
-                    send = recorded_send(scope, send, lines)
+                lines = self._dataplane.lines
+                if lines.on or logger.isEnabledFor(logging.DEBUG):
+                    send = noted_send(scope, send, lines)
             if not is_probe(scope["path"], scope["headers"]):
                 try:
                     self._origins.check(scope["headers"])
@@ -186,12 +185,9 @@ class RestApp:
             action = Action.HEALTH if probe or method == "OPTIONS" else claim.action
             self._dataplane.access.check(action, caller, route.model or None)
             if claim.methods is None or method in claim.methods:
-                if isinstance(claim, ScopeClaim):
-                    if claim.takes_body:
-                        route = route._replace(body=await self._body(scope, receive))
-                    return await claim.respond(route, caller, scope)
-                status, body = await claim.read(route)
-                return status, [(b"content-type", claim.content_type)], body
+                if claim.takes_body:
+                    route = route._replace(body=await self._body(scope, receive))
+                return await claim.respond(route, caller, scope)
             if route.model:
                 with suppress(ModelNotReady):
                     self._dataplane.model_ready(route.model, route.version)

@@ -43,7 +43,7 @@ class Holds:
         await self._free.wait()
 
 
-class AsgiSocket:
+class AsgiSocket(ScopeOrigin):
     """One WebSocket, from its upgrade to its end.
 
     The server handles pings and silence. While reading is held, a disconnect is not received either, because ASGI
@@ -52,8 +52,8 @@ class AsgiSocket:
 
     def __init__(self, door: WebSocketDoor, scope: Scope, receive: Receive, send: Send) -> None:
         self.reading = Holds()
+        super().__init__(scope)
         self._door = door
-        self._scope = scope
         self._receive = receive
         self._send = send
         self._turn = asyncio.Lock()
@@ -61,14 +61,6 @@ class AsgiSocket:
         self._over = False
         self._sending: set[asyncio.Task[None]] = set()
         self._reader: asyncio.Task[None] | None = None
-
-    @property
-    def peer(self) -> str:
-        return ScopeOrigin(self._scope).peer
-
-    @property
-    def identities(self) -> tuple[str, ...]:
-        return ()
 
     async def run(self, refusal: InferstreamError | None = None) -> None:
         """Serve the socket until its client leaves, then cancel its calls; or refuse it with `refusal`."""

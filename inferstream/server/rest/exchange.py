@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self
 
 from ...protos.json_checks import JsonCounter, JsonLimits
-from ..connections import ScopeClient, ScopeServed
+from ..connections import ScopeClient
 from ..http1.exchange import CLOSE
 from .messages import COUNT_ON_ARRIVAL, Head, RawHeaders, Receive, Scope, Send, receive_all, respond
 
@@ -53,21 +53,20 @@ class Exchange(Protocol):
         """Drop the client."""
 
 
-class AsgiExchange(ScopeServed):
+class AsgiExchange(ScopeClient):
     """An exchange over ASGI: under any server, and here for chunked and large requests."""
 
     def __init__(
         self, scope: Scope, receive: Receive, send: Send, task: asyncio.Task[Any], json: JsonLimits | None
     ) -> None:
         """`json` has the limits of the body; None for one that is no JSON."""
+        super().__init__(scope, receive, task)
         self._json = json
         self.headers: RawHeaders = scope["headers"]
         self.head = Head(self.headers)
         self.task: asyncio.Task[Any] | None = task
         self.scheme: str = scope.get("scheme", "http")
-        self._client = ScopeClient(scope, receive, task)
         self._multiplexed = scope.get("http_version", "1.1") >= "2"
-        self._receive = receive
         self._send = send
         self._opening: RawHeaders | None = None
 
@@ -75,12 +74,12 @@ class AsgiExchange(ScopeServed):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._client.close()
+        self.close()
 
     async def body(self, limit: int) -> bytes:
         body = await receive_all(self._receive, limit, self._count())
         if len(body) <= limit:
-            self._client.listen()
+            self.listen()
         return body
 
     def _count(self) -> Callable[[bytes], None] | None:
@@ -93,13 +92,13 @@ class AsgiExchange(ScopeServed):
         return JsonCounter(json, head.announced_json()).add
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None]:
-        self._client.answered = True
+        self.answered = True
         if self._multiplexed:  # HTTP/2 forbids the header
             headers = [pair for pair in headers if pair[0] != CLOSE[0]]
         return respond(self._send, status, body, [*headers])
 
     async def respond_nothing(self) -> None:
-        self._client.answered = True
+        self.answered = True
         await self._send({"type": "http.response.start", "status": 204, "headers": []})
         await self._send({"type": "http.response.body", "body": b""})
 
@@ -108,11 +107,11 @@ class AsgiExchange(ScopeServed):
 
     async def send(self, chunk: bytes, last: bool = False) -> None:
         # Always a coroutine, because ASGI does not report that a message is sent.
-        self._client.answered = last
+        self.answered = last
         if self._opening is not None:
             headers, self._opening = self._opening, None
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send({"type": "http.response.body", "body": chunk, "more_body": not last})
 
     def abort(self) -> None:
-        self._client.drop()
+        self.drop()

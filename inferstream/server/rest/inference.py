@@ -160,7 +160,8 @@ class InferenceDoor:
                         else:
                             asked = self._parse(exchange, body, route, caller, admission)
                     except NotLoaded:
-                        asked = await self._parse_loaded(exchange, body, route, caller)
+                        parse = partial(self._parse, exchange, body, route, caller, None)
+                        asked = await self._dataplane.when_loaded(parse, caller.deadline)
                     if asked.admission.metering is not None:
                         asked.admission.size = len(body)
                         self._check_stream(route, asked, caller)
@@ -227,13 +228,6 @@ class InferenceDoor:
             # No image, link or prefetch of a page sends this; an EventSource always does.
             raise ModelError("A GET that runs a model needs `Accept: text/event-stream`.", 406)
 
-    async def _parse_loaded(
-        self, exchange: Exchange, body: bytes, route: Route, caller: Caller
-    ) -> ParsedRequest:
-        """The request in a body that names a model, when it has loaded."""
-        parse = partial(self._parse, exchange, body, route, caller, None)
-        return await self._dataplane.when_loaded(parse, caller.deadline)
-
     def _parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
@@ -268,7 +262,11 @@ class InferenceDoor:
         if reader is None:
             await _sent(exchange.respond_nothing())  # an EventSource connects no more after this
             return 204
-        await self._resuming.send(exchange, reader, headers)
+        reader.exchange = exchange
+        try:
+            await EventStream(exchange, headers, self._heartbeat, self._stall).run(reader, reader, reader)
+        finally:
+            reader.leave()
         return 200
 
     async def _send(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:

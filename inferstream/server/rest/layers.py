@@ -1,4 +1,4 @@
-"""Layers of ASGI: ids of requests, logs and records of responses."""
+"""Layers of ASGI: ids of requests, and what is noted of responses."""
 
 import logging
 from collections.abc import Awaitable
@@ -45,30 +45,20 @@ class IdentifiedApp:
             request_id_var.reset(token)
 
 
-def logged_send(scope: Scope, send: Send) -> Send:
-    """`send`, with a line in the log for the answer."""
+def noted_send(scope: Scope, send: Send, lines: AccessLines) -> Send:
+    """`send`, with a line in the log, and a record in the access log if the request failed.
 
-    async def logged(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            logger.debug("%s %s %d", scope["method"], without_keys(scope["path"]), message["status"])
-        await send(message)
-
-    return logged
-
-
-def recorded_send(scope: Scope, send: Send, lines: AccessLines) -> Send:
-    """`send`, with a record in the access log if the request failed. One that succeeds is no call of a model."""
+    One that succeeds is no call of a model.
+    """
     began = perf_counter()
 
-    async def recorded(message: Any) -> None:
-        if message["type"] == "http.response.start" and message["status"] >= 400:
-            what = f"{scope['method']} {without_keys(scope['path'])}"
-            seconds, status = perf_counter() - began, str(message["status"])
-            lines.put(
-                AccessRecord(
-                    time(), "http", what, "", "", status, seconds, 0, "", "", "", "", request_id_var.get()
-                )
-            )
+    async def noted(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            what, status = f"{scope['method']} {without_keys(scope['path'])}", message["status"]
+            logger.debug("%s %d", what, status)
+            if status >= 400:
+                call = (what, "", "", str(status), perf_counter() - began, 0)
+                lines.put(AccessRecord(time(), "http", *call, "", "", "", "", request_id_var.get()))
         await send(message)
 
-    return recorded
+    return noted

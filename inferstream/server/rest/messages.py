@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import orjson
@@ -17,7 +17,7 @@ logger = logging.getLogger("inferstream.rest")
 
 RawHeaders = list[tuple[bytes, bytes]]
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 PREFIX = "inferstream.prefix"

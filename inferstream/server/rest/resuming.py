@@ -26,7 +26,6 @@ from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ..headers import ResponseHeaders
 from .dialects.base import ParsedRequest, Route
-from .events import EventStream
 from .exchange import Exchange
 from .held import HeldStream, HeldStreams, Owner, TakenOver
 from .messages import Head, RawHeaders
@@ -181,7 +180,6 @@ class Resuming:
         self._credentials = dataplane.credentials
         self._streams = HeldStreams(settings, self._peers.index, meters)
         self._always = settings.resumable_streams
-        self._heartbeat = settings.sse_heartbeat
         self._stall = settings.stream_stall_timeout
         self._headers = headers
         self._tasks = Tasks()
@@ -239,14 +237,6 @@ class Resuming:
 
     def _owner(self, route: Route, caller: Caller) -> Owner:
         return route.model, route.version, self._credentials.of(caller.headers, caller.principal)
-
-    async def send(self, exchange: Exchange, reader: EventReader, headers: RawHeaders) -> None:
-        """Send what a reader reads, until the stream ends or the client leaves."""
-        try:
-            reader.exchange = exchange
-            await EventStream(exchange, headers, self._heartbeat, self._stall).run(reader, reader, reader)
-        finally:
-            reader.leave()
 
     def _read_elsewhere(self, reading: RemoteReading) -> HeldStream:
         """A stream of this front end that a client of another one reads. Raises Gone."""

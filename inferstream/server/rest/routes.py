@@ -9,7 +9,7 @@ from ...dataplane.access import Action
 from ...dataplane.call import Operation
 from ...errors import InvalidSettings
 from ...handlers import CustomHandler
-from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route, ScopeClaim
+from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route
 
 POST = "POST"
 
@@ -19,7 +19,7 @@ LONGEST_TARGET = 256
 _PLAIN_TARGET = re.compile(rb"/[\w.~!$&'()*+,;=:@/-]*")
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
-Claim = Operation | ReadClaim | ScopeClaim
+Claim = Operation | ReadClaim
 """What a dialect does at a path."""
 
 
@@ -37,7 +37,7 @@ class _Claimed(NamedTuple):
     def route(self, name: str = "") -> Route | ReadRoute:
         model, version = _split(name, self.dialect.version_mark) if self.versioned is not None else ("", None)
         path = self.path if version is None or self.versioned is None else self.versioned
-        if isinstance(self.claim, ReadClaim | ScopeClaim):
+        if isinstance(self.claim, ReadClaim):
             return ReadRoute(path, self.claim, self.dialect, model, version, "" if model else name)
         assert isinstance(self.dialect, InferenceDialect)
         streams = self.claim is Operation.STREAM and not self.dialect.body_decides
@@ -164,7 +164,7 @@ def _key(path: str) -> str:
 
 
 def _methods(claim: Claim) -> Sequence[str]:
-    return (claim.methods or ()) if isinstance(claim, ReadClaim | ScopeClaim) else (POST,)
+    return (claim.methods or ()) if isinstance(claim, ReadClaim) else (POST,)
 
 
 def _owned(path: str, methods: Sequence[str]) -> Sequence[str]:

@@ -35,8 +35,8 @@ METRICS_CONNECTIONS = 128
 """Connections to the metrics port: scrapers are few, and each takes a file descriptor from the models' clients."""
 
 
-class HttpServer:
-    """One HTTP port.
+class HttpServer(Http1Port):
+    """One HTTP port, with the limits and certificates of its settings.
 
     The settings of the port `name` hold its options and name certificates. Raises InvalidSettings.
     """
@@ -56,33 +56,22 @@ class HttpServer:
         )
         context = None if self._certificates is None else self._certificates.context
         openings = Openings(options.common, options.date_header)
-        self._port = Http1Port(service, limits, openings, backlog=options.backlog, context=context)
-        self.speak_http2 = self._port.speak_http2
+        super().__init__(service, limits, openings, backlog=options.backlog, context=context)
         self._renewing: asyncio.Task[None] | None = None
-
-    @property
-    def encrypted(self) -> bool:
-        return self._port.scheme == "https"
 
     def over_http2(self, service: Service) -> StreamRequests:
         """What begins the requests that come to this port over HTTP/2."""
-        return StreamRequests(service, self._port.openings, self._port.scheme)
-
-    @property
-    def scheme(self) -> str:
-        return f"{self._port.scheme}://"
+        return StreamRequests(service, self.openings, self.scheme)
 
     async def start(self, sock: socket.socket) -> None:
-        """Serve on a bound socket until `stop`."""
-        await self._port.start(sock)
+        await super().start(sock)
         if self._certificates is not None:
             self._renewing = asyncio.create_task(self._certificates.keep_renewed(logger))
 
     async def stop(self) -> None:
-        """Stop accepting, let responses that are being written finish, and close."""
         if self._renewing is not None:
             self._renewing.cancel()
-        await self._port.stop()
+        await super().stop()
 
 
 def rest_service(rest: RestApp, settings: Settings) -> Service:
@@ -108,17 +97,17 @@ def metrics_service(meters: Meters, settings: Settings, dataplane: DataPlane) ->
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         try:
             origins.check(scope["headers"])
-            dataplane.access.check(
-                Action.METRICS, Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http")
-            )
+            caller = Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http")
+            dataplane.access.check(Action.METRICS, caller)
         except InferstreamError as error:
             status, headers, body = error_response(error, settings.status_profile)
             await respond(send, status, body, headers)
             return
         claim = reads.get(scope["path"])
         if claim is not None and scope["method"] == "GET":
-            status, body = await claim.read(ReadRoute(claim.path, claim, route))
-            await respond(send, status, body, [(b"content-type", claim.content_type)])
+            status, headers, text = await claim.respond(ReadRoute(claim.path, claim, route), caller, scope)
+            assert isinstance(text, bytes)
+            await respond(send, status, text, headers)
         else:
             await respond(send, 404, b'{"error":"Not Found"}', [JSON])
 

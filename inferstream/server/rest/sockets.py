@@ -150,7 +150,6 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
             self._guard()
 
     def _refusal(self, error: InferstreamError) -> Response:
-        """The HTTP response that refuses the upgrade."""
         body = orjson.dumps(error_document(error)).decode()
         response = self._conn.reject(status_of(error, self._door.profile).http, body)
         del response.headers["Content-Type"]
@@ -232,7 +231,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         if not self._over and self._conn.state is OPEN:
             self._conn.send_close(code, reason)
             self._flush()
-            self._close_within(CLOSING)
+            self._close_soon()
 
     def fail(self, code: int, reason: str) -> None:
         if not self._over:
@@ -248,15 +247,15 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         self._leave()
         self.reading.resume()
         if not self.transport.is_closing():
-            self._close_within(CLOSING)
+            self._close_soon()
             if self.transport.can_write_eof():
                 self.transport.write_eof()
             else:  # TLS closes both sides at once
                 self.transport.close()
 
-    def _close_within(self, seconds: float) -> None:
+    def _close_soon(self) -> None:
         self._leave_alone()
-        self._timer = self._loop.call_later(seconds, self.transport.abort)
+        self._timer = self._loop.call_later(CLOSING, self.transport.abort)
 
     def _leave(self) -> None:
         listener, self._listener = self._listener, None

@@ -1,7 +1,7 @@
 """Inference over WebSockets: the route of `stream`, the upgrade, and the compression of messages from clients."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from ...errors import InferstreamError, ModelNotReady, NotFound
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
-from ..edge import Listener, edge_of
+from ..edge import Listener, edges_of
 from ..json_limits import json_limits
 from ..request_ids import RequestIds
 from ..status import status_of
@@ -47,7 +47,7 @@ class WebSocketDoor:
         self._dataplane = dataplane
         self._meters = meters
         self._origins = Origins(settings)
-        self._edge = edge_of(settings)
+        self._edges = edges_of(settings)
 
     def open(
         self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]], request_id: bytes | None
@@ -56,10 +56,11 @@ class WebSocketDoor:
 
         Raises InferstreamError for a refusal.
         """
-        if self._edge is None:
-            return self._open(socket, path, headers, request_id)
+        begin: Callable[[Any], Listener]
         begin = partial(self._open, path=path, headers=headers, request_id=request_id)
-        return self._edge.socket(begin, socket, path, headers)
+        for edge in self._edges:
+            begin = partial(edge.socket, begin, path=path, headers=headers)
+        return begin(socket)
 
     def _open(
         self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]], request_id: bytes | None

@@ -1,11 +1,11 @@
-"""The edges of several packages see the same inferences."""
+"""The edges that packages bring."""
 
 from typing import Any
 
 import pytest
 
 from inferstream.server import edge as edge_module
-from inferstream.server.edge import edge_of
+from inferstream.server.edge import edges_of
 from inferstream.settings import Settings
 
 
@@ -19,34 +19,9 @@ class Named:
     def edge(self, settings: Settings) -> "Named | None":
         return self if self.on else None
 
-    def http(self, serve: Any) -> Any:
-        return lambda exchange: serve(f"{exchange}>{self.name}")
 
-    def rpc(self, path: str, serve: Any) -> Any:
-        return lambda message: serve(f"{message}>{path}>{self.name}")
-
-    def socket(self, open: Any, socket: Any, path: str, headers: Any) -> Any:
-        return open(f"{socket}>{path}>{self.name}")
-
-
-@pytest.mark.parametrize(
-    ("stages", "seen"),
-    [
-        ([Named("a"), Named("off", on=False), object()], ">a"),
-        ([Named("a"), Named("b")], ">b>a"),
-    ],
-)
-def test_every_edge_that_is_on_sees_an_exchange(
-    stages: list[object], seen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_edges_that_are_on_come_in_the_order_of_their_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = [Named("a"), Named("off", on=False), object(), Named("b")]
     monkeypatch.setattr(edge_module, "loaded", lambda *_: [("", stage) for stage in stages])
-    edge: Any = edge_of(Settings())
-    assert edge.http(lambda exchange: exchange)("x") == f"x{seen}"
-    with_path = "".join(f">/p{name}" for name in seen.replace(">", " >").split())
-    assert edge.rpc("/p", lambda message: message)("x") == f"x{with_path}"
-    assert edge.socket(lambda socket: socket, "x", path="/p", headers=[]) == f"x{with_path}"
-
-
-def test_there_is_none_where_all_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edge_module, "loaded", lambda *_: [("", Named("off", on=False))])
-    assert edge_of(Settings()) is None
+    edges: Any = edges_of(Settings())
+    assert [edge.name for edge in edges] == ["a", "b"]

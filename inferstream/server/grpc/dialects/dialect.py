@@ -1,8 +1,9 @@
 """The base class of a stream's dialects, and their requests, each with the admission to its model."""
 
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 from ....dataplane.access import Action
 from ....dataplane.admission import Admission
@@ -12,11 +13,30 @@ from ....dataplane.first_calls import NotLoaded
 from ....errors import InferstreamError
 from ....protos.dialects import HEADER
 from ....protos.grpc_requests import InferMessage, size_of
-from ....types import Headers
+from ....types import Headers, InferenceRequest
 from ...status import Profile
 from ..rpc import RpcExchange
 
 StreamExchange = RpcExchange[InferMessage]
+
+Message = TypeVar("Message")
+
+
+async def later_requests(
+    admission: Admission,
+    exchange: RpcExchange[Message],
+    first: InferenceRequest,
+    read: Callable[[Message], InferenceRequest],
+    size: Callable[[Message], int],
+) -> AsyncIterator[InferenceRequest]:
+    """The requests after the first of a stream that is one call, with the id of the first."""
+    async for message in exchange:
+        if admission.metering is not None:
+            admission.received(size(message))
+        request = read(message)
+        request.id = first.id
+        admission.identify(request)
+        yield request
 
 
 class StreamRequest:
@@ -71,8 +91,6 @@ class StreamDialect(ABC):
     """A form of requests, responses and errors on a stream. One object serves every stream of the server."""
 
     name: ClassVar[str]
-    other_names: ClassVar[tuple[str, ...]] = ()
-    """Other names of the dialect in requests."""
 
     def __init__(self, dataplane: DataPlane, profile: Profile) -> None:
         self._dataplane = dataplane

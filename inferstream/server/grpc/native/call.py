@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable
-from typing import Protocol
 
 from ....concurrency.scope import FAILURES, ClientLeft, Scope
 from ....errors import DeadlineExceeded, InferstreamError, PayloadTooLarge
@@ -11,6 +10,7 @@ from ...connections import address, identities
 from ...http2.stream import Stream
 from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
 from ..metadata import Metadata
+from ..options import GrpcOptions
 from ..rpc import RpcFailed, ServedRpc
 from ..statuses import StatusCode, grpc_status
 from .head import ENDED, OPENED, CallHead, ended, failed_at_once, opened
@@ -21,14 +21,6 @@ WORTH_COMPRESSING = 1024
 """Bytes of a message below which compression gains nothing."""
 
 _PREFIX = PREFIX.size
-
-
-class CallLimits(Protocol):
-    """What calls need to know of their port."""
-
-    max_receive: int
-    max_send: int | None
-    compression: bytes | None
 
 
 class GrpcCall:
@@ -51,7 +43,7 @@ class GrpcCall:
         "deadline",
     )
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: GrpcOptions) -> None:
         self._stream = stream
         self._head = head
         self._rpc = rpc
@@ -166,7 +158,6 @@ class GrpcCall:
             self._timer = None
 
     def _fail_with(self, error: BaseException) -> None:
-        """End the call as the RPC's failure asks."""
         if isinstance(error, RpcFailed):
             self.fail(error.code, error.message, error.trailing)
         elif isinstance(error, InferstreamError):
@@ -206,7 +197,7 @@ class UnaryCall(GrpcCall):
 
     __slots__ = ("_message",)
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: GrpcOptions) -> None:
         super().__init__(stream, head, rpc, limits)
         self._message: bytes | memoryview | None = None
 

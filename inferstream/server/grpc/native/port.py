@@ -27,18 +27,13 @@ LAST_WORDS = 1.0
 UNKNOWN_RPC = failed_at_once(StatusCode.UNIMPLEMENTED, "Method not found!", ())
 """The response to a call of an unknown RPC, in the words of grpc-core."""
 
-LARGEST_MESSAGE = 2**32 - 1
-"""Bytes of a message that its prefix can say."""
-
 
 class Calls:
     """Begins a call for each request of a port."""
 
     def __init__(self, rpcs: Rpcs, options: GrpcOptions) -> None:
         self._find = rpcs.find
-        self.max_receive = options.max_receive or LARGEST_MESSAGE
-        self.max_send = options.max_send
-        self.compression = None if options.compression is None else options.compression.encode()
+        self._options = options
 
     def accept(self, stream: Stream, request: Request, end: bool) -> UnaryCall | StreamingCall | None:
         """Begin the call of a request, or respond to one that is no call."""
@@ -53,13 +48,13 @@ class Calls:
             stream.finish(UNKNOWN_RPC)
             return None
         if rpc.client_streams or rpc.server_streams:
-            call = StreamingCall(stream, head, rpc, self)
+            call = StreamingCall(stream, head, rpc, self._options)
             if call.begin():
                 call.start()
                 if end:
                     call.received(b"", True)
             return call
-        unary = UnaryCall(stream, head, rpc, self)
+        unary = UnaryCall(stream, head, rpc, self._options)
         if unary.begin():
             if end:
                 unary.received(b"", True)

@@ -10,9 +10,10 @@ from ....errors import InferstreamError
 from ...http2.stream import Stream
 from ..messages import PREFIX, MessageBuffer, decompressed
 from ..metadata import Metadata
+from ..options import GrpcOptions
 from ..rpc import ServedRpc
 from ..statuses import StatusCode
-from .call import CallLimits, GrpcCall
+from .call import GrpcCall
 from .head import CallHead, ended, opened
 
 WITHOUT_WAIT = 16
@@ -41,7 +42,7 @@ class StreamingCall(GrpcCall):
         "_without_wait",
     )
 
-    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: CallLimits) -> None:
+    def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: GrpcOptions) -> None:
         super().__init__(stream, head, rpc, limits)
         self._buffer = MessageBuffer(limits.max_receive)
         self._messages: Channel[tuple[bytes, bool]] = Channel(MOST_WAITING)
@@ -171,7 +172,6 @@ class StreamingCall(GrpcCall):
         return asyncio.sleep(0) if turns else stream.connection.no_wait
 
     def _send(self) -> None:
-        """Send the messages that are about to leave."""
         if self._gathered:
             self._stream.send(b"", self._gathered.take())
 

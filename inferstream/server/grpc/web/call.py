@@ -10,7 +10,7 @@ from ....concurrency.outgoing import StallGuard, Turn
 from ....concurrency.scope import ClientLeft
 from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...compression import DEFLATE, GZIP, inflate
-from ...connections import ScopeClient, ScopeServed
+from ...connections import ScopeClient
 from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, check_encoding, decompressed, prefixed
 from ..metadata import Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
 from ..statuses import StatusCode
@@ -35,7 +35,7 @@ class WebLimits(NamedTuple):
     """Seconds in which the client may read nothing."""
 
 
-class WebCall(ScopeServed, StallGuard):
+class WebCall(ScopeClient, StallGuard):
     """The context that the RPC gets. The whole body is received before the RPC starts."""
 
     logger = logging.getLogger("inferstream.grpc")
@@ -43,13 +43,12 @@ class WebCall(ScopeServed, StallGuard):
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: WebLimits, media: bytes) -> None:
         task = asyncio.current_task()
         assert task is not None
-        super().__init__(limits.stall, limits.stall)
+        ScopeClient.__init__(self, scope, receive, task)
+        StallGuard.__init__(self, limits.stall, limits.stall)
         self.headers = cast("list[Header]", scope["headers"])
         self.path = cast(str, scope["path"])
         self.deadline: float | None = None
-        self._client = ScopeClient(scope, receive, task)
         self._multiplexed = cast(str, scope.get("http_version", "1.1")) >= "2"
-        self._receive = receive
         self._send = send
         self._limits = limits
         self._find = dict(self.headers).get
@@ -139,7 +138,7 @@ class WebCall(ScopeServed, StallGuard):
         if decode is not None:
             decode.end()
         self._received = True
-        self._client.listen()
+        self.listen()
 
     def only_message(self) -> bytes:
         """The request of a unary RPC. Raises InvalidRequest."""
@@ -163,12 +162,12 @@ class WebCall(ScopeServed, StallGuard):
         body = self._response + PREFIX.pack(TRAILERS, len(block)) + block
         if not self._started:
             await self._start((), len(self._written(body)))
-        self._client.answered = True
+        self.answered = True
         await self._send_body(body, more=False)
 
     def close(self) -> None:
         """End what runs beside the call."""
-        self._client.close()
+        super().close()
         self._leave_alone()
 
     def _message(self) -> bytes | None:
@@ -206,9 +205,6 @@ class WebCall(ScopeServed, StallGuard):
 
     async def _send_body(self, body: bytes, more: bool = True) -> None:
         await self._send({"type": "http.response.body", "body": self._written(body), "more_body": more})
-
-    def drop(self) -> None:
-        self._client.drop()
 
 
 def is_text(media: bytes) -> bool:

@@ -76,7 +76,6 @@ class GrpcWeb:
                 call.close()
 
     async def _serve(self, call: WebCall) -> tuple[StatusCode, str, Metadata]:
-        """Serve a call, and return the status that it ends with."""
         try:
             self._check_origin(call.headers)
             call.begin(asyncio.get_running_loop().time())

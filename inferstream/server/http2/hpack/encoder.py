@@ -18,7 +18,6 @@ _NEVER = 0x10
 
 
 def _indices() -> dict[bytes, int]:
-    """The first index of each name of the static table."""
     indices: dict[bytes, int] = {}
     for index, (name, _) in enumerate(static.TABLE, 1):
         indices.setdefault(name, index)

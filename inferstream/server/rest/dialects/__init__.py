@@ -1,1 +1,1 @@
-"""The dialects of HTTP that the server speaks, one file each; `app.py` lists them."""
+"""The dialects of HTTP that the server speaks, one file each; `routing.py` lists those of the core."""

@@ -1,20 +1,15 @@
 """Triton's extensions beside inference: statistics, configuration, logging and tracing."""
 
 from collections.abc import Sequence
-from typing import Any
-
-import orjson
 
 from ....dataplane.access import Action
 from ....dataplane.caller import Caller
 from ...statistics import statistics_of
-from ..messages import JSON, RawHeaders, Scope
-from .base import HttpDialect, ReadRoute, ScopeClaim
+from ..messages import Scope
+from .base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
 from .resources import document
 
 GET_OR_POST = ("GET", "POST")
-
-Answer = tuple[int, RawHeaders, bytes]
 
 
 class Administration(HttpDialect):
@@ -22,42 +17,38 @@ class Administration(HttpDialect):
 
     name = "administration"
 
-    def reads(self) -> Sequence[ScopeClaim]:
+    def reads(self) -> Sequence[ReadClaim]:
         trace = [
-            ScopeClaim(path, Action.SETTINGS, self._trace, GET_OR_POST, takes_body=True)
+            ReadClaim(path, Action.SETTINGS, self._trace, GET_OR_POST, takes_body=True)
             for path in ("/v2/trace/setting", "/v2/models/{model_name}/trace/setting")
         ]
         return [
-            ScopeClaim("/v2/models/stats", Action.STATISTICS, self._all_statistics),
-            ScopeClaim("/v2/models/{model_name}/stats", Action.STATISTICS, self._statistics),
-            ScopeClaim("/v2/models/{model_name}/config", Action.MODEL_METADATA, self._config),
-            ScopeClaim("/v2/logging", Action.SETTINGS, self._logging, GET_OR_POST, takes_body=True),
+            ReadClaim("/v2/models/stats", Action.STATISTICS, self._all_statistics),
+            ReadClaim("/v2/models/{model_name}/stats", Action.STATISTICS, self._statistics),
+            ReadClaim("/v2/models/{model_name}/config", Action.MODEL_METADATA, self._config),
+            ReadClaim("/v2/logging", Action.SETTINGS, self._logging, GET_OR_POST, takes_body=True),
             *trace,
         ]
 
     async def _all_statistics(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
         of = await statistics_of(self._dataplane, self._meters, caller, None, None)
-        return _json({"model_stats": of})
+        return in_json({"model_stats": of})
 
     async def _statistics(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
         of = await statistics_of(self._dataplane, self._meters, caller, route.model, route.version)
-        return _json({"model_stats": of})
+        return in_json({"model_stats": of})
 
-    async def _config(self, route: ReadRoute, _: Caller, __: Scope) -> Answer:
-        return _json(await self._dataplane.model_config(route.model, route.version))
+    async def _config(self, route: ReadRoute, *_: object) -> Answer:
+        return in_json(await self._dataplane.model_config(route.model, route.version))
 
     async def _logging(self, route: ReadRoute, _: Caller, scope: Scope) -> Answer:
         live = self._dataplane.live
         posted = scope["method"] == "POST"
-        return _json(await live.update_log(document(route.body)) if posted else live.log())
+        return in_json(await live.update_log(document(route.body)) if posted else live.log())
 
     async def _trace(self, route: ReadRoute, _: Caller, scope: Scope) -> Answer:
         if route.model:
             self._dataplane.model_ready(route.model, route.version)  # raises for one that is not there
         live = self._dataplane.live
         posted = scope["method"] == "POST"
-        return _json(live.update_trace(document(route.body)) if posted else live.trace())
-
-
-def _json(content: Any) -> Answer:
-    return 200, [JSON], orjson.dumps(content)
+        return in_json(live.update_trace(document(route.body)) if posted else live.trace())

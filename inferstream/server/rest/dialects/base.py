@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import orjson
+
 from ....dataplane.access import Action
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
@@ -14,12 +16,11 @@ from ....errors import InferstreamError, InvalidRequest
 from ....keys.quotas import KeyUse
 from ....protos import sse
 from ....settings import Settings
-from ....signature import Signature
 from ....telemetry.console import TITLES
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
-from ..messages import RawHeaders, Scope, error_response
+from ..messages import JSON, RawHeaders, Scope, error_response
 
 GET = ("GET",)
 VERSIONS = "/versions/"
@@ -58,7 +59,7 @@ class HttpDialect:
         self._settings = settings
         self._meters = meters
 
-    def reads(self) -> "Sequence[ReadClaim | ScopeClaim]":
+    def reads(self) -> "Sequence[ReadClaim]":
         """The paths of this dialect that are no inferences."""
         return ()
 
@@ -69,14 +70,6 @@ class HttpDialect:
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         """Status, headers and body of a request that failed before its response began."""
         return error_response(error, self._settings.status_profile)
-
-    def _only_fitting(
-        self, caller: Caller, fits: Callable[[Signature], object | None], some: str, none: str
-    ) -> str:
-        """As `_only_model`, of the models that the caller may see and that `fits` gives something for."""
-        models = self._dataplane.models(caller)
-        known = ((name, self._dataplane.described(name, version).signature) for name, version in models)
-        return self._only_model((name for name, each in known if fits(each) is not None), some, none)
 
     def _only_model(self, names: Iterable[str], some: str, none: str) -> str:
         """The model of a request that names none: the default model, or the only one of `names`.
@@ -228,6 +221,27 @@ class ParsedRequest(ABC):
         raise NotImplementedError
 
 
+class GatheringRequest(ParsedRequest):
+    """A request that collects the responses to it itself, for one whole response."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def add(self, response: InferenceResponse) -> bool:
+        """As of `Gathering`."""
+
+    @abstractmethod
+    def end(self) -> tuple[RawHeaders, bytes]:
+        """As of `Gathering`."""
+
+    def gathering(self) -> Gathering | None:
+        return self
+
+    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
+        self.add(response)
+        return self.end()
+
+
 class Route(NamedTuple):
     """An inference that a path asks for."""
 
@@ -251,7 +265,7 @@ class ReadRoute(NamedTuple):
 
     path: str
     """The path as traces name it."""
-    claim: "ReadClaim | ScopeClaim"
+    claim: "ReadClaim"
     dialect: HttpDialect
     model: str = ""
     version: str | None = None
@@ -261,27 +275,27 @@ class ReadRoute(NamedTuple):
     """JSON, decompressed and counted, where the claim takes a body."""
 
 
+Answer = tuple[int, RawHeaders, bytes]
+"""Status, headers and body."""
+
+Answering = Callable[
+    [ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes | AsyncGenerator[bytes, None]]]
+]
+"""Gives status, headers and the body, whole or as it comes. Raises what the dialect then writes as an error."""
+
+
 class ReadClaim(NamedTuple):
     """A path, the operation that it stands for, and what answers there."""
 
     path: str
     action: Action
-    read: Callable[[ReadRoute], Awaitable[tuple[int, bytes]]]
-    """Gives status and body. Raises whatever the dialect then writes as an error."""
+    respond: Answering
     methods: tuple[str, ...] | None = GET
     """The methods that are allowed; None for all."""
-    content_type: bytes = b"application/json"
-
-
-class ScopeClaim(NamedTuple):
-    """A path whose response depends on the headers of the request, or on the prefix that it came below."""
-
-    path: str
-    action: Action
-    respond: Callable[
-        [ReadRoute, Caller, Scope], Awaitable[tuple[int, RawHeaders, bytes | AsyncGenerator[bytes, None]]]
-    ]
-    """Gives status, headers and the body, whole or as it comes. Raises what the dialect then writes as an error."""
-    methods: tuple[str, ...] = GET
     takes_body: bool = False
     """Whether the route gets the body of the request."""
+
+
+def in_json(content: Any, status: int = 200) -> Answer:
+    """An answer of JSON."""
+    return status, [JSON], orjson.dumps(content)

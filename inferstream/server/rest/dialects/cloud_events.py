@@ -13,7 +13,7 @@ from ....dataplane.reply import Reply
 from ....errors import InvalidRequest, UnsupportedEncoding
 from ....types import InferenceResponse
 from ..messages import RawHeaders
-from .base import Gathering, ParsedRequest
+from .base import Gathering, GatheringRequest, ParsedRequest
 
 STRUCTURED = b"application/cloudevents+json"
 BATCHED = b"application/cloudevents-batch+json"
@@ -88,10 +88,10 @@ def _is_json(event: Mapping[str, Any]) -> bool:
     return "json" in str(event.get("datacontenttype", "json"))
 
 
-class EventRequest(ParsedRequest):
+class EventRequest(GatheringRequest):
     """A request that came in an event, and gets its response in one."""
 
-    __slots__ = ("_asked", "_event")
+    __slots__ = ("_asked", "_event", "_gathering")
 
     several = True
 
@@ -101,33 +101,21 @@ class EventRequest(ParsedRequest):
         self.request = asked.request
         self._asked = asked
         self._event = event
+        self._gathering = asked.gathering()
 
     async def open(self) -> Reply:
         return await self._asked.open()
 
     def gathering(self) -> Gathering | None:
-        gathering = self._asked.gathering()
-        return None if gathering is None else GatheredEvent(self, gathering)
+        return None if self._gathering is None else self
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return self.written(*self._asked.response(response))
-
-    def written(self, headers: RawHeaders, body: bytes) -> tuple[RawHeaders, bytes]:
-        """The response in an event."""
-        return self._event.around(self.admission.model, headers, body)
-
-
-class GatheredEvent:
-    """Collects the responses to several instances for one event."""
-
-    __slots__ = ("_asked", "_gathering")
-
-    def __init__(self, asked: EventRequest, gathering: Gathering) -> None:
-        self._asked = asked
-        self._gathering = gathering
+        return self._event.around(self.admission.model, *self._asked.response(response))
 
     def add(self, response: InferenceResponse) -> bool:
+        assert self._gathering is not None
         return self._gathering.add(response)
 
     def end(self) -> tuple[RawHeaders, bytes]:
-        return self._asked.written(*self._gathering.end())
+        assert self._gathering is not None
+        return self._event.around(self.admission.model, *self._gathering.end())

@@ -25,7 +25,7 @@ from ....types import InferenceRequest, InferenceResponse, Parameters, ResponseO
 from ....types.json_numbers import NumbersText
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
-from .base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route
+from .base import Answer, InferenceDialect, ParsedRequest, ReadClaim, Route, in_json
 from .cloud_events import EventRequest, read_event
 from .v2 import v2_request, with_binary
 from .whole import WholeRequest
@@ -59,8 +59,9 @@ class Instances(InferenceDialect):
     def reads(self) -> Sequence[ReadClaim]:
         return [ReadClaim(path, Action.HEALTH, self._ready) for path in (PING, *_named(HEALTH_ROUTE))]
 
-    async def _ready(self, _: ReadRoute) -> tuple[int, bytes]:
-        return (200, b"{}") if self._dataplane.ready else (503, b'{"error":"The server is not ready."}')
+    async def _ready(self, *_: object) -> Answer:
+        ready = self._dataplane.ready
+        return in_json({}) if ready else in_json({"error": "The server is not ready."}, 503)
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None

@@ -5,10 +5,10 @@ from functools import cache
 from importlib.resources import files
 
 from ....dataplane.access import Action
-from .base import HttpDialect, ReadClaim, ReadRoute
+from .base import Answer, HttpDialect, ReadClaim
 
 PATH = "/inferstream.js"
-CONTENT_TYPE = b"text/javascript; charset=utf-8"
+SCRIPT = (b"content-type", b"text/javascript; charset=utf-8")
 
 
 class JavaScriptClient(HttpDialect):
@@ -17,11 +17,11 @@ class JavaScriptClient(HttpDialect):
     name = "javascript client"
 
     def reads(self) -> Sequence[ReadClaim]:
-        return [ReadClaim(PATH, Action.PAGE, _read, content_type=CONTENT_TYPE)]
+        return [ReadClaim(PATH, Action.PAGE, _read)]
 
 
-async def _read(_: ReadRoute) -> tuple[int, bytes]:
-    return 200, _source()
+async def _read(*_: object) -> Answer:
+    return 200, [SCRIPT], _source()
 
 
 @cache

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from ....dataplane.access import Action
 from ....telemetry.metrics import CONTENT_TYPE
 from ..load import exposition, load_document
-from .base import HttpDialect, ReadClaim, ReadRoute
+from ..messages import JSON
+from .base import Answer, HttpDialect, ReadClaim
+
+TEXT = (b"content-type", CONTENT_TYPE.encode())
 
 LOAD = "/load"
 """What follows the path of the metrics in that of the totals of the load alone."""
@@ -20,17 +23,17 @@ class MetricsRoute(HttpDialect):
         path = self._settings.metrics_endpoint
         claims = [ReadClaim("/v2/load", Action.METRICS, self._load)]
         if path:
-            text = CONTENT_TYPE.encode()
-            claims.append(ReadClaim(path, Action.METRICS, self._scrape, content_type=text))
-            claims.append(ReadClaim(path.rstrip("/") + LOAD, Action.METRICS, self._totals, content_type=text))
+            claims.append(ReadClaim(path, Action.METRICS, self._scrape))
+            claims.append(ReadClaim(path.rstrip("/") + LOAD, Action.METRICS, self._totals))
         return claims
 
-    async def _scrape(self, route: ReadRoute) -> tuple[int, bytes]:
-        _, totals = await self._totals(route)  # first, because it brings meters of all front ends up to date
-        return 200, await self._meters.scrape() + totals
+    async def _scrape(self, *_: object) -> Answer:
+        status, headers, totals = await self._totals()  # first: it brings meters of all front ends up to date
+        return status, headers, await self._meters.scrape() + totals
 
-    async def _totals(self, _: ReadRoute) -> tuple[int, bytes]:
-        return 200, exposition(await self._dataplane.loads.totals(), self._settings.metric_aliases)
+    async def _totals(self, *_: object) -> Answer:
+        totals = await self._dataplane.loads.totals()
+        return 200, [TEXT], exposition(totals, self._settings.metric_aliases)
 
-    async def _load(self, _: ReadRoute) -> tuple[int, bytes]:
-        return 200, await load_document(self._dataplane.loads)
+    async def _load(self, *_: object) -> Answer:
+        return 200, [JSON], await load_document(self._dataplane.loads)

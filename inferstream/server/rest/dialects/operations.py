@@ -27,7 +27,7 @@ def an_object(required: tuple[str, ...], **properties: Schema) -> Schema:
 
 def getting(summary: str) -> dict[str, Any]:
     """A path that is read."""
-    return {"get": {"tags": TEXTS, "summary": summary, "responses": _responses(_json(OBJECT))}}
+    return {"get": {"tags": TEXTS, "summary": summary, "responses": _responses(content_of(OBJECT))}}
 
 
 def posting(
@@ -38,7 +38,7 @@ def posting(
     answer: Schema = OBJECT,
 ) -> dict[str, Any]:
     """A path that takes JSON and answers JSON, or a stream of this media type, whose items OpenAPI 3.1 cannot tell."""
-    content = _json(answer) if stream is None else {**_json(answer), stream: {}}
+    content = content_of(answer) if stream is None else {**content_of(answer), stream: {}}
     return {
         "post": {
             "tags": TEXTS,
@@ -52,10 +52,11 @@ def posting(
     }
 
 
-def _json(schema: Schema) -> dict[str, Any]:
+def content_of(schema: Schema) -> dict[str, Any]:
+    """JSON of a schema, as what is sent or answered."""
     return {"application/json": {"schema": schema}}
 
 
 def _responses(content: dict[str, Any]) -> dict[str, Any]:
-    failure = {"description": "Failure", "content": _json(OBJECT)}
+    failure = {"description": "Failure", "content": content_of(OBJECT)}
     return {"200": {"description": "Success", "content": content}, "default": failure}

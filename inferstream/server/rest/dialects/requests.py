@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 
-import orjson
-
 from ....dataplane.access import Action
 from ....dataplane.caller import Caller
-from ..messages import JSON, RawHeaders, Scope
-from .base import HttpDialect, ReadRoute, ScopeClaim
+from ..messages import Scope
+from .base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
 
 DELETE = ("DELETE",)
 
@@ -17,9 +15,9 @@ class Requests(HttpDialect):
 
     name = "requests"
 
-    def reads(self) -> Sequence[ScopeClaim]:
-        return [ScopeClaim("/v2/requests/{id}", Action.CANCEL, self._cancel, DELETE)]
+    def reads(self) -> Sequence[ReadClaim]:
+        return [ReadClaim("/v2/requests/{id}", Action.CANCEL, self._cancel, DELETE)]
 
-    async def _cancel(self, route: ReadRoute, caller: Caller, _: Scope) -> tuple[int, RawHeaders, bytes]:
+    async def _cancel(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
         cancelled = await self._dataplane.cancel(route.value, caller)
-        return 200, [JSON], orjson.dumps({"id": route.value, "cancelled": cancelled})
+        return in_json({"id": route.value, "cancelled": cancelled})

@@ -16,7 +16,7 @@ from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....errors import InferstreamError, InvalidOutput, InvalidRequest
 from ....signature import Signature
-from ....text.fields import Fields, wrong_field
+from ....text.fields import Fields
 from ....text.generation import RESERVED
 from ....text.interface import FLOATS, holds_text, optional
 from ....types import (
@@ -27,12 +27,11 @@ from ....types import (
     RequestInput,
     TensorData,
 )
-from ...status import http_headers, status_of
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
-from .base import InferenceDialect, Route
+from .base import Route
 from .operations import OBJECT_OR_LIST, STRING, STRINGS, an_object, posting
-from .text import admit_named, identified
+from .text import TextDialect, identified
 from .tgi.errors import TYPES
 from .whole import WholeRequest, tokens_read
 
@@ -50,12 +49,11 @@ KNOWN = RESERVED | {
 DECLARATION = "(query: str, documents: list[str]) -> list[float], or declares such inputs and outputs"
 
 
-class Rerank(InferenceDialect):
+class Rerank(TextDialect):
     """Documents in the order of their relevance, and scores of pairs of texts."""
 
     name = "rerank"
     title = "Rerank"
-    yields = True
     inferences = dict.fromkeys((*RERANKS, *SCORES), Operation.INFER)
 
     def described(self) -> Mapping[str, Any]:
@@ -81,11 +79,8 @@ class Rerank(InferenceDialect):
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> WholeRequest:
         fields = Fields.read(body)
-        name = fields.text("model") or self._only_fitting(caller, ranking_of, "{} rank", "none ranks")
-        admission = admit_named(self._dataplane, name, caller)
-        ranking = ranking_of(admission.signature)
-        if ranking is None:
-            raise wrong_field("model", f"{name} does not rank; a model that ranks is {DECLARATION}")
+        does = "rank", "ranks"
+        name, admission, ranking = self._admit_fitting(fields, caller, ranking_of, does, DECLARATION)
         if route.template in SCORES:
             return ScoreRequest(admission, name, ranking, fields)
         if ("texts" in fields.names()) == ("documents" in fields.names()):
@@ -94,12 +89,10 @@ class Rerank(InferenceDialect):
             return TeiRequest(admission, name, ranking, fields)
         return RerankRequest(admission, name, ranking, fields)
 
-    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
+    def error_object(self, error: InferstreamError) -> dict[str, Any]:
         """One object for all clients: Cohere's read `message`, TEI's `error` and `error_type`."""
         kind = TYPES.get(error.code, "backend")
-        document = {"message": error.message, "error": error.message, "error_type": kind}
-        status = status_of(error, self._settings.status_profile).http
-        return status, [JSON, *http_headers(error)], orjson.dumps(document)
+        return {"message": error.message, "error": error.message, "error_type": kind}
 
 
 class Ranking(NamedTuple):

@@ -15,7 +15,7 @@ from ....types import MetadataTensor
 from ..messages import JSON, PREFIX, RawHeaders, Scope
 from ..origins import Origins
 from ..query import arguments_of
-from .base import VERSIONS, HttpDialect, ReadRoute, ScopeClaim
+from .base import VERSIONS, Answer, HttpDialect, ReadClaim, ReadRoute, in_json
 
 POST = ("POST",)
 
@@ -38,8 +38,6 @@ ARGUMENTS = (
 )
 """What a query may ask of the access log: the calls of one model, and those that failed."""
 
-Response = tuple[int, RawHeaders, bytes]
-
 
 class Resources(HttpDialect):
     """The server's own resources, whose names are not those of models that are loaded."""
@@ -47,35 +45,35 @@ class Resources(HttpDialect):
     name = "resources"
     of_models = False
 
-    def reads(self) -> Sequence[ScopeClaim]:
+    def reads(self) -> Sequence[ReadClaim]:
         models = "/v2/repository/models/{name}"
         return [
-            ScopeClaim("/v2/repository/index", Action.REPOSITORY_READ, self._index, POST, takes_body=True),
-            ScopeClaim(f"{models}/load", Action.REPOSITORY_WRITE, self._load, POST, takes_body=True),
-            ScopeClaim(f"{models}/unload", Action.REPOSITORY_WRITE, self._unload, POST, takes_body=True),
-            ScopeClaim("/v2/access", Action.ACCESS_LOG, self._access),
-            ScopeClaim("/proto", Action.REFLECTION, self._protos),
-            ScopeClaim("/proto/{name}", Action.REFLECTION, self._proto),
-            ScopeClaim("/v2/models/{name}/stream", Action.STREAM, self._socket),
+            ReadClaim("/v2/repository/index", Action.REPOSITORY_READ, self._index, POST, takes_body=True),
+            ReadClaim(f"{models}/load", Action.REPOSITORY_WRITE, self._load, POST, takes_body=True),
+            ReadClaim(f"{models}/unload", Action.REPOSITORY_WRITE, self._unload, POST, takes_body=True),
+            ReadClaim("/v2/access", Action.ACCESS_LOG, self._access),
+            ReadClaim("/proto", Action.REFLECTION, self._protos),
+            ReadClaim("/proto/{name}", Action.REFLECTION, self._proto),
+            ReadClaim("/v2/models/{name}/stream", Action.STREAM, self._socket),
         ]
 
-    async def _index(self, route: ReadRoute, caller: Caller, _: Scope) -> Response:
+    async def _index(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
         ready = document(route.body).get("ready")
         if ready is not None and not isinstance(ready, bool):
             raise InvalidRequest('"ready" must be true or false')
         items = await self._dataplane.index(caller, ready)
-        return _json([item.model_dump(mode="json") for item in items])
+        return in_json([item.model_dump(mode="json") for item in items])
 
-    async def _load(self, route: ReadRoute, caller: Caller, _: Scope) -> Response:
+    async def _load(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
         if document(route.body).get("parameters"):
             raise InvalidRequest(LOAD_PARAMETERS)
         await self._dataplane.load(_name(route), caller)
-        return _json({"name": _name(route), "load": True})
+        return in_json({"name": _name(route), "load": True})
 
-    async def _unload(self, route: ReadRoute, caller: Caller, _: Scope) -> Response:
+    async def _unload(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
         document(route.body)
         await self._dataplane.unload(_name(route), caller)
-        return _json({"name": _name(route), "unload": True})
+        return in_json({"name": _name(route), "unload": True})
 
     async def _access(
         self, _: ReadRoute, caller: Caller, scope: Scope
@@ -88,16 +86,16 @@ class Resources(HttpDialect):
             raise Overloaded("Too many clients follow the access log.")
         return 200, STREAM, _events(subscribers, asked.get("model"), asked.get("errors", False))
 
-    async def _protos(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:
+    async def _protos(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         prefix = str(scope.get(PREFIX, self._settings.root_path))
-        return _json(
+        return in_json(
             [
                 {"name": file.name, "services": file.services, "path": f"{prefix}/proto/{file.name}"}
                 for file in self._files(caller)
             ]
         )
 
-    async def _proto(self, route: ReadRoute, caller: Caller, _: Scope) -> Response:
+    async def _proto(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
         files = self._files(caller)
         for file in files:
             if file.name == _name(route):
@@ -109,7 +107,7 @@ class Resources(HttpDialect):
         """The files of typed RPCs follow the models that are loaded."""
         return published(model for model in self._dataplane.typed_models() if caller.sees(model[0]))
 
-    async def _socket(self, _: ReadRoute, caller: Caller, __: Scope) -> Response:
+    async def _socket(self, *_: object) -> Answer:
         return 426, [(b"upgrade", b"websocket"), JSON], b'{"error":"This route opens a WebSocket."}'
 
 
@@ -129,10 +127,6 @@ def document(body: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidRequest("The body must be a JSON object.")
     return value
-
-
-def _json(content: Any) -> Response:
-    return 200, [JSON], orjson.dumps(content)
 
 
 async def _events(subscribers: Subscribers, model: str | None, errors: bool) -> AsyncGenerator[bytes, None]:

@@ -3,19 +3,15 @@
 from collections.abc import Sequence
 from typing import Never
 
-import orjson
-
 from ....dataplane.access import Action
 from ....dataplane.caller import Caller
 from ....errors import Unsupported
-from ..messages import JSON, RawHeaders, Scope
-from .base import HttpDialect, ReadClaim, ReadRoute, ScopeClaim
+from ..messages import Scope
+from .base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
 from .resources import document
 
 POST = ("POST",)
 ALL = "/v2/systemsharedmemory"
-
-Answer = tuple[int, RawHeaders, bytes]
 
 
 class SystemSharedMemory(HttpDialect):
@@ -24,30 +20,30 @@ class SystemSharedMemory(HttpDialect):
     name = "system_shared_memory"
     of_models = False
 
-    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
+    def reads(self) -> Sequence[ReadClaim]:
         one = f"{ALL}/region/{{region}}"
         return [
-            ScopeClaim(f"{ALL}/status", Action.SHARED_MEMORY, self._status),
-            ScopeClaim(f"{one}/status", Action.SHARED_MEMORY, self._status),
-            ScopeClaim(f"{one}/register", Action.SHARED_MEMORY, self._register, POST, takes_body=True),
-            ScopeClaim(f"{ALL}/unregister", Action.SHARED_MEMORY, self._unregister, POST),
-            ScopeClaim(f"{one}/unregister", Action.SHARED_MEMORY, self._unregister, POST),
+            ReadClaim(f"{ALL}/status", Action.SHARED_MEMORY, self._status),
+            ReadClaim(f"{one}/status", Action.SHARED_MEMORY, self._status),
+            ReadClaim(f"{one}/register", Action.SHARED_MEMORY, self._register, POST, takes_body=True),
+            ReadClaim(f"{ALL}/unregister", Action.SHARED_MEMORY, self._unregister, POST),
+            ReadClaim(f"{one}/unregister", Action.SHARED_MEMORY, self._unregister, POST),
             ReadClaim("/v2/cudasharedmemory/{path}", Action.SETTINGS, _refuse, methods=None),
         ]
 
     async def _status(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
-        return 200, [JSON], orjson.dumps(await self._dataplane.regions().status(route.value, caller))
+        return in_json(await self._dataplane.regions().status(route.value, caller))
 
     async def _register(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
         said = document(route.body)
         key, offset, size = said.get("key"), said.get("offset", 0), said.get("byte_size")
         await self._dataplane.regions().register(route.value, key, offset, size, caller)
-        return 200, [JSON], b"{}"
+        return in_json({})
 
     async def _unregister(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
         await self._dataplane.regions().unregister(route.value, caller)
-        return 200, [JSON], b"{}"
+        return in_json({})
 
 
-async def _refuse(_: ReadRoute) -> Never:
+async def _refuse(*_: object) -> Never:
     raise Unsupported('This server does not have the extension "cuda_shared_memory".')

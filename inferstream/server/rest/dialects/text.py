@@ -1,8 +1,10 @@
 """The base of the dialects of text: texts are read from responses, and a format writes them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+import orjson
 
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation, new_id
@@ -12,13 +14,59 @@ from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
 from ....errors import InferstreamError, ModelNotFound
 from ....protos import sse
-from ....text.fields import wrong_field
+from ....signature import Signature
+from ....text.fields import Fields, wrong_field
 from ....text.generation import Generation
+from ....text.inputs import SUFFIX
 from ....text.interface import TextInterface
 from ....text.reader import TextReader
 from ....types import InferenceRequest, InferenceResponse
+from ...status import http_headers, status_of
 from ..messages import JSON, RawHeaders
-from .base import ParsedRequest
+from .base import Answer, InferenceDialect, ParsedRequest
+
+Fit = TypeVar("Fit")
+
+
+class TextDialect(InferenceDialect):
+    """A dialect of other servers' clients, whose bodies name the model and say whether they want a stream."""
+
+    yields = True
+    body_decides = True
+
+    @abstractmethod
+    def error_object(self, error: InferstreamError) -> dict[str, Any]:
+        """The body of a request that failed."""
+
+    def error_status(self, error: InferstreamError) -> int:
+        return status_of(error, self._settings.status_profile).http
+
+    def error(self, error: InferstreamError) -> Answer:
+        return self.error_status(error), [JSON, *http_headers(error)], orjson.dumps(self.error_object(error))
+
+    def _admit_fitting(
+        self,
+        fields: Fields,
+        caller: Caller,
+        fits: Callable[[Signature], Fit | None],
+        does: tuple[str, str],
+        declaration: str,
+    ) -> tuple[str, Admission, Fit]:
+        """The model that a body names, or the only one that fits, and what `fits` gives for it.
+
+        `does` are the verb of such models and of one of them. Raises InvalidRequest.
+        """
+        verb, one_does = does
+        if (name := fields.text("model")) is None or not name:
+            models = self._dataplane.models(caller)
+            known = ((each, self._dataplane.described(each, version).signature) for each, version in models)
+            fitting = (each for each, signature in known if fits(signature) is not None)
+            name = self._only_model(fitting, f"{{}} {verb}", f"none {one_does}")
+        admission = admit_named(self._dataplane, name, caller)
+        if (fit := fits(admission.signature)) is None:
+            sentence = f"{name} does not {verb}; a model that {one_does} is {declaration}"
+            raise wrong_field("model", sentence)
+        return name, admission, fit
 
 
 def admit_named(dataplane: DataPlane, name: str, caller: Caller) -> Admission:
@@ -54,6 +102,14 @@ def generating(admission: Admission, name: str, takes_prompt: bool = False) -> T
     if takes_prompt and interface.prompt is None:
         raise wrong_field("model", f"{name} takes messages only; use chat completions")
     return interface
+
+
+def add_suffix(fields: Fields, interface: TextInterface, inputs: dict[str, Any]) -> None:
+    """Let the model write what is before the suffix of a request. Raises InvalidRequest where it takes none."""
+    if suffix := fields.text(SUFFIX):
+        if not interface.takes(SUFFIX):
+            raise fields.wrong(SUFFIX, "the model takes no suffix")
+        inputs[SUFFIX] = [suffix]
 
 
 def identified(requests: Sequence[InferenceRequest]) -> str:

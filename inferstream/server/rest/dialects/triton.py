@@ -10,7 +10,7 @@ from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....errors import InferstreamError, InvalidRequest
 from ....protos import json_requests, sse
-from ....protos.dialects import HEADER, NAMES, asked_dialect
+from ....protos.dialects import HEADER, asked_dialect
 from ....protos.generate import (
     FlatValues,
     FlatWriter,
@@ -47,7 +47,7 @@ class Generate(InferenceDialect):
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
         assert admission is not None
-        asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"), NAMES)
+        asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"))
         length = exchange.head.header_length(len(body))
         if length is not None:
             return with_binary(self._dataplane, admission, route.operation, body, length, IN_V2)

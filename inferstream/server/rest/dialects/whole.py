@@ -9,7 +9,7 @@ from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
 from ....types import InferenceRequest, InferenceResponse
 from ..messages import RawHeaders
-from .base import ParsedRequest
+from .base import GatheringRequest
 
 
 def tokens_read(responses: Sequence[InferenceResponse]) -> int:
@@ -21,10 +21,10 @@ def tokens_read(responses: Sequence[InferenceResponse]) -> int:
     )
 
 
-class WholeRequest(ParsedRequest):
+class WholeRequest(GatheringRequest):
     """A request that becomes `requests` to the model, of which the responses are written as one."""
 
-    __slots__ = ("operation", "requests")
+    __slots__ = ("_responses", "requests")
 
     compressible = True
     several = True
@@ -33,6 +33,7 @@ class WholeRequest(ParsedRequest):
         self.admission = admission
         self.request = requests[0]
         self.requests = requests
+        self._responses: dict[str, InferenceResponse] = {}
         self.operation = Operation.INFER if len(requests) == 1 else Operation.STREAM
 
     @abstractmethod
@@ -44,25 +45,12 @@ class WholeRequest(ParsedRequest):
             return self.admission.open(self.operation, self.request)
         return SeveralReplies(self.admission).open(Operation.INFER, self.requests)
 
-    def gathering(self) -> "GatheredResponses":
-        return GatheredResponses(self)
-
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return self.written([response])
-
-
-class GatheredResponses:
-    """Collects the responses of several requests by their ids."""
-
-    __slots__ = ("_asked", "_responses")
-
-    def __init__(self, asked: WholeRequest) -> None:
-        self._asked = asked
-        self._responses: dict[str, InferenceResponse] = {}
 
     def add(self, response: InferenceResponse) -> bool:
         self._responses[str(response.id)] = response
         return True
 
     def end(self) -> tuple[RawHeaders, bytes]:
-        return self._asked.written([self._responses[str(request.id)] for request in self._asked.requests])
+        return self.written([self._responses[str(request.id)] for request in self.requests])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from inferstream.context import request_id_var
-from inferstream.server.grpc.identified import IdentifiedRpcs
+from inferstream.server.grpc.identified import identified
 from inferstream.server.request_ids import RequestIds
 
 
@@ -28,7 +28,7 @@ async def served(context: Context, every: bool = False) -> str:
     async def serve(incoming: bytes | None, context: Any) -> bytes:
         return request_id_var.get().encode()
 
-    around = IdentifiedRpcs(RequestIds(every)).around(serve)
+    around = identified(RequestIds(every), serve)
     response = await asyncio.create_task(_call(around, context))
     return response.decode()
 

@@ -46,7 +46,7 @@ def test_the_servers_own_arguments() -> None:
     ("name", "value", "field", "expected"),
     [
         ("grpc.max_receive_message_length", 5, "max_receive", 5),
-        ("grpc.max_receive_message_length", -1, "max_receive", None),
+        ("grpc.max_receive_message_length", -1, "max_receive", 2**32 - 1),
         ("grpc.max_send_message_length", 5, "max_send", 5),
         ("grpc.max_concurrent_streams", 3, "max_streams", 3),
         ("grpc.max_metadata_size", 9, "max_header_list", 9),
@@ -65,8 +65,8 @@ def test_the_servers_own_arguments() -> None:
         ("grpc.max_connection_idle_ms", 1000, "max_idle", 1.0),
         ("grpc.so_reuseport", 1, "reuse_port", True),
         ("grpc.default_compression_algorithm", 0, "compression", None),
-        ("grpc.default_compression_algorithm", 1, "compression", "deflate"),
-        ("grpc.default_compression_algorithm", 2, "compression", "gzip"),
+        ("grpc.default_compression_algorithm", 1, "compression", b"deflate"),
+        ("grpc.default_compression_algorithm", 2, "compression", b"gzip"),
     ],
 )
 def test_each_argument_that_the_port_knows(name: str, value: object, field: str, expected: object) -> None:

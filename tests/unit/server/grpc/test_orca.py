@@ -7,7 +7,7 @@ import pytest
 
 from inferstream.protos.orca_request_pb2 import OrcaLoadReportRequest
 from inferstream.server.grpc import orca
-from inferstream.server.grpc.orca import SHORTEST, USUAL, LoadTrailers, OrcaService
+from inferstream.server.grpc.orca import SHORTEST, USUAL, OrcaService, with_load
 
 
 class Reports:
@@ -53,7 +53,7 @@ async def test_a_report_is_in_the_trailers_of_whoever_asks(
         return b"response"
 
     context: Any = Context(*metadata)
-    served = LoadTrailers(reports).around(serve)
+    served = with_load(reports, serve)
     if fails:
         with pytest.raises(ValueError):
             await served(b"", context)

@@ -7,7 +7,7 @@ import pytest
 
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
-from inferstream.server.grpc.tracing import RpcTracing
+from inferstream.server.grpc.tracing import traced as traced_rpc
 
 from ..rest.test_tracing import Span, Tracing
 from .test_rpc import Context
@@ -15,7 +15,7 @@ from .test_rpc import Context
 
 def traced(serve: Any, method: str = "ModelInfer") -> tuple[Any, list[Span]]:
     tracing: Any = Tracing()
-    return RpcTracing(tracing).around("s.Service", method)(serve), tracing.spans
+    return traced_rpc(tracing, "s.Service", method, serve), tracing.spans
 
 
 async def answer(incoming: bytes | None, context: Any) -> bytes | None:

@@ -9,14 +9,14 @@ from inferstream.errors import InvalidSettings
 from inferstream.plugins import DIALECTS, OURS, Plugin
 from inferstream.server.door import Door
 from inferstream.server.rest import routing
-from inferstream.server.rest.dialects.base import HttpDialect, ReadClaim, ReadRoute
+from inferstream.server.rest.dialects.base import Answer, HttpDialect, ReadClaim, ReadRoute
 from inferstream.server.rest.routes import Routes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 
 
-async def nothing(route: ReadRoute) -> tuple[int, bytes]:
-    return 200, b""
+async def nothing(*_: object) -> Answer:
+    return 200, [], b""
 
 
 class Joined(HttpDialect):

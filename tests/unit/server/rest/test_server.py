@@ -74,8 +74,8 @@ async def port_of(name: Any, **settings: Any) -> HttpServer:
 )
 async def test_few_connections_are_for_scrapers(name: str, most: int, expected: int) -> None:
     server = await port_of(name, max_connections=most)
-    assert server._port._shared.limits.max_connections == expected
-    assert (server.scheme, server.encrypted) == ("http://", False)
+    assert server._shared.limits.max_connections == expected
+    assert server.scheme == "http"
 
 
 async def test_an_option_that_is_wrong_is_that_of_its_port() -> None:

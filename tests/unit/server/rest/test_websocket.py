@@ -1,8 +1,12 @@
 """The upgrade to a WebSocket."""
 
+from typing import Any
+
 import pytest
 
-from inferstream.server.rest.websocket import ROUTE, chosen
+from inferstream import Application
+from inferstream.server.rest import websocket
+from inferstream.server.rest.websocket import ROUTE, WebSocketDoor, chosen
 
 
 @pytest.mark.parametrize(
@@ -23,3 +27,21 @@ def test_a_path_names_a_model_and_perhaps_a_version(path: str, groups: tuple[str
 def test_the_subprotocol_with_a_key_is_never_the_answer() -> None:
     assert chosen(["inferstream.key.secret", "inferstream"]) == "inferstream"
     assert chosen(["inferstream.key.secret"]) is None
+
+
+class Named:
+    """An edge that writes its name around what it opens."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def socket(self, open: Any, socket: Any, path: str, headers: Any) -> Any:
+        return open(f"{socket}>{path}>{self.name}")
+
+
+async def test_the_last_edge_is_the_first_that_a_socket_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "edges_of", lambda _: [Named("a"), Named("b")])
+    async with Application([]) as application:
+        door: Any = WebSocketDoor(application.dataplane, application.settings, application.meters)
+    monkeypatch.setattr(door, "_open", lambda socket, path, headers, request_id: socket)
+    assert door.open("x", "/p", [], None) == "x>/p>b>/p>a"

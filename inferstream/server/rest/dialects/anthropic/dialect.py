@@ -19,12 +19,12 @@ from .....text.reader import TextReader
 from .....text.response_format import formatted
 from .....text.tools import offered
 from .....types import InferenceRequest, InferenceResponse
-from ....status import http_headers, status_of
+from ....status import status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
-from ..base import InferenceDialect, ParsedRequest, Route
+from ..base import Answer, GatheringRequest, ParsedRequest, Route
 from ..operations import COUNT, OBJECTS, STRING, an_object, posting
-from ..text import TextRequest, admit_named, generating, identified
+from ..text import TextDialect, TextRequest, admit_named, generating, identified
 from .events import MessageFormat, error_object
 
 MESSAGES_PATH, COUNT_PATH = "/v1/messages", "/v1/messages/count_tokens"
@@ -54,13 +54,11 @@ STATUSES = {Code.UNSUPPORTED: 400, Code.OVERLOADED: 529}
 """Statuses that Anthropic has a number of its own for."""
 
 
-class Anthropic(InferenceDialect):
+class Anthropic(TextDialect):
     """Messages, and the number of tokens of messages."""
 
     name = "anthropic"
     title = "Anthropic"
-    yields = True
-    body_decides = True
     inferences = dict.fromkeys((MESSAGES_PATH, COUNT_PATH), Operation.STREAM)
 
     def described(self) -> Mapping[str, Any]:
@@ -92,9 +90,14 @@ class Anthropic(InferenceDialect):
         asked.headers = _named(id)
         return asked
 
-    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
-        status = own_status(error) or STATUSES.get(error.code) or status_of(error).http
-        return status, [JSON, *http_headers(error), *_named("")], orjson.dumps(error_object(error))
+    error_object = staticmethod(error_object)
+
+    def error_status(self, error: InferstreamError) -> int:
+        return own_status(error) or STATUSES.get(error.code) or status_of(error).http
+
+    def error(self, error: InferstreamError) -> Answer:
+        status, headers, body = super().error(error)
+        return status, [*headers, *_named("")], body
 
 
 def _named(id: str) -> RawHeaders:
@@ -246,7 +249,7 @@ class MessageRequest(TextRequest):
     __slots__ = ("headers",)
 
 
-class TokenCount(ParsedRequest):
+class TokenCount(GatheringRequest):
     """The number of tokens that a model reads: what it says of them while it writes one token."""
 
     __slots__ = ("_reader", "headers")
@@ -259,9 +262,6 @@ class TokenCount(ParsedRequest):
         self._reader = TextReader()
         self.headers = _named(id)
 
-    def gathering(self) -> "TokenCount":
-        return self
-
     def add(self, response: InferenceResponse) -> bool:
         """Read a response. False once the number is known, or the model does not tell it."""
         response.accept(self._reader)
@@ -273,7 +273,3 @@ class TokenCount(ParsedRequest):
         if tokens is None:
             raise Unsupported("The model does not say how many tokens it has read.")
         return [JSON], orjson.dumps({"input_tokens": tokens})
-
-    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        self.add(response)
-        return self.end()

@@ -189,7 +189,6 @@ def _usage(reader: TextReader) -> dict[str, int]:
 
 
 def _ending(reader: TextReader, called: bool) -> dict[str, str | None]:
-    """Why a text ended."""
     reason = REASONS.get(str(reader.finish_reason))
     if reason is None:
         reason = "stop_sequence" if reader.stopped else "tool_use" if called else "end_turn"

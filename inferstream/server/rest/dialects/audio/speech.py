@@ -20,18 +20,17 @@ from .....dataplane.reply import Reply
 from .....errors import InferstreamError, InvalidOutput
 from .....protos import sse
 from .....signature import Signature
-from .....text.fields import Fields, wrong_field
+from .....text.fields import Fields
 from .....text.generation import RESERVED
 from .....text.interface import holds_bytes, holds_image, holds_text, only_needed, request_by_name
 from .....types import InferenceResponse, MetadataTensor
-from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
-from ..base import InferenceDialect, ParsedRequest, Route
+from ..base import ParsedRequest, Route
 from ..openai.dialect import PREFIXES
 from ..openai.errors import error_object
 from ..operations import STRING, an_object, posting
-from ..text import admit_named, identified
+from ..text import TextDialect, identified
 from ..whole import WholeRequest, tokens_read
 
 SPEECH, IMAGES = "/audio/speech", "/images/generations"
@@ -66,13 +65,11 @@ KNOWN = RESERVED | {"model", "input", "prompt", "stream", "stream_format", "part
 DECLARATION = "(text: str) -> bytes or an Iterator of it"
 
 
-class Speech(InferenceDialect):
+class Speech(TextDialect):
     """Audio of a text, and images of one."""
 
     name = "audio"
     title = "Audio"
-    yields = True
-    body_decides = True
     inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in (SPEECH, IMAGES)}
 
     def described(self) -> Mapping[str, Any]:
@@ -96,18 +93,11 @@ class Speech(InferenceDialect):
         fields = Fields.read(body)
         images = route.template.endswith(IMAGES)
         made, verb = (holds_picture, "draw") if images else (holds_bytes, "speak")
-        name = fields.text("model") or self._only_fitting(
-            caller, partial(made_of, made=made), f"{{}} {verb}", "none does"
-        )
-        admission = admit_named(self._dataplane, name, caller)
-        text = made_of(admission.signature, made)
-        if text is None:
-            raise wrong_field("model", f"{name} does not {verb}; a model that does is {DECLARATION}")
+        fits = partial(made_of, made=made)
+        _, admission, text = self._admit_fitting(fields, caller, fits, (verb, "does"), DECLARATION)
         return (ImagesRequest if images else SpeechRequest)(admission, text, fields)
 
-    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
-        status = status_of(error, self._settings.status_profile).http
-        return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
+    error_object = staticmethod(error_object)
 
 
 def holds_picture(tensor: MetadataTensor) -> bool:
@@ -187,37 +177,23 @@ class SpeechRequest(ParsedRequest):
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return [(b"content-type", self._media)], bytes_of(response)
 
-    def events(self) -> "AudioBytes | AudioEvents":
-        return AudioEvents() if self._events else AudioBytes()
-
-    def failure(self, error: InferstreamError) -> bytes | None:
-        return sse.event(orjson.dumps(error_object(error))) if self._events else None
-
-
-class AudioBytes:
-    """The bytes themselves."""
-
-    __slots__ = ()
+    def events(self) -> "SpeechRequest":
+        return self
 
     def __call__(self, response: InferenceResponse) -> bytes:
-        return bytes_of(response)
-
-    def end(self) -> bytes:
-        return b""
-
-
-class AudioEvents:
-    """Writes bytes as events."""
-
-    __slots__ = ()
-
-    def __call__(self, response: InferenceResponse) -> bytes:
+        if not self._events:
+            return bytes_of(response)
         audio = base64.b64encode(bytes_of(response)).decode()
         return sse.event(orjson.dumps({"type": "speech.audio.delta", "audio": audio})) if audio else b""
 
     def end(self) -> bytes:
+        if not self._events:
+            return b""
         usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
         return sse.event(orjson.dumps({"type": "speech.audio.done", "usage": usage}))
+
+    def failure(self, error: InferstreamError) -> bytes | None:
+        return sse.event(orjson.dumps(error_object(error))) if self._events else None
 
 
 class ImagesRequest(WholeRequest):

@@ -27,14 +27,13 @@ from .....text.interface import (
     request_by_name,
 )
 from .....types import InferenceResponse, MetadataTensor
-from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
-from ..base import InferenceDialect, ParsedRequest, Route
+from ..base import Gathering, GatheringRequest, ParsedRequest, Route
 from ..openai.dialect import PREFIXES
 from ..openai.errors import error_object
 from ..operations import FLAG, STRING, an_object, posting
-from ..text import admit_named
+from ..text import TextDialect
 from .transcript import Transcript, subtitles
 
 TRANSCRIPTIONS, TRANSLATIONS = "/audio/transcriptions", "/audio/translations"
@@ -58,13 +57,11 @@ DECLARATION = "(audio: bytes) -> str, an Iterator of it, or of objects with star
 PLAIN = (b"content-type", b"text/plain; charset=utf-8")
 
 
-class Transcription(InferenceDialect):
+class Transcription(TextDialect):
     """The text of a file with speech."""
 
     name = "audio"
     title = "Audio"
-    yields = True
-    body_decides = True
     takes_json = False
     inferences = {
         prefix + path: Operation.STREAM for prefix in PREFIXES for path in (TRANSCRIPTIONS, TRANSLATIONS)
@@ -88,17 +85,12 @@ class Transcription(InferenceDialect):
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
         file, fields = read_form(exchange.head.media_type, body)
-        name = fields.text("model") or self._only_fitting(caller, heard, "{} transcribe", "none does")
-        admission = admit_named(self._dataplane, name, caller)
-        audio = heard(admission.signature)
-        if audio is None:
-            raise wrong_field("model", f"{name} does not transcribe; a model that does is {DECLARATION}")
+        does = "transcribe", "does"
+        _, admission, audio = self._admit_fitting(fields, caller, heard, does, DECLARATION)
         translates = route.template.endswith(TRANSLATIONS)
         return TranscriptionRequest(admission, audio, file, fields, translates)
 
-    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
-        status = status_of(error, self._settings.status_profile).http
-        return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
+    error_object = staticmethod(error_object)
 
 
 def heard(signature: Signature) -> MetadataTensor | None:
@@ -132,10 +124,10 @@ def read_form(media_type: bytes, body: bytes) -> tuple[bytes, Fields]:
     return file, Fields(values)
 
 
-class TranscriptionRequest(ParsedRequest):
+class TranscriptionRequest(GatheringRequest):
     """A file to transcribe, and how its client wants the text."""
 
-    __slots__ = ("_format", "_json", "_language", "_model", "_stream", "_task")
+    __slots__ = ("_format", "_language", "_model", "_stream", "_task", "_transcript")
 
     compressible = True
 
@@ -147,12 +139,13 @@ class TranscriptionRequest(ParsedRequest):
         assert signature.outputs
         self.admission = admission
         self._model = admission.model
-        self._json = holds_json(signature.outputs[0])
+        json = holds_json(signature.outputs[0])
+        self._transcript = Transcript(self._model, json)
         self._format = fields.choice("response_format", FORMATS) or FORMATS[0]
         self._stream = fields.choice("stream", ("true", "false", "True", "False")) in ("true", "True")
         self._task = "translate" if translates else "transcribe"
         self._language = fields.text("language") or ""
-        if self._format in TIMED and not self._json:
+        if self._format in TIMED and not json:
             sentence = f"{self._format} needs segments, and {self._model} returns texts alone"
             raise fields.wrong("response_format", sentence)
         if self._stream and self._format not in STREAMED:
@@ -170,22 +163,22 @@ class TranscriptionRequest(ParsedRequest):
         self.request = request_by_name(signature, audio, file, more)
         self.operation = Operation.STREAM if self._stream or signature.streams else Operation.INFER
 
-    def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        transcript = Transcript(self._model, self._json)
-        transcript.add(response)
-        return self.written(transcript)
-
-    def gathering(self) -> "GatheredTranscript | None":
-        return None if self._stream else GatheredTranscript(self, Transcript(self._model, self._json))
+    def gathering(self) -> Gathering | None:
+        return None if self._stream else self
 
     def events(self) -> "TranscriptEvents":
-        return TranscriptEvents(Transcript(self._model, self._json))
+        return TranscriptEvents(self._transcript)
 
     def failure(self, error: InferstreamError) -> bytes:
         return sse.event(orjson.dumps(error_object(error)))
 
-    def written(self, transcript: "Transcript") -> tuple[RawHeaders, bytes]:
+    def add(self, response: InferenceResponse) -> bool:
+        self._transcript.add(response)
+        return True
+
+    def end(self) -> tuple[RawHeaders, bytes]:
         """The headers and the body of a whole response. Raises InvalidOutput."""
+        transcript = self._transcript
         if self._format == "text":
             return [PLAIN], f"{transcript.text}\n".encode()
         if self._format in TIMED:
@@ -220,23 +213,6 @@ def _converted(fields: Fields, name: str, tensor: MetadataTensor | None) -> Any:
     if datatype == "BOOL":
         return fields.needed_choice(name, ("true", "false")) == "true"
     return value
-
-
-class GatheredTranscript:
-    """Collects what a model has heard for one whole response."""
-
-    __slots__ = ("_asked", "_transcript")
-
-    def __init__(self, asked: TranscriptionRequest, transcript: Transcript) -> None:
-        self._asked = asked
-        self._transcript = transcript
-
-    def add(self, response: InferenceResponse) -> bool:
-        self._transcript.add(response)
-        return True
-
-    def end(self) -> tuple[RawHeaders, bytes]:
-        return self._asked.written(self._transcript)
 
 
 class TranscriptEvents:

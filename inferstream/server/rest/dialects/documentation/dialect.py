@@ -2,18 +2,14 @@
 
 from collections.abc import Sequence
 
-import orjson
-
 from .....dataplane.access import Action
 from .....dataplane.caller import Caller
 from .....keys.access_control import keys_configured
-from ...messages import JSON, PREFIX, RawHeaders, Scope
-from ..base import HttpDialect, ReadRoute, ScopeClaim
+from ...messages import JSON, PREFIX, Scope
+from ..base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
 from ..metadata import ALIVE, ROOT, ROOT_METHODS
 from .files import page_document, page_files
 from .openapi import describe
-
-Response = tuple[int, RawHeaders, bytes]
 
 PAGE = "/page/"
 """The path of the files of the page."""
@@ -24,12 +20,12 @@ class Documentation(HttpDialect):
 
     name = "documentation"
 
-    def reads(self) -> Sequence[ScopeClaim]:
+    def reads(self) -> Sequence[ReadClaim]:
         documents = [
-            ScopeClaim("/openapi.json", Action.DOCUMENTATION, self._document),
-            ScopeClaim("/v2/docs/dataplane.json", Action.DOCUMENTATION, self._document),
+            ReadClaim("/openapi.json", Action.DOCUMENTATION, self._document),
+            ReadClaim("/v2/docs/dataplane.json", Action.DOCUMENTATION, self._document),
             # It says no more than the metadata, and the page needs it.
-            ScopeClaim(
+            ReadClaim(
                 "/v2/models/{name}/docs/dataplane.json", Action.MODEL_METADATA, self._document_of_model
             ),
         ]
@@ -38,20 +34,20 @@ class Documentation(HttpDialect):
         page_document("./")  # read at load, as the files are
         return [
             *documents,
-            ScopeClaim(ROOT, Action.PAGE, self._root, ROOT_METHODS),
-            ScopeClaim("/docs", Action.PAGE, self._page),
-            ScopeClaim("/v2/docs", Action.PAGE, self._page),
-            ScopeClaim("/v2/models/{name}/docs", Action.PAGE, self._page_of_model),
-            *(ScopeClaim(PAGE + name, Action.PAGE, self._file) for name in page_files()),
+            ReadClaim(ROOT, Action.PAGE, self._root, ROOT_METHODS),
+            ReadClaim("/docs", Action.PAGE, self._page),
+            ReadClaim("/v2/docs", Action.PAGE, self._page),
+            ReadClaim("/v2/models/{name}/docs", Action.PAGE, self._page_of_model),
+            *(ReadClaim(PAGE + name, Action.PAGE, self._file) for name in page_files()),
         ]
 
-    async def _root(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
+    async def _root(self, route: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         """The page for a browser; for all other clients the answer that the server is alive."""
         if b"text/html" in dict(scope["headers"]).get(b"accept", b""):
             return await self._page(route, caller, scope)
         return 200, [JSON], ALIVE[ROOT]
 
-    async def _page(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:
+    async def _page(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         prefix = scope.get(PREFIX)
         # Relative where the client's path is this one, so that a proxy may serve the page below any path.
         path = scope.get("raw_path") or scope["path"].encode()  # a name may hold slashes that are escaped
@@ -61,23 +57,19 @@ class Documentation(HttpDialect):
         page = page_document(f"{prefix}/" if prefix else up or "./", closed)
         return page.response(scope["headers"], self._settings.gzip_enabled)
 
-    async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
+    async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         if not keys_configured(self._settings):  # an unknown model has no page
             await self._dataplane.model_metadata(route.model, route.version)
         return await self._page(route, caller, scope)
 
-    async def _file(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:
+    async def _file(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         file = page_files()[scope["path"].removeprefix(PAGE)]
         return file.response(scope["headers"], self._settings.gzip_enabled)
 
-    async def _document(self, _: ReadRoute, caller: Caller, scope: Scope) -> Response:
-        return (
-            200,
-            [JSON],
-            orjson.dumps(describe(self._settings, self._prefix(scope), dialects=self.siblings)),
-        )
+    async def _document(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
+        return in_json(describe(self._settings, self._prefix(scope), dialects=self.siblings))
 
-    async def _document_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Response:
+    async def _document_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         name, version = route.model, route.version
         metadata = await self._dataplane.model_metadata(name, version)
         document = describe(
@@ -87,7 +79,7 @@ class Documentation(HttpDialect):
             version,
             self._dataplane.described(name, version),
         )
-        return 200, [JSON], orjson.dumps(document)
+        return in_json(document)
 
     def _prefix(self, scope: Scope) -> str:
         return str(scope.get(PREFIX, self._settings.root_path))

@@ -61,7 +61,6 @@ def _property(tensor: MetadataTensor, components: dict[str, Schema]) -> Schema:
 
 
 def _element(tensor: MetadataTensor) -> Schema:
-    """The schema of one value."""
     datatype = tensor.datatype
     if datatype == "BYTES":
         content = None if tensor.parameters is None else tensor.parameters.content_type

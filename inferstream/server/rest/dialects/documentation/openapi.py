@@ -16,7 +16,7 @@ from .....types import (
     MetadataServerResponse,
 )
 from ..base import HttpDialect
-from ..operations import EVENTS, OBJECTS
+from ..operations import EVENTS, OBJECT, OBJECTS, content_of
 from .examples import example_arguments, example_request
 from .flat_schema import flat_schema
 
@@ -122,7 +122,7 @@ def _path_parameter(name: str) -> dict[str, Any]:
 
 
 def _reference(name: str) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+    return content_of({"$ref": f"#/components/schemas/{name}"})
 
 
 def _operation(
@@ -143,7 +143,7 @@ def _model_paths(
     arguments_sent = {"required": True, "content": {"application/json": flat}}
     event = {EVENTS: {"schema": {"description": "InferenceResponse events"}}}
     whole = _reference("InferenceResponse")
-    plain = {"application/json": {"schema": {"type": "object"}}}
+    plain = content_of(OBJECT)
     return {
         base: {"get": _operation("Metadata of the model", parameters, _reference("MetadataModelResponse"))},
         f"{base}/ready": {"get": _operation("Whether the model is ready", parameters, plain)},
@@ -185,8 +185,8 @@ def _upgrade(parameters: list[dict[str, Any]], example: dict[str, Any] | None) -
 
 
 def _server_paths() -> dict[str, Any]:
-    plain = {"application/json": {"schema": {"type": "object"}}}
-    listed = {"application/json": {"schema": OBJECTS}}
+    plain = content_of(OBJECT)
+    listed = content_of(OBJECTS)
     name = [_path_parameter("model_name")]
     return {
         "/v2": {"get": _operation("Metadata of the server", [], _reference("MetadataServerResponse"))},

@@ -20,12 +20,11 @@ from .....text.interface import TextInterface
 from .....text.response_format import Inputs, formatted
 from .....text.tools import offered
 from .....types import InferenceRequest, InferenceResponse
-from ....status import http_headers, status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
-from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
+from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
 from ..operations import OBJECTS, STRING, an_object, getting, posting
-from ..text import TextRequest, admit_named, generating, listed
+from ..text import TextDialect, TextRequest, add_suffix, admit_named, generating, listed
 from ..vectors import KNOWN as KNOWN_OF_VECTORS
 from ..vectors import VectorsRequest
 from .keep_alive import keep
@@ -55,20 +54,18 @@ OPTIONS = frozenset(("num_predict", "stop", "repeat_penalty", "numa", "num_ctx",
 """Options that the server reads itself, or that are about how Ollama loads a model. The others are parameters."""
 
 
-class Ollama(InferenceDialect):
+class Ollama(TextDialect):
     """Chat, completions, embeddings, and what there is to call."""
 
     name = "ollama"
     title = "Ollama"
-    yields = True
-    body_decides = True
     inferences = dict.fromkeys((CHAT, GENERATE, EMBED, EMBEDDINGS), Operation.STREAM)
 
-    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
+    def reads(self) -> Sequence[ReadClaim]:
         return [
-            ScopeClaim(TAGS, Action.SERVER_METADATA, self._tags),
-            ScopeClaim(RUNNING, Action.SERVER_METADATA, self._tags),
-            ScopeClaim(SHOW, Action.MODEL_METADATA, self._show, ("POST",), takes_body=True),
+            ReadClaim(TAGS, Action.SERVER_METADATA, self._tags),
+            ReadClaim(RUNNING, Action.SERVER_METADATA, self._tags),
+            ReadClaim(SHOW, Action.MODEL_METADATA, self._show, ("POST",), takes_body=True),
             ReadClaim(VERSION, Action.SERVER_METADATA, self._version),
         ]
 
@@ -122,14 +119,13 @@ class Ollama(InferenceDialect):
         streamed = fields.get("stream") is None or fields.flag("stream")
         return TextRequest(admission, generation, [request], LineFormat(name, chat=chat), streamed)
 
-    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
-        status = status_of(error, self._settings.status_profile).http
-        return status, [JSON, *http_headers(error)], orjson.dumps({"error": error.message})
+    def error_object(self, error: InferstreamError) -> dict[str, Any]:
+        return {"error": error.message}
 
-    async def _version(self, _: ReadRoute) -> tuple[int, bytes]:
-        return 200, orjson.dumps({"version": self._settings.server_version})
+    async def _version(self, *_: object) -> Answer:
+        return in_json({"version": self._settings.server_version})
 
-    async def _tags(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
+    async def _tags(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
         """The models that take text. What only Ollama's files have is empty."""
         models = [
             {
@@ -142,9 +138,9 @@ class Ollama(InferenceDialect):
             }
             for name, model in listed(self._dataplane, caller)
         ]
-        return 200, [JSON], orjson.dumps({"models": models})
+        return in_json({"models": models})
 
-    async def _show(self, route: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
+    async def _show(self, route: ReadRoute, caller: Caller, __: Scope) -> Answer:
         name = Fields.read(route.body).needed_text("model").removesuffix(LATEST)
         self._dataplane.access.check(Action.MODEL_METADATA, caller, name)
         version: str | None = None
@@ -164,7 +160,7 @@ class Ollama(InferenceDialect):
             "capabilities": _capabilities(self._dataplane.described(name, version).text),
             "modified_at": timestamp(created),
         }
-        return 200, [JSON], orjson.dumps(document)
+        return in_json(document)
 
 
 DETAILS = {
@@ -283,10 +279,7 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
         chat.messages.append({"role": "system", "content": system})
     chat.messages.append({"role": "user", "content": content})
     inputs = chat.inputs(interface.takes)
-    if suffix := fields.text("suffix"):
-        if not interface.takes(SUFFIX):
-            raise fields.wrong("suffix", "the model takes no suffix")
-        inputs[SUFFIX] = [suffix]
+    add_suffix(fields, interface, inputs)
     if interface.takes(MESSAGES):
         return None, inputs, {}
     return prompt if fields.flag("raw") else interface.chat_prompt(chat.messages), inputs, {}

@@ -5,10 +5,9 @@ from typing import Any
 
 from .....dataplane.admission import Admission
 from .....text.fields import Fields, wrong_field
-from .....text.inputs import SUFFIX
 from .....text.reader import TextReader
 from .....text.response_format import read_response_format
-from ..text import TextRequest, generating, identified
+from ..text import TextRequest, add_suffix, generating, identified
 from .chunks import MOST_CHOICES, ChunkFormat, read_generation, read_streaming
 
 
@@ -71,10 +70,7 @@ def read_completions(fields: Fields, admission: Admission, name: str) -> TextReq
     if (best := fields.integer("best_of", 1)) is not None and best > count:
         raise fields.wrong("best_of", "must not be larger than n")
     inputs = read_response_format(fields, interface)
-    if suffix := fields.text("suffix"):
-        if not interface.takes(SUFFIX):
-            raise fields.wrong("suffix", "the model takes no suffix")
-        inputs[SUFFIX] = [suffix]
+    add_suffix(fields, interface, inputs)
     if interface.prompt is None:
         raise wrong_field("model", f"{name} takes messages only; use chat completions")
     generation = read_generation(fields, interface, {}, fields.integer("logprobs", 0, 5))

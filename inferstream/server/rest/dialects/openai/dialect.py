@@ -4,25 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import orjson
-
 from .....dataplane.access import Action
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
 from .....dataplane.dataplane import DataPlane
-from .....errors import InferstreamError, ModelNotFound
+from .....errors import ModelNotFound
 from .....settings import Settings
 from .....telemetry.metrics import Meters
 from .....text.fields import Fields
-from ....status import http_headers, status_of
 from ...exchange import Exchange
-from ...messages import JSON, RawHeaders, Scope
+from ...messages import Scope
 from ..anthropic import models as anthropic
 from ..anthropic.events import error_object as anthropic_error
-from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
+from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
 from ..operations import EVENTS, OBJECTS, STRING, Schema, an_object, getting, posting
-from ..text import admit_named, listed
+from ..text import TextDialect, admit_named, listed
 from .chat import read_chat
 from .completions import read_completions
 from .embeddings import EmbeddingRequest
@@ -54,13 +51,11 @@ PATHS: Mapping[str, TextPath] = {
 """By the part of the path after the prefix."""
 
 
-class OpenAI(InferenceDialect):
+class OpenAI(TextDialect):
     """Chat, completions, responses, embeddings and models."""
 
     name = "openai"
     title = "OpenAI"
-    yields = True
-    body_decides = True
     inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in PATHS}
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
@@ -73,13 +68,13 @@ class OpenAI(InferenceDialect):
             "/responses": partial(read_response, states),
         }
 
-    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
+    def reads(self) -> Sequence[ReadClaim]:
         return [
             claim
             for prefix in PREFIXES
             for claim in (
-                ScopeClaim(f"{prefix}/models", Action.SERVER_METADATA, self._models),
-                ScopeClaim(f"{prefix}/models/{{model_name}}", Action.MODEL_METADATA, self._model),
+                ReadClaim(f"{prefix}/models", Action.SERVER_METADATA, self._models),
+                ReadClaim(f"{prefix}/models/{{model_name}}", Action.MODEL_METADATA, self._model),
                 ReadClaim(f"{prefix}/conversations", Action.RESUME, no_conversations, ("POST",)),
                 ReadClaim(
                     f"{prefix}/responses/{{response_id}}", Action.RESUME, unstored, ("GET", "DELETE", "POST")
@@ -121,21 +116,18 @@ class OpenAI(InferenceDialect):
                 raise
         return self._dataplane.admit(self._dataplane.default_text_model(caller), None, caller)
 
-    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
-        status = status_of(error, self._settings.status_profile).http
-        return status, [JSON, *http_headers(error)], orjson.dumps(error_object(error))
+    error_object = staticmethod(error_object)
 
-    async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
+    async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         """The models that take text, and the names of all models as KServe's clients read them."""
         models = listed(self._dataplane, caller)
         if anthropic.asks(scope["headers"]):
-            page = anthropic.model_page({name: model.created for name, model in models})
-            return 200, [JSON], orjson.dumps(page)
+            return in_json(anthropic.model_page({name: model.created for name, model in models}))
         data = [_described(name, model.created, model.name) for name, model in models]
         names = sorted({name for name, _ in self._dataplane.models(caller)})
-        return 200, [JSON], orjson.dumps({"object": "list", "data": data, "models": names})
+        return in_json({"object": "list", "data": data, "models": names})
 
-    async def _model(self, route: ReadRoute, caller: Caller, scope: Scope) -> tuple[int, RawHeaders, bytes]:
+    async def _model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         """One model, for clients of OpenAI and of KServe (protocol §3.14), or of Anthropic."""
         asks = anthropic.asks(scope["headers"])
         try:
@@ -143,9 +135,9 @@ class OpenAI(InferenceDialect):
         except ModelNotFound as error:
             if not asks:
                 raise
-            return 404, [JSON], orjson.dumps(anthropic_error(error))
+            return in_json(anthropic_error(error), 404)
 
-    def _one(self, route: ReadRoute, of_anthropic: bool) -> tuple[int, RawHeaders, bytes]:
+    def _one(self, route: ReadRoute, of_anthropic: bool) -> Answer:
         name, model, version = route.model, route.model, route.version
         try:
             ready = self._dataplane.model_ready(model, version)
@@ -156,11 +148,11 @@ class OpenAI(InferenceDialect):
             ready = self._dataplane.model_ready(model, version)
         state = {"name": name, "ready": ready}
         if not ready:
-            return 503, [JSON], orjson.dumps(state)
+            return in_json(state, 503)
         created = self._dataplane.created(model, version)
         if of_anthropic:
-            return 200, [JSON], orjson.dumps(anthropic.model_info(name, created))
-        return 200, [JSON], orjson.dumps(_described(name, created, model) | state)
+            return in_json(anthropic.model_info(name, created))
+        return in_json(_described(name, created, model) | state)
 
 
 def _described(name: str, created: int, root: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from time import time
-from typing import Any
+from typing import Any, Never
 
 from .....dataplane.admission import Admission
 from .....errors import InvalidRequest, NotFound
@@ -13,7 +13,6 @@ from .....text.inputs import MESSAGES
 from .....text.interface import TextInterface
 from .....text.response_format import formatted
 from .....text.tools import offered, read_parallel
-from ..base import ReadRoute
 from ..text import TextRequest, generating, identified
 from .response_events import ResponseFormat
 from .response_items import (
@@ -143,11 +142,11 @@ def _document(fields: Fields, id: str, name: str) -> dict[str, Any]:
     }
 
 
-async def unstored(_: ReadRoute) -> tuple[int, bytes]:
+async def unstored(*_: object) -> Never:
     """Any request for a response that was made earlier."""
     raise NotFound(f"There is no such response: {UNSTORED}.")
 
 
-async def no_conversations(_: ReadRoute) -> tuple[int, bytes]:
+async def no_conversations(*_: object) -> Never:
     """A request to begin a conversation that the server would store."""
     raise NotFound(f"There is no such route: {CONVERSATIONS}.")

@@ -3,21 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from .....dataplane.access import Action
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
-from .....errors import InferstreamError, InvalidRequest
+from .....errors import InvalidRequest
 from .....text.fields import Fields, wrong_field
 from .....text.interface import TextInterface
-from ....status import http_headers
 from ...exchange import Exchange
-from ...messages import JSON, RawHeaders, Scope
-from ..base import InferenceDialect, ParsedRequest, ReadClaim, ReadRoute, Route, ScopeClaim
+from ...messages import Scope
+from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
 from ..operations import FLAG, OBJECT_OR_LIST, STRING, an_object, getting, posting
-from ..text import TextRequest, admit_named, generating
+from ..text import TextDialect, TextRequest, admit_named, generating
 from .errors import error_object, error_status
 from .formats import TgiFormat
 from .parameters import MOST_SEQUENCES, MOST_STOPS, MOST_TOP_TOKENS, SCHEMAS, read_parameters
@@ -28,18 +25,16 @@ ROOT, GENERATE, GENERATE_STREAM = "/", "/generate", "/generate_stream"
 FORMS = "The body needs inputs, as for TGI, or prompt"
 
 
-class Tgi(InferenceDialect):
+class Tgi(TextDialect):
     """Text Generation Inference's routes, and the plain `/generate`."""
 
     name = "tgi"
     title = "TGI"
-    yields = True
-    body_decides = True
     inferences = dict.fromkeys((ROOT, GENERATE, GENERATE_STREAM), Operation.STREAM)
 
-    def reads(self) -> Sequence[ReadClaim | ScopeClaim]:
+    def reads(self) -> Sequence[ReadClaim]:
         return [
-            ScopeClaim("/info", Action.SERVER_METADATA, self._info),
+            ReadClaim("/info", Action.SERVER_METADATA, self._info),
             ReadClaim("/health", Action.HEALTH, self._health),
         ]
 
@@ -73,40 +68,35 @@ class Tgi(InferenceDialect):
             return read_prompt(fields, admission, interface)
         return _read_tgi(fields, admission, interface, route.template)
 
-    def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
-        return error_status(error), [JSON, *http_headers(error)], orjson.dumps(error_object(error))
+    error_status, error_object = staticmethod(error_status), staticmethod(error_object)
 
-    async def _info(self, _: ReadRoute, caller: Caller, __: Scope) -> tuple[int, RawHeaders, bytes]:
+    async def _info(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
         """The default model, and the limits of requests. What only a model knows is null."""
-        return (
-            200,
-            [JSON],
-            orjson.dumps(
-                {
-                    "model_id": self._dataplane.default_text_model(caller),
-                    "model_sha": None,
-                    "model_dtype": None,
-                    "model_device_type": None,
-                    "model_pipeline_tag": "text-generation",
-                    "max_concurrent_requests": None,
-                    "max_best_of": MOST_SEQUENCES,
-                    "max_stop_sequences": MOST_STOPS,
-                    "max_top_n_tokens": MOST_TOP_TOKENS,
-                    "max_input_tokens": None,
-                    "max_total_tokens": None,
-                    "max_client_batch_size": 1,
-                    "router": "inferstream",
-                    "version": self._settings.server_version,
-                    "sha": None,
-                    "docker_label": None,
-                }
-            ),
+        return in_json(
+            {
+                "model_id": self._dataplane.default_text_model(caller),
+                "model_sha": None,
+                "model_dtype": None,
+                "model_device_type": None,
+                "model_pipeline_tag": "text-generation",
+                "max_concurrent_requests": None,
+                "max_best_of": MOST_SEQUENCES,
+                "max_stop_sequences": MOST_STOPS,
+                "max_top_n_tokens": MOST_TOP_TOKENS,
+                "max_input_tokens": None,
+                "max_total_tokens": None,
+                "max_client_batch_size": 1,
+                "router": "inferstream",
+                "version": self._settings.server_version,
+                "sha": None,
+                "docker_label": None,
+            }
         )
 
-    async def _health(self, _: ReadRoute) -> tuple[int, bytes]:
+    async def _health(self, *_: object) -> Answer:
         if self._dataplane.ready:
-            return 200, b'{"status":"healthy"}'
-        return 503, b'{"error":"The server is not ready.","error_type":"healthcheck"}'
+            return in_json({"status": "healthy"})
+        return in_json({"error": "The server is not ready.", "error_type": "healthcheck"}, 503)
 
 
 def _formless(path: str, both: bool) -> InvalidRequest:

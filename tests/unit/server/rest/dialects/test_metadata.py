@@ -2,6 +2,7 @@ import httpx
 import pytest
 
 from inferstream import Application
+from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import ModelNotFound
 from inferstream.server.rest.dialects.base import ReadRoute
@@ -10,7 +11,9 @@ from inferstream.server.rest.dialects.v2 import V2
 from inferstream.server.rest.routes import Routes
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
-from inferstream.types import MetadataModelResponse
+from inferstream.types import Headers, MetadataModelResponse
+
+NOBODY = Caller(Headers([]), "http")
 
 
 class Echoing(DataPlane):
@@ -58,7 +61,7 @@ async def test_metadata_of_names_that_look_like_routes(
 ) -> None:
     found = read(routes, path)
     assert found.path == template
-    assert f'"name":"{asked}"'.encode() in (await found.claim.read(found))[1]
+    assert f'"name":"{asked}"'.encode() in (await found.claim.respond(found, NOBODY, {}))[2]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +72,7 @@ async def test_readiness_of_a_model(routes: Routes, path: str, asked: str) -> No
     found = read(routes, path)
     assert found.path.endswith("/ready")
     with pytest.raises(ModelNotFound, match=asked):
-        await found.claim.read(found)
+        await found.claim.respond(found, NOBODY, {})
 
 
 @pytest.mark.parametrize("path", ["/docs", "/v2/other"])

@@ -10,7 +10,7 @@ from inferstream.dataplane.access import Access
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.errors import ModelNotFound
-from inferstream.server.rest.dialects.base import ReadRoute, ScopeClaim
+from inferstream.server.rest.dialects.base import ReadRoute
 from inferstream.server.rest.dialects.documentation.dialect import Documentation
 from inferstream.server.rest.dialects.documentation.files import page_files
 from inferstream.server.rest.dialects.metadata import Metadata
@@ -45,7 +45,6 @@ async def get(
 ) -> tuple[int, dict[bytes, bytes], bytes]:
     found = routes().of_path(path, "GET")
     assert isinstance(found, ReadRoute)
-    assert isinstance(found.claim, ScopeClaim)
     whole = {"path": path, "raw_path": path.encode(), "headers": [*headers], **scope}
     status, sent, body = await found.claim.respond(found, Caller(Headers(whole["headers"]), "http"), whole)
     return status, dict(sent), body
