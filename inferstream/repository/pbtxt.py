@@ -119,6 +119,10 @@ def _version(path: Path, config: pb.ModelConfig) -> str:
 def _runtime(path: Path, config: pb.ModelConfig) -> tuple[str, str]:
     """The implementation, and the artefact in the folder of the version."""
     backend = config.backend or PLATFORMS.get(config.platform, config.platform)
+    if backend == "ensemble":
+        raise InvalidSettings(
+            f"{path}: an ensemble is here a function that calls models, with the setting calls"
+        )
     if backend not in BACKENDS:
         known = ", ".join(BACKENDS)
         raise InvalidSettings(f'{path}: the backend "{backend}" is not here; these are: {known}')

@@ -120,6 +120,10 @@ parameters [ { key: "path" value: { string_value: "b ['#[" } } ]
         ('backend: "onnxruntime"\nmax_batch_size: "many"', "line 2:"),
         ('backend: "onnxruntime" input [', "line 1:"),
         ('backend: "tensorrt"', 'the backend "tensorrt" is not here; these are: '),
+        (
+            'platform: "ensemble" ensemble_scheduling { step [ { model_name: "a" } ] }',
+            "with the setting calls",
+        ),
         ("", 'the backend "" is not here'),
         ('backend: "onnxruntime" input [{ name: "x" dims: [1] }]', '"x" has no data_type'),
         ('backend: "onnxruntime" default_model_filename: "../../x"', "is not the name of a file"),
