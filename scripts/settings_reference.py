@@ -22,7 +22,9 @@ working folder, the default.
   Objects and lists are written as JSON.
 - **Errors.** A wrong value ends the start; the message has the file, the field and the allowed values. An unknown field
   is a warning.
-- **Paths.** `~` and `$NAME` are replaced.
+- **Place.** `settings.json` is in the served folder, or beside the app. The server reads no other. Where there is none,
+  and one in the working folder, a warning names it.
+- **Paths.** `~` and `$NAME` are replaced. `keys_file` and `state_key_file` are relative to the working folder.
 - **†.** These fields are read and checked, and have no effect. One warning names those that are set.
 """
 

@@ -19,7 +19,7 @@ from ..garbage import settle
 from ..imports.folders import share_folders
 from ..repository.remote import is_remote
 from ..repository.target import targeted
-from ..settings import Settings
+from ..settings import SETTINGS_FILE, Settings
 from ..telemetry.console import configure_console, is_terminal
 from ..telemetry.logs import configure_logging
 from .banner import show
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 MOST_FILES = 65_536
 """Upper bound of the soft limit on open files."""
+
+logger = logging.getLogger("inferstream.settings")
 
 
 def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], None]" = show) -> int:
@@ -58,6 +60,7 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
         settings = flags.load_settings(str(target) if elsewhere else folder.resolve(), classic)
         settings._reloads = watch
         _configure_logging(settings)
+        _warn_of_unread(folder)
         killed = _serve(settings, repository, watch, say)
     except InferstreamError as error:
         return _end(1, f"error: {error.message}")
@@ -73,6 +76,13 @@ def _repository(
 
     share_folders([folder])
     return repository_of_file(path, folder, model_name)
+
+
+def _warn_of_unread(folder: Path) -> None:
+    """Settings where the command runs do not count for another folder: whoever wrote keys there would get none."""
+    read, here = folder / SETTINGS_FILE, Path(SETTINGS_FILE)
+    if here.is_file() and not read.exists():
+        logger.warning("%s of the working folder is not read; that of this server is %s", here, read)
 
 
 def _configure_logging(settings: Settings) -> None:

@@ -35,6 +35,9 @@ DECOUPLES = re.compile(r"set_model_transaction_policy\((?:\s*dict)?[({ ]*[\"']?d
 
 UNKNOWN_FIELD = re.compile(r'^(\d+):\d+ : .*has no field named "(\w+)"')
 
+NAME_OF_LIST = re.compile(r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|#[^\n]*|(\b[A-Za-z_]\w*)(?=\s*\[)""")
+"""The name of a field that is given as a list without a colon; or a text or comment, which may hold anything."""
+
 logger = logging.getLogger("inferstream.repository")
 
 
@@ -59,6 +62,7 @@ def settings_of(path: Path) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "name": config.name or path.parent.name,
         "platform": config.platform,
+        "versions": [version],
         "implementation": implementation,
         "inputs": [*tensors_of(path, document, "input", batches)],
         "outputs": [*tensors_of(path, document, "output", batches)],
@@ -92,6 +96,8 @@ def _parsed(path: Path) -> pb.ModelConfig:
         if unknown is None:
             raise InvalidSettings(f"{path}: line {' '.join(str(error).split())}") from None
         logger.warning('%s: line %s: the field "%s" is not read', path, unknown[1], unknown[2])
+    # protobuf passes over an unknown field that is a list with a colon only; both mean the same.
+    text = NAME_OF_LIST.sub(lambda part: f"{part[0]}:" if part[1] else part[0], text)
     try:
         return text_format.Parse(text, pb.ModelConfig(), allow_unknown_field=True)
     except text_format.ParseError as error:
@@ -113,6 +119,10 @@ def _version(path: Path, config: pb.ModelConfig) -> str:
 def _runtime(path: Path, config: pb.ModelConfig) -> tuple[str, str]:
     """The implementation, and the artefact in the folder of the version."""
     backend = config.backend or PLATFORMS.get(config.platform, config.platform)
+    if backend == "ensemble":
+        raise InvalidSettings(
+            f"{path}: an ensemble is here a function that calls models, with the setting calls"
+        )
     if backend not in BACKENDS:
         known = ", ".join(BACKENDS)
         raise InvalidSettings(f'{path}: the backend "{backend}" is not here; these are: {known}')

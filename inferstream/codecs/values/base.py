@@ -250,11 +250,11 @@ def _shown(value: Any, level: int = 0) -> str:
 
 def single(tensor: RequestInput | ResponseOutput) -> Any:
     """The only element of a tensor. Raises ValueError unless there is exactly one."""
+    if tensor.datatype != "BYTES" and tensor.shape != [1] and (count := prod(tensor.shape)) != 1:
+        raise ValueError(f"takes one value, got {count}")  # before an array becomes a list
     values = tensor.data.values
     if type(values) is list and len(values) == 1 and type(values[0]) is not list:
         return values[0]
-    if tensor.datatype != "BYTES" and (count := prod(tensor.shape)) != 1:
-        raise ValueError(f"takes one value, got {count}")  # before an array becomes a list
     values = tensor.data.flat()
     if len(values) != 1:
         raise ValueError(f"takes one value, got {len(values)}")

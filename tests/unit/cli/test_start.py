@@ -1,5 +1,6 @@
 """What `server start` refuses before it serves, and how it ends."""
 
+import logging
 import os
 import resource
 import signal
@@ -62,6 +63,25 @@ def test_a_wrong_setting_is_the_last_word(ended: Any, tmp_path: Path) -> None:
     code, said = ended(tmp_path, Flags({}))
     assert code == 1
     assert "http_port" in said
+
+
+def test_settings_where_the_command_runs_do_not_count_for_another_folder(
+    quiet: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(start, "_serve", lambda *_: False)
+    monkeypatch.setattr(start, "_end", lambda code, message=None: code)
+    monkeypatch.chdir(tmp_path)
+    caplog.set_level(logging.WARNING, "inferstream.settings")  # `server models` raises it
+    (tmp_path / "models").mkdir()
+    (tmp_path / "settings.json").write_text('{"keys_file": "keys.json"}')
+    said = "settings.json of the working folder is not read; that of this server is models/settings.json"
+    assert start.run("models", Flags({}), False) == 0
+    assert said in caplog.text
+    caplog.clear()
+    (tmp_path / "models" / "settings.json").write_text("{}")
+    assert start.run("models", Flags({}), False) == 0
+    assert start.run(".", Flags({}), False) == 0
+    assert said not in caplog.text
 
 
 @pytest.mark.parametrize(("killed", "code"), [(False, 0), (True, 1)])

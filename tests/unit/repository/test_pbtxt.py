@@ -34,7 +34,7 @@ def written(folder, text: str = FULL, *versions: str):
 
 def test_each_field_becomes_a_setting(tmp_path) -> None:
     settings = read_settings(written(tmp_path / "flowers"), tmp_path)
-    assert (settings.name, settings.version) == ("flowers", "1")
+    assert (settings.name, settings.version, settings.versions) == ("flowers", "1", ["1"])
     assert settings.implementation_ == "inferstream.runtimes.onnx.OnnxModel"
     assert settings.parameters.uri == str(tmp_path / "flowers" / "1" / "model.onnx")
     assert [(each.name, each.datatype, each.shape) for each in (*settings.inputs, *settings.outputs)] == [
@@ -97,12 +97,33 @@ def test_a_field_that_is_not_read_is_named(tmp_path, caplog) -> None:
     assert 'config.pbtxt: line 2: the field "optimization" is not read' in caplog.text
 
 
+def test_a_list_that_is_not_read_needs_no_colon(tmp_path, caplog) -> None:
+    text = """
+backend: "onnxruntime"
+sequence_batching {
+  control_input [ { name: "a [ \\" [" control [ { kind: CONTROL_SEQUENCE_START fp32_false_true: [ 0, 1 ] } ] } ]
+  max_sequence_idle_microseconds: 5000000 # idle [
+  state [ ]
+}
+parameters [ { key: "path" value: { string_value: "b ['#[" } } ]
+"""
+    with caplog.at_level(logging.WARNING, "inferstream.repository"):
+        settings = settings_of(written(tmp_path / "m", text))
+    assert settings["sequence_idle"] == 5.0
+    assert settings["parameters"]["extra"] == {"path": "b ['#["}
+    assert 'line 4: the field "control_input" is not read' in caplog.text
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ('backend: "onnxruntime"\nmax_batch_size: "many"', "line 2:"),
         ('backend: "onnxruntime" input [', "line 1:"),
         ('backend: "tensorrt"', 'the backend "tensorrt" is not here; these are: '),
+        (
+            'platform: "ensemble" ensemble_scheduling { step [ { model_name: "a" } ] }',
+            "with the setting calls",
+        ),
         ("", 'the backend "" is not here'),
         ('backend: "onnxruntime" input [{ name: "x" dims: [1] }]', '"x" has no data_type'),
         ('backend: "onnxruntime" default_model_filename: "../../x"', "is not the name of a file"),

@@ -24,6 +24,13 @@ def test_a_single_value_is_one_element_in_whatever_shape() -> None:
             single(several)
 
 
+@pytest.mark.parametrize("shape", [[5], [2, 2], [0]])
+def test_a_number_whose_shape_says_another_count_is_no_single_value(shape: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"takes one value, got [540]"):
+        single(tensor("INT64", shape, [1]))
+    assert single(tensor("BYTES", shape, ["a"])) == "a"
+
+
 def test_a_wrong_element_is_named_by_its_index() -> None:
     with pytest.raises(ValueError, match="element 2 invalid literal"):
         each(int, ["1", "2", "x"])
