@@ -1,6 +1,8 @@
 """The datatypes of the V2 protocol and the NumPy dtypes that hold them."""
 
+from collections.abc import Sequence
 from enum import Enum
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +61,16 @@ WIRE_SIZES = {name: (2 if name == "BF16" else dtype.itemsize) for name, dtype in
 
 INTEGERS = frozenset(name for name, dtype in DTYPES.items() if dtype.kind in "iu")
 FLOATS = frozenset(name for name, dtype in DTYPES.items() if dtype.kind == "f")
+
+
+def check_size(size: int, datatype: str, shape: Sequence[int] | None = None) -> None:
+    """Raise ValueError unless so many bytes are raw values of `shape`, or any number of values (not BYTES)."""
+    each = WIRE_SIZES[datatype]
+    if shape is None:
+        if size % each:
+            raise ValueError(f"{size} bytes are no whole number of {datatype} elements")
+    elif size != (needed := prod(shape) * each):
+        raise ValueError(f"shape {list(shape)} needs {needed} bytes of {datatype}, got {size}")
 
 
 def widen_bf16(raw: memoryview | bytes) -> npt.NDArray[np.float32]:

@@ -23,7 +23,7 @@ from .conversion import (
     join_bytes,
     split_bytes,
 )
-from .datatypes import DTYPES, WIRE_SIZES, narrow_bf16, widen_bf16
+from .datatypes import DTYPES, WIRE_SIZES, check_size, narrow_bf16, widen_bf16
 
 _Schema = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
 
@@ -325,16 +325,6 @@ class TensorData:
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> _Schema:
         return {"type": "array", "items": {}, "description": "Values in row-major order, flat or nested."}
-
-
-def check_size(size: int, datatype: str, shape: Sequence[int] | None = None) -> None:
-    """Raise ValueError unless so many bytes are raw values of `shape`, or any number of values (not BYTES)."""
-    each = WIRE_SIZES[datatype]
-    if shape is None:
-        if size % each:
-            raise ValueError(f"{size} bytes are no whole number of {datatype} elements")
-    elif size != (needed := prod(shape) * each):
-        raise ValueError(f"shape {list(shape)} needs {needed} bytes of {datatype}, got {size}")
 
 
 def _restored(

@@ -112,7 +112,7 @@ def test_a_region_is_listed_until_it_is_unregistered(client: Any, region: Any) -
     with pytest.raises(InferenceServerException, match="registered already"):
         client.register_system_shared_memory("data", key_of(region), SIZE)
     client.unregister_system_shared_memory("data")
-    with pytest.raises(InferenceServerException, match="No region of this name"):
+    with pytest.raises(InferenceServerException, match="no region of this name"):
         client.infer("echo", [given(client.library, 16, 0, "FP32", 4)])
 
 

@@ -293,7 +293,7 @@ def test_regions_of_one_principal_are_nobody_elses(tmp_path: Path, made: Made) -
         tensor.parameters["shared_memory_byte_size"].int64_param = 16
         assert stub.ModelInfer(message, metadata=metadata).raw_output_contents == [VALUES[:4].tobytes()]
         metadata = [*by("bob").items(), ("x-stream-dialect", "triton")]
-        with pytest.raises(grpc.RpcError, match="No region of this name"):
+        with pytest.raises(grpc.RpcError, match="no region of this name"):
             stub.ModelInfer(message, metadata=metadata)
         stream = channel.stream_stream(
             "/inference.GRPCInferenceService/ModelStreamInfer",
@@ -301,7 +301,7 @@ def test_regions_of_one_principal_are_nobody_elses(tmp_path: Path, made: Made) -
             ModelStreamInferResponse.FromString,
         )
         (answer,) = stream(iter([message]), metadata=metadata, timeout=20)
-        assert "No region of this name" in answer.error_message
+        assert "no region of this name" in answer.error_message
     assert post("bob", "/region/r/register", key=file.name, byte_size=8).status_code == 200
     assert server.infer("echo", asking("r"), headers=by("ann")).status_code == 200
     assert server.stop() == 0

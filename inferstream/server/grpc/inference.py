@@ -3,7 +3,7 @@
 from ...dataplane.call import Operation
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
-from ...dataplane.regions import RegionUse
+from ...dataplane.region_use import RegionUse
 from ...errors import InferstreamError, ModelNotFound, ModelNotReady
 from ...protos import dataplane_pb2 as pb
 from ...protos.converters import ModelMetadataResponseConverter, ServerMetadataResponseConverter

@@ -1,9 +1,11 @@
-"""Triton's extensions beside inference: statistics, configuration, logging and tracing."""
+"""Triton's extensions beside inference: statistics, configuration, logging, tracing, and the one that is not here."""
 
 from collections.abc import Sequence
+from typing import Never
 
 from ....dataplane.access import Action
 from ....dataplane.caller import Caller
+from ....errors import Unsupported
 from ...statistics import statistics_of
 from ..messages import Scope
 from .base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
@@ -28,6 +30,7 @@ class Administration(HttpDialect):
             ReadClaim("/v2/models/{model_name}/config", Action.MODEL_METADATA, self._config),
             ReadClaim("/v2/logging", Action.SETTINGS, self._logging, GET_OR_POST, takes_body=True),
             *trace,
+            ReadClaim("/v2/cudasharedmemory/{path}", Action.SETTINGS, _refuse_cuda, methods=None),
         ]
 
     async def _all_statistics(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
@@ -52,3 +55,7 @@ class Administration(HttpDialect):
         live = self._dataplane.live
         posted = scope["method"] == "POST"
         return in_json(live.update_trace(document(route.body)) if posted else live.trace())
+
+
+async def _refuse_cuda(*_: object) -> Never:
+    raise Unsupported('This server does not have the extension "cuda_shared_memory".')

@@ -1,11 +1,9 @@
-"""Triton's shared memory over REST: regions of the system are registered, forgotten and listed."""
+"""Triton's system shared memory over REST: regions are registered, forgotten and listed."""
 
 from collections.abc import Sequence
-from typing import Never
 
 from ....dataplane.access import Action
 from ....dataplane.caller import Caller
-from ....errors import Unsupported
 from ..messages import Scope
 from .base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
 from .resources import document
@@ -28,7 +26,6 @@ class SystemSharedMemory(HttpDialect):
             ReadClaim(f"{one}/register", Action.SHARED_MEMORY, self._register, POST, takes_body=True),
             ReadClaim(f"{ALL}/unregister", Action.SHARED_MEMORY, self._unregister, POST),
             ReadClaim(f"{one}/unregister", Action.SHARED_MEMORY, self._unregister, POST),
-            ReadClaim("/v2/cudasharedmemory/{path}", Action.SETTINGS, _refuse, methods=None),
         ]
 
     async def _status(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
@@ -43,7 +40,3 @@ class SystemSharedMemory(HttpDialect):
     async def _unregister(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
         await self._dataplane.regions().unregister(route.value, caller)
         return in_json({})
-
-
-async def _refuse(*_: object) -> Never:
-    raise Unsupported('This server does not have the extension "cuda_shared_memory".')

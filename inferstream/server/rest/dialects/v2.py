@@ -8,7 +8,7 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
-from ....dataplane.regions import RegionUse
+from ....dataplane.region_use import RegionUse
 from ....dataplane.reply import Reply
 from ....errors import InferstreamError
 from ....protos import json_requests, sse

@@ -1,0 +1,159 @@
+"""The tensors of one request that are in regions of shared memory: how they are read, and where outputs go."""
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import InvalidRequest, PayloadTooLarge
+from ..protos.regions import OFFSET, REGION, SIZE
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    Parameters,
+    RequestInput,
+    ResponseOutput,
+    TensorData,
+    Unread,
+)
+from ..types.datatypes import check_size
+from .caller import Caller
+from .checks import check_input
+from .regions import Place, Regions
+
+INLINE = 64 * 1024
+"""Bytes that are written on the event loop: a thread would cost more."""
+
+
+class RegionData(TensorData):
+    """The values of an input in a region.
+
+    They are read when they are first asked for: by then the call has its slot, so slots bound the memory of many calls.
+    A worker's go into its arena at once.
+    """
+
+    __slots__ = ("_bytes", "_name", "_place", "_unchecked_shape")
+
+    def __init__(self, tensor: RequestInput, place: Place) -> None:
+        self._bytes: memoryview | None = None
+        self._place: Place | None = place
+        self._name = tensor.name
+        self._unchecked_shape: Sequence[int] | None = None
+        """Where values are still to be checked, which nobody has read."""
+        self._root = self._array = None
+        self._raw_datatype = tensor.datatype
+        self.checked, self.binary = True, False
+
+    @property
+    def _raw(self) -> memoryview | None:
+        if self._place is not None:
+            memory = np.empty(
+                len(self._place), np.uint8
+            ).data  # of a bytearray each byte would be written twice
+            self._place.read_into(memory)
+            self._bytes, self._place = memory, None
+            if self._unchecked_shape is not None:
+                shape = list(self._unchecked_shape)
+                check_input(RequestInput.of(self._name, shape, self._raw_datatype, self, None))
+        return self._bytes
+
+    @_raw.setter
+    def _raw(self, raw: memoryview | None) -> None:
+        self._bytes, self._place = raw, None
+
+    @property
+    def is_raw(self) -> bool:
+        return self._place is not None or self._bytes is not None
+
+    def source(self, datatype: str) -> bytes | memoryview | Unread:
+        """Where the values can be copied from."""
+        if self._place is None or self._unchecked_shape is not None or datatype != self._raw_datatype:
+            return self.to_raw(datatype)
+        return self._place
+
+    def check(self, datatype: str, shape: Sequence[int]) -> None:
+        """Raise ValueError unless the number of bytes fits. Texts and booleans are checked when they are read."""
+        if self._place is None:
+            super().check(datatype, shape)
+        elif datatype in ("BYTES", "BOOL"):
+            self._unchecked_shape = shape
+        else:
+            check_size(self._place.size, datatype, shape if self.checked else None)
+
+
+class RegionUse:
+    """What one request has in regions."""
+
+    def __init__(self, outputs: dict[str, Place]) -> None:
+        self._outputs = outputs
+
+    @classmethod
+    async def of(cls, regions: Regions, request: InferenceRequest, caller: Caller) -> "RegionUse":
+        """Let the request read its inputs that are in regions. Raises InvalidRequest, PayloadTooLarge."""
+        inputs = [
+            await _place(regions, f'input "{tensor.name}"', tensor.parameters, caller)
+            for tensor in request.inputs
+        ]
+        outputs: dict[str, Place] = {}
+        for output in request.outputs or ():
+            named = f'output "{output.name}"'
+            if (place := await _place(regions, named, output.parameters, caller)) is not None:
+                outputs[output.name] = place
+        size = sum(place.size for place in inputs if place is not None)
+        if size > regions.limit:
+            raise PayloadTooLarge(
+                f"Inputs of {size} bytes are more than the {regions.limit} of max_body_bytes."
+            )
+        for tensor, place in zip(request.inputs, inputs, strict=True):
+            if place is not None:
+                tensor.data = RegionData(tensor, place)
+        return cls(outputs)
+
+    async def store(self, response: InferenceResponse) -> InferenceResponse:
+        """The response, whose outputs in regions are written there and have no values. Raises InvalidRequest."""
+        if not self._outputs:
+            return response
+        raws = {
+            tensor.name: tensor.data.to_raw(tensor.datatype)
+            for tensor in response.outputs
+            if tensor.name in self._outputs
+        }
+        for name, raw in raws.items():
+            if len(raw) > (most := self._outputs[name].size):
+                raise InvalidRequest(
+                    f'output "{name}" has {len(raw)} bytes, and its place in the region {most}'
+                )
+        if sum(map(len, raws.values())) > INLINE:
+            await asyncio.to_thread(self._write, raws)
+        else:
+            self._write(raws)
+        outputs = [
+            self._elsewhere(tensor, len(raws[tensor.name])) if tensor.name in raws else tensor
+            for tensor in response.outputs
+        ]
+        return InferenceResponse.of(
+            response.model_name, outputs, response.model_version, response.id, response.parameters
+        )
+
+    def _write(self, raws: dict[str, bytes | memoryview]) -> None:
+        for name, raw in raws.items():
+            self._outputs[name].write(raw)
+
+    def _elsewhere(self, tensor: ResponseOutput, size: int) -> ResponseOutput:
+        """An output without values, which says where they are."""
+        place = self._outputs[tensor.name]
+        said = Parameters() if tensor.parameters is None else tensor.parameters
+        where = {**(said.__pydantic_extra__ or {}), REGION: place.region.known.name, SIZE: size}
+        if place.offset:
+            where[OFFSET] = place.offset
+        nothing = TensorData.from_raw(b"", tensor.datatype)
+        told = Parameters.of(where, said.content_type)
+        return ResponseOutput.of(tensor.name, tensor.shape, tensor.datatype, nothing, told)
+
+
+async def _place(
+    regions: Regions, tensor: str, parameters: Parameters | None, caller: Caller
+) -> Place | None:
+    if parameters is None or REGION not in (parameters.__pydantic_extra__ or ()):
+        return None
+    return await regions.place(tensor, parameters, caller)

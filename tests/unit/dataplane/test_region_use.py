@@ -1,0 +1,204 @@
+"""Tensors in regions of shared memory: what may be read and written, and when it is."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from inferstream.dataplane.checks import check_input
+from inferstream.dataplane.region_use import RegionUse
+from inferstream.dataplane.regions import FOLDER
+from inferstream.errors import InvalidRequest
+from inferstream.types import (
+    InferenceRequest,
+    InferenceResponse,
+    Parameters,
+    RequestInput,
+    RequestOutput,
+    ResponseOutput,
+)
+
+from .shared_regions import SKIP, VALUES, asking, caller, content, parameters, regions
+
+pytestmark = SKIP
+
+
+async def test_inputs_are_read_and_lose_their_parameters(key: str) -> None:
+    known = regions()
+    await known.register("r", key, 0, 64, caller())
+    request = asking(size=16)
+    await RegionUse.of(known, request, caller())
+    assert request.inputs[0].data.to_numpy("FP32").tolist() == VALUES.tolist()
+    assert not dict(request.inputs[0].parameters.items())
+
+
+async def given(key: str, datatype: str, shape: list[int], content: bytes) -> RequestInput:
+    """An input in a region that has this content."""
+    Path(f"{FOLDER}{key}").write_bytes(content)
+    known = regions()
+    await known.register("r", key, 0, len(content), caller())
+    at = parameters(size=len(content))
+    tensor = RequestInput(name="x", shape=shape, datatype=datatype, data=[], parameters=at)
+    await RegionUse.of(known, InferenceRequest(inputs=[tensor]), caller())
+    return tensor
+
+
+async def test_numbers_are_checked_unread(key: str) -> None:
+    tensor = await given(key, "FP32", [4], VALUES.tobytes())
+    check_input(tensor)
+    os.truncate(f"{FOLDER}{key}", 8)
+    assert tensor.data.is_raw
+    with pytest.raises(InvalidRequest, match="shorter than it was"):
+        tensor.data.to_numpy("FP32")
+
+
+@pytest.mark.parametrize("checked", [True, False])
+async def test_a_wrong_number_of_bytes_is_refused_unread(key: str, checked: bool) -> None:
+    tensor = await given(key, "FP32", [4], b"." * 15)
+    os.truncate(f"{FOLDER}{key}", 8)
+    tensor.data.checked = checked
+    said = (
+        "shape \\[4\\] needs 16 bytes of FP32, got 15" if checked else "15 bytes are no whole number of FP32"
+    )
+    with pytest.raises(InvalidRequest, match=said):
+        check_input(tensor)
+
+
+@pytest.mark.parametrize(
+    ("datatype", "shape", "content", "said"),
+    [
+        ("BOOL", [4], b"\1\0\2\1", 'input "x": BOOL needs bytes that are 0 or 1'),
+        ("BYTES", [1], b"\xff\0\0\0abc", 'input "x": '),
+        ("BYTES", [2], b"\1\0\0\0a", 'input "x": shape \\[2\\] needs 2 values, got 1'),
+    ],
+)
+async def test_texts_and_booleans_are_checked_when_they_are_read(
+    key: str, datatype: str, shape: list[int], content: bytes, said: str
+) -> None:
+    tensor = await given(key, datatype, shape, content)
+    check_input(tensor)
+    with pytest.raises(InvalidRequest, match=said):
+        tensor.data.source(datatype)
+
+
+async def test_what_goes_to_a_worker_is_copied_once(key: str) -> None:
+    tensor = await given(key, "FP32", [4], VALUES.tobytes())
+    check_input(tensor)
+    source = tensor.data.source("FP32")
+    assert not isinstance(source, bytes | memoryview)
+    memory = bytearray(len(source))
+    source.read_into(memoryview(memory))
+    assert memory == VALUES.tobytes()
+
+
+async def test_a_model_may_set_the_values_of_an_input(key: str) -> None:
+    tensor = await given(key, "FP32", [4], VALUES.tobytes())
+    assert tensor.data.root == VALUES.tolist()
+    assert not tensor.data.is_raw
+    tensor.data.root = [1.0]
+    assert tensor.data.to_numpy("FP32").tolist() == [1.0]
+
+
+async def test_a_region_may_begin_behind_the_start(key: str) -> None:
+    known = regions()
+    await known.register("r", key.removeprefix("/"), 4, 12, caller())
+    request = asking(size=8, offset=4)
+    await RegionUse.of(known, request, caller())
+    assert request.inputs[0].data.to_numpy("FP32").tolist() == [2.0, 3.0]
+
+
+async def test_outputs_are_written_and_have_no_values(key: str) -> None:
+    known = regions()
+    await known.register("r", key, 0, 64, caller())
+    wanted = [RequestOutput(name="y", parameters=parameters(size=20, offset=32)), RequestOutput(name="z")]
+    use = await RegionUse.of(known, asking(wanted), caller())
+    said = Parameters(content_type="str", unit="cm")
+    y = ResponseOutput(name="y", shape=[2], datatype="BYTES", data=["ab", "c"], parameters=said)
+    z = ResponseOutput(name="z", shape=[1], datatype="INT64", data=[7])
+    stored = await use.store(InferenceResponse(model_name="m", outputs=[y, z]))
+    assert dict(stored.outputs[0].parameters.items()) == {
+        "content_type": "str",
+        "unit": "cm",
+        "shared_memory_region": "r",
+        "shared_memory_byte_size": 11,
+        "shared_memory_offset": 32,
+    }
+    assert stored.outputs[1].data.flat() == [7]
+    assert content(key)[32:43] == b"\2\0\0\0ab\1\0\0\0c"
+
+
+async def test_an_output_that_does_not_fit_is_written_nowhere(key: str) -> None:
+    known = regions()
+    await known.register("r", key, 0, 64, caller())
+    use = await RegionUse.of(known, asking([RequestOutput(name="y", parameters=parameters(8))]), caller())
+    y = ResponseOutput(name="y", shape=[3], datatype="FP32", data=[9.0, 9.0, 9.0])
+    with pytest.raises(InvalidRequest, match='output "y" has 12 bytes, and its place in the region 8'):
+        await use.store(InferenceResponse(model_name="m", outputs=[y]))
+    assert content(key)[:16] == VALUES.tobytes()
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"size": 65},
+        {"size": 8, "offset": 57},
+        {"size": 2**63 - 1, "offset": 2**63 - 1},
+        {"size": -1},
+        {"size": None},
+        {"size": 8, "offset": -4},
+        {"size": "8"},
+        {"name": "other"},
+        {"name": 7},
+    ],
+)
+async def test_a_tensor_stays_within_its_region(key: str, place: dict[str, object]) -> None:
+    known = regions()
+    await known.register("r", key, 0, 64, caller())
+    with pytest.raises(InvalidRequest):
+        await RegionUse.of(known, asking(**place), caller())
+
+
+async def test_a_memory_that_became_shorter_is_an_error(key: str) -> None:
+    known = regions()
+    await known.register("r", key, 0, 64, caller())
+    wanted = [RequestOutput(name="y", parameters=parameters(16, 32))]
+    use = await RegionUse.of(known, asking(wanted), caller())
+    os.truncate(f"{FOLDER}{key}", 8)
+    request = asking(size=16)
+    await RegionUse.of(known, request, caller())
+    with pytest.raises(InvalidRequest, match="shorter than it was"):
+        request.inputs[0].data.to_numpy("FP32")
+    y = ResponseOutput(name="y", shape=[4], datatype="FP32", data=VALUES)
+    with pytest.raises(InvalidRequest, match="shorter than it was"):
+        await use.store(InferenceResponse(model_name="m", outputs=[y]))
+
+
+async def test_memory_that_the_system_cannot_give_is_an_error_and_no_signal(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = regions()
+    await known.register("r", key, 0, 64, caller())
+    use = await RegionUse.of(known, asking([RequestOutput(name="y", parameters=parameters(16))]), caller())
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", f"{FOLDER}{key}")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    y = ResponseOutput(name="y", shape=[4], datatype="FP32", data=VALUES)
+    with pytest.raises(InvalidRequest, match="of its region cannot be written") as wrong:
+        await use.store(InferenceResponse(model_name="m", outputs=[y]))
+    assert key not in wrong.value.message
+
+
+async def test_a_call_in_progress_keeps_its_region(key: str) -> None:
+    known = regions()
+    await known.register("r", key, 0, 64, caller())
+    use = await RegionUse.of(
+        known, asking([RequestOutput(name="y", parameters=parameters(16, 32))]), caller()
+    )
+    await known.unregister("", caller())
+    assert await known.status("", caller()) == []
+    y = ResponseOutput(name="y", shape=[4], datatype="FP32", data=VALUES)
+    await use.store(InferenceResponse(model_name="m", outputs=[y]))
+    assert content(key)[32:48] == VALUES.tobytes()
