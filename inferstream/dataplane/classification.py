@@ -87,8 +87,7 @@ def labels_of(settings: ModelSettings) -> Labels:
                 )
             labels[output.name] = file.read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            reason = (
-                error.strerror if isinstance(error, OSError) else "not a text"
-            )  # clients read it: no path
+            # Clients read it, so it has no path.
+            reason = error.strerror if isinstance(error, OSError) else "not a text"
             raise InvalidSettings(f'output "{output.name}": {LABELS} "{name}": {reason}') from None
     return labels

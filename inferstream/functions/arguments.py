@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from ..codecs.values.arrays import Array
 from ..codecs.values.base import DESCRIPTION, NULLABLE, STREAM, Value, fault_of, reason, taken
 from ..codecs.values.constraints import description_of
-from ..codecs.values.hints import shown, value_of, without_none
+from ..codecs.values.hints import item_of, shown, value_of, without_none
 from ..codecs.values.scalars import Boolean, Number, Text
 from ..errors import CodecError, InvalidRequest
 from ..signature import Tensors
@@ -199,9 +199,7 @@ class Arguments:
         if origin in STREAMS or hint in STREAMS:
             if self.stream is not None:
                 raise TypeError("a model can read one stream only")
-            if not typing.get_args(hint):
-                raise TypeError(f"the type of its items is missing: write {(origin or hint).__name__}[str]")
-            (item,) = typing.get_args(hint)
+            item, _ = item_of(hint)
             self.stream_is_async = origin in (AsyncIterator, AsyncIterable)
             self.stream = Argument(parameter.name, value_of(item), REQUIRED, False, item, said)
             return
@@ -210,9 +208,7 @@ class Arguments:
         bare, takes_none = without_none(hint)
         default = None if takes_none and parameter.default is REQUIRED else parameter.default
         value = value_of(bare, self._by_item)
-        if not (
-            default is REQUIRED or default is None or default is ...
-        ):  # a stub has ... for unwritable ones
+        if not any(default is none for none in (REQUIRED, None, ...)):  # a stub has ... for unwritable ones
             _check_default(value, default, hint)
         takes_none = takes_none or default is None or bare in (Any, object)
         self.arguments.append(Argument(parameter.name, value, default, takes_none, hint, said))

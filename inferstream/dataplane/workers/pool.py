@@ -171,9 +171,7 @@ class Pool:
         try:
             return await remote.opened()
         except OutOfMemory:
-            if (
-                self.resident is not None
-            ):  # its heap, or its device, may be in pieces; no other model is there
+            if self.resident is not None:  # its heap or device may be in pieces; no other model is there
                 self.group.replace(process, "ran out of memory")
             raise
 
