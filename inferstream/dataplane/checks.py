@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Sequence
 from math import prod
 from typing import Literal, Protocol
 
+from ..codecs.values.base import OPTIONAL, fact
 from ..errors import InvalidRequest
 from ..protos.counts import expect_tensors
 from ..settings import ModelSettings
@@ -142,7 +143,7 @@ class Declaration:
         self._shapes = shapes
         self._inputs = {tensor.name: tensor for tensor in inputs}
         self._outputs = frozenset(tensor.name for tensor in outputs)
-        self._required = [tensor.name for tensor in inputs if strict and not _optional(tensor)]
+        self._required = [tensor.name for tensor in inputs if strict and not fact(tensor, OPTIONAL)]
 
     def check(self, request: InferenceRequest) -> None:
         inputs = request.inputs
@@ -203,10 +204,6 @@ def _check_wanted(outputs: Sequence[RequestOutput]) -> set[str]:
     if len(names) != len(outputs):
         raise InvalidRequest(f'output "{duplicate(outputs)}" is requested twice')
     return names
-
-
-def _optional(tensor: MetadataTensor) -> bool:
-    return tensor.parameters is not None and bool(tensor.parameters.get("optional"))
 
 
 def duplicate(tensors: Sequence[object]) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..codecs.values.base import fact
 from ..errors import InvalidRequest, InvalidSettings
 from ..settings import ModelSettings
 from ..types import RequestOutput, ResponseOutput
@@ -75,7 +76,7 @@ def labels_of(settings: ModelSettings) -> Labels:
     """The names of classes that the outputs of a model declare. Raises InvalidSettings for a file that is not there."""
     labels: dict[str, Sequence[str]] = {}
     for output in settings.outputs:
-        name = getattr(output.parameters, LABELS, None)
+        name = fact(output, LABELS)
         if not name:
             continue
         folder = Path(settings.source or ".").parent.resolve()
