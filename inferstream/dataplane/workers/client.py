@@ -39,7 +39,9 @@ class WorkerClient:
     _endpoint: Endpoint
 
     def __init__(self, requests: int, responses: int) -> None:
-        self._memory = shared_memory.Memory(responses, requests, self._send_freed)
+        self._memory = shared_memory.Memory(
+            responses, requests, lambda places: self._endpoint.send(frames.Free(places))
+        )
         self._incoming, self._outgoing = self._memory.incoming, self._memory.outgoing
         self._flags = self._incoming.flags
         self._frames: dict[type[Frame], Callable[[Any], object]] = {
@@ -70,9 +72,6 @@ class WorkerClient:
         """Connect to the process. `more` has the handlers of frames that are not about calls."""
         self.pid = pid
         self._endpoint = Endpoint(link, {**self._frames, **more}, lost)
-
-    def _send_freed(self, places: list[int]) -> None:
-        self._endpoint.send(frames.Free(places))
 
     def share(self, load: "WorkerLoad") -> None:
         """Share the number of calls with other front ends; before the first call."""

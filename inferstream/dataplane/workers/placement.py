@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import sys
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,7 @@ from ..execution.base import BuildRouteHandler, Execution
 from ..execution.local import Local
 from ..residency import HOST, Residency
 from ..stages.live import limit_of
-from .memory import ProcessMemory
+from .memory import held_by
 
 if TYPE_CHECKING:
     from ...processes.spawning import Program
@@ -61,7 +62,7 @@ class Placements:
         self.residency = Residency(
             {**limits, **settings.max_device_memory},
             settings.idle_unload,
-            ProcessMemory(bool(settings.max_device_memory)),
+            partial(held_by, devices=bool(settings.max_device_memory)),
             lambda: [] if self._spares is None else self._spares.processes,
         )
 
