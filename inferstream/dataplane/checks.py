@@ -73,8 +73,6 @@ def checked(inner: Handler, checks: Checks) -> Handler:
 class OfFunction:
     """Checks what a function does not check itself when it reads its arguments: numbers, names and sizes of shapes."""
 
-    __slots__ = ("_outputs", "_rows")
-
     def __init__(self, inputs: Sequence[MetadataTensor], outputs: Sequence[MetadataTensor]) -> None:
         self._rows = {tensor.name for tensor in inputs if tensor.shape[:1] == [-1]}
         self._outputs = frozenset(tensor.name for tensor in outputs)
@@ -129,8 +127,6 @@ class Declaration:
     batch dimension, and a shape of texts may count characters.
     Without `shapes` any shape is accepted, as codecs do.
     """
-
-    __slots__ = ("_inputs", "_outputs", "_required", "_shapes", "_strict")
 
     def __init__(
         self,

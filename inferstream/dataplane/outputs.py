@@ -41,8 +41,6 @@ class Finish:
     may answer a data frame, asked for by one name, as its columns.
     """
 
-    __slots__ = ("_form", "_model", "_selected", "_version", "_writer", "batches", "labels", "place")
-
     def __init__(
         self,
         model: str,
@@ -173,8 +171,6 @@ class Finish:
 class FinishUnchecked(Finish):
     """Lets any values go out in any shape, as MLServer does."""
 
-    __slots__ = ()
-
     def check(self, tensor: object) -> None:
         if type(tensor) is ResponseOutput:
             data: object = tensor.data
@@ -185,8 +181,6 @@ class FinishUnchecked(Finish):
 
 class FinishDeclared(Finish):
     """Holds outputs against their declaration: what differs is refused if `strict`, else logged once."""
-
-    __slots__ = ("_declared", "_strict", "_warned")
 
     def __init__(
         self,
