@@ -114,7 +114,9 @@ class Arguments:
 
     def form(self) -> InputsForm | None:
         """The form of requests whose values need no conversion; None if a tensor says more than its value."""
-        if self.stream is not None or not all(_is_plain(argument.value) for argument in self.arguments):
+        values = [argument.value for argument in self.arguments]
+        plain = all(type(value) in (Boolean, Number, Text) and value.datatype in KINDS for value in values)
+        if self.stream is not None or not plain:
             return None
         optional = [argument.name for argument in self.arguments if not argument.required]
         return InputsForm({argument.name: argument.value.datatype for argument in self.arguments}, optional)
@@ -219,10 +221,6 @@ def _check_default(value: Value, default: Any, hint: Any) -> None:
         value.check(default)
     except (TypeError, ValueError, CodecError) as error:
         raise TypeError(f"its default does not fit {shown(hint)}: {reason(error)}") from None
-
-
-def _is_plain(value: Value) -> bool:
-    return type(value) in (Boolean, Number, Text) and value.datatype in KINDS
 
 
 def _weight(tensor: RequestInput) -> int:
