@@ -76,19 +76,18 @@ class Finish:
 
     def _response(self, value: object) -> InferenceResponse:
         """What a model returned that is no plain InferenceResponse, as a response. Raises InvalidOutput."""
+        if isinstance(value, InferenceResponse):
+            return value
         try:
             written = self._writer.write(value)
-            if written is None and not isinstance(value, InferenceResponse):
+            if written is None:
                 raise InvalidOutput(
                     f"Model {self._model} answered a {type(value).__name__} instead of an InferenceResponse."
                 )
+            return written
         except InvalidOutput as error:
             error.add_note(self.place)
             raise
-        if written is None:
-            assert isinstance(value, InferenceResponse)
-            return value
-        return written
 
     def _complete(
         self, response: InferenceResponse, request_id: str | None, wanted: Sequence[RequestOutput] | None

@@ -83,8 +83,6 @@ class ResultWriter:
 
     def write(self, value: Any) -> InferenceResponse | None:
         """The response of a value. Raises InvalidOutput for a value of another type."""
-        if isinstance(value, InferenceResponse):
-            return None
         if isinstance(value, Token) and self._texts is not None:
             return self._texts.write(value)
         parameters = None
