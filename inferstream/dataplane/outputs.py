@@ -193,7 +193,9 @@ class FinishDeclared(Finish):
         super().__init__(model, version, selected, declared, writer)
         if not all(fits([1] * len(tensor.shape), tensor.shape, strict) for tensor in declared):
             self._form = None
-        self._declared = {tensor.name: _Declared(tensor) for tensor in declared}
+        self._declared = {tensor.name: tensor for tensor in declared}
+        self._fitting: dict[str, list[int] | None] = dict.fromkeys(self._declared)
+        """The last shape of each output that fitted."""
         self._strict = strict
         self._warned: set[str] = set()
 
@@ -202,14 +204,13 @@ class FinishDeclared(Finish):
         assert isinstance(tensor, ResponseOutput)
         declared = self._declared.get(tensor.name)
         if declared is not None and (
-            tensor.shape != declared.fitting or tensor.datatype != declared.tensor.datatype
+            tensor.shape != self._fitting[tensor.name] or tensor.datatype != declared.datatype
         ):
             self._compare(tensor, declared)
 
-    def _compare(self, tensor: ResponseOutput, declared: "_Declared") -> None:
-        its = declared.tensor
+    def _compare(self, tensor: ResponseOutput, its: MetadataTensor) -> None:
         if tensor.datatype == its.datatype and fits(tensor.shape, its.shape, self._strict):
-            declared.fitting = [*tensor.shape]
+            self._fitting[tensor.name] = [*tensor.shape]
             return
         difference = f"it is declared as {its.datatype} {its.shape}, got {tensor.datatype} {tensor.shape}"
         if self._strict:
@@ -217,16 +218,6 @@ class FinishDeclared(Finish):
         if tensor.name not in self._warned:
             self._warned.add(tensor.name)
             logger.warning('model %s, output "%s": %s', self._model, tensor.name, difference)
-
-
-class _Declared:
-    """A declared output, and the last shape that was found to fit it."""
-
-    __slots__ = ("fitting", "tensor")
-
-    def __init__(self, tensor: MetadataTensor) -> None:
-        self.tensor = tensor
-        self.fitting: list[int] | None = None
 
 
 def finish_of(
