@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
+from ..types.parameters import assign
 
 DecodedParameterName = "_decoded_payload"
 """The attribute of `Parameters` that holds the decoded form. Model code written for MLServer reads it."""
@@ -16,14 +17,15 @@ def has_decoded(parametrised_obj: Part) -> bool:
     if parameters is None or not parameters.has_decoded:
         return False
     # Two tensors may share one Parameters object, and a model may give a tensor new data.
-    source = parameters.decoded_from
+    source = getattr(parameters, "_decoded_from", None)
     return source is None or source is _source(parametrised_obj)
 
 
 def get_decoded(parametrised_obj: Part) -> Any:
     """The stored decoded form, or None."""
-    parameters = parametrised_obj.parameters
-    return parameters.decoded if parameters is not None and has_decoded(parametrised_obj) else None
+    if not has_decoded(parametrised_obj):
+        return None
+    return getattr(parametrised_obj.parameters, DecodedParameterName)
 
 
 def get_decoded_or_raw(parametrised_obj: Part) -> Any:
@@ -42,7 +44,8 @@ def keep(part: Part, payload: Any) -> Any:
         parameters = part.parameters = Parameters.aside()
     elif parameters.has_decoded and not has_decoded(part):
         parameters = part.parameters = parameters.model_copy()
-    parameters.keep_decoded(payload, _source(part))
+    assign(parameters, DecodedParameterName, payload)
+    assign(parameters, "_decoded_from", _source(part))
     return payload
 
 

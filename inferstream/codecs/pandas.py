@@ -10,7 +10,7 @@ from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseO
 from ..types.tensors import AnyTensor
 from .base import RequestCodec, content_type, response_of
 from .decoded import get_decoded, has_decoded
-from .json import decode_json_input_or_output, encode_to_json
+from .json import decode_json_input_or_output, encode_to_json_bytes
 from .numpy import decoded, encoded
 from .registry import find_input_codec, register_request_codec
 
@@ -32,7 +32,7 @@ def _payload(tensor: RequestInput | ResponseOutput) -> Any:
     name = tensor.parameters.content_type if tensor.parameters is not None else None
     if name == PandasCodec.JsonContentType:
         return decode_json_input_or_output(tensor)
-    codec = find_input_codec(content_type=name) if name else None
+    codec = find_input_codec(content_type=name)
     if codec is not None:
         return codec.decode_input(tensor) if isinstance(tensor, RequestInput) else codec.decode_output(tensor)
     return _cells(tensor) if tensor.datatype == "BYTES" else decoded(tensor)
@@ -65,18 +65,24 @@ def _column(kind: type[AnyTensor], name: str, series: "pd.Series[Any]", use_byte
     if series.dtype.kind in "biufc":
         return encoded(kind, name, _numbers(series))
     values: list[Any] = [None if _missing(value) else value for value in series]
+    content: str | None = None
     if series.dtype.kind == "M":
-        texts = [None if value is None else value.isoformat() for value in values]
-        return _bytes_column(kind, name, texts, use_bytes, "datetime")
-    if all(value is None or isinstance(value, str) for value in values):
-        return _bytes_column(kind, name, values, use_bytes, "str")
-    if all(value is None or isinstance(value, bytes) for value in values):
-        return _bytes_column(kind, name, values, use_bytes, None)
-    try:
-        cells = [encode_to_json(value) for value in values]
-    except TypeError as error:
-        raise CodecError(f'{kind.what} "{name}": {error}') from None
-    return _bytes_column(kind, name, cells, use_bytes, PandasCodec.JsonContentType)
+        content = "datetime"
+        values = [None if value is None else value.isoformat() for value in values]
+    elif all(value is None or isinstance(value, str) for value in values):
+        content = "str"
+    elif not all(value is None or isinstance(value, bytes) for value in values):
+        content = PandasCodec.JsonContentType
+        try:
+            values = [encode_to_json_bytes(value) for value in values]
+        except TypeError as error:
+            raise CodecError(f'{kind.what} "{name}": {error}') from None
+    if use_bytes:
+        values = [value.encode() if isinstance(value, str) else value for value in values]
+    elif content is not None:
+        values = [value.decode() if isinstance(value, bytes) else value for value in values]
+    parameters = None if content is None else content_type(content)
+    return kind.of(name, [len(values), 1], "BYTES", TensorData(values), parameters)
 
 
 def _missing(value: Any) -> bool:
@@ -91,17 +97,6 @@ def _numbers(series: "pd.Series[Any]") -> "np.ndarray[Any, np.dtype[Any]]":
         return series.to_numpy(dtype="float64", na_value=np.nan)
     inner = getattr(series.dtype, "numpy_dtype", None) or getattr(series.dtype, "subtype", None)
     return series.to_numpy(dtype=inner)
-
-
-def _bytes_column(
-    kind: type[AnyTensor], name: str, values: list[Any], use_bytes: bool, content: str | None
-) -> AnyTensor:
-    if use_bytes:
-        values = [value.encode() if isinstance(value, str) else value for value in values]
-    elif content is not None:
-        values = [value.decode() if isinstance(value, bytes) else value for value in values]
-    parameters = None if content is None else content_type(content)
-    return kind.of(name, [len(values), 1], "BYTES", TensorData(values), parameters)
 
 
 @register_request_codec

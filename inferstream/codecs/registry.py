@@ -76,6 +76,23 @@ class CodecTable(Generic[Codec]):
                     return codec
         return None
 
+    def find(
+        self,
+        content_type: str | None = None,
+        payload: Any = None,
+        type_hint: Any = None,
+        default: Codec | None = None,
+    ) -> Codec | None:
+        """The codec for a content type, else a type hint, else a payload; None when there is none.
+
+        For a payload, `default` follows the codecs of MLServer and the registered ones.
+        """
+        if content_type:
+            return self.by_content_type(content_type)
+        if type_hint is not None:
+            return self.by_type_hint(type_hint)
+        return default if payload is None else self.by_payload(payload, default)
+
 
 def meant(hint: Any) -> Any:
     """The type behind a `NewType` or a `type` statement, such as numpy's `NDArray` since numpy 2.5."""
@@ -102,6 +119,9 @@ def _normal(hint: Any) -> Any:
 
 inputs: CodecTable[InputCodecLike] = CodecTable()
 requests: CodecTable[RequestCodecLike] = CodecTable()
+
+find_input_codec = inputs.find
+find_request_codec = requests.find
 
 _CORE = {
     "str": "string",
@@ -164,36 +184,3 @@ def register_request_codec(CodecKlass: RequestCodecLike) -> RequestCodecLike:  #
     """Class decorator: register `CodecKlass` for requests of its content type."""
     requests.register(CodecKlass.ContentType, CodecKlass)
     return CodecKlass
-
-
-def find_input_codec(
-    content_type: str | None = None,
-    payload: Any = None,
-    type_hint: Any = None,
-    default: InputCodecLike | None = None,
-) -> InputCodecLike | None:
-    """The tensor codec for a content type, else a type hint, else a payload; None when there is none.
-
-    For a payload, `default` follows the codecs of MLServer and the registered ones.
-    """
-    return _find(inputs, content_type, payload, type_hint, default)
-
-
-def find_request_codec(
-    content_type: str | None = None,
-    payload: Any = None,
-    type_hint: Any = None,
-    default: RequestCodecLike | None = None,
-) -> RequestCodecLike | None:
-    """The request codec for a content type, else a type hint, else a payload. See `find_input_codec`."""
-    return _find(requests, content_type, payload, type_hint, default)
-
-
-def _find(
-    table: CodecTable[Codec], content_type: str | None, payload: Any, type_hint: Any, default: Codec | None
-) -> Codec | None:
-    if content_type:
-        return table.by_content_type(content_type)
-    if type_hint is not None:
-        return table.by_type_hint(type_hint)
-    return default if payload is None else table.by_payload(payload, default)

@@ -156,7 +156,7 @@ def decode_args(predict: Callable[..., Any]) -> Callable[..., Any]:
         wrapper = _stream if codec.is_async_stream else _blocking_stream
     else:
         wrapper = _predict if inspect.iscoroutinefunction(predict) else _blocking_predict
-    decorated = wrapper(predict, codec)
+    decorated = wraps(predict)(wrapper(predict, codec))
     setattr(decorated, _SIGNATURE, codec.signature)
     return decorated
 
@@ -178,7 +178,6 @@ def _encoded(codec: SignatureCodec, model: Any, value: Any) -> InferenceResponse
 
 
 def _predict(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..., Any]:
-    @wraps(function)
     async def predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
         value = await function(self, **codec.decode_request(payload))
         return _encoded(codec, self, value)
@@ -187,7 +186,6 @@ def _predict(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..
 
 
 def _blocking_predict(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..., Any]:
-    @wraps(function)
     def predict(self: Any, payload: InferenceRequest) -> InferenceResponse:
         value = function(self, **codec.decode_request(payload))
         return _encoded(codec, self, value)
@@ -196,7 +194,6 @@ def _blocking_predict(function: Callable[..., Any], codec: SignatureCodec) -> Ca
 
 
 def _stream(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..., Any]:
-    @wraps(function)
     async def stream(
         self: Any, payloads: AsyncIterable[InferenceRequest]
     ) -> AsyncIterator[InferenceResponse]:
@@ -218,7 +215,6 @@ def _stream(function: Callable[..., Any], codec: SignatureCodec) -> Callable[...
 
 
 def _blocking_stream(function: Callable[..., Any], codec: SignatureCodec) -> Callable[..., Any]:
-    @wraps(function)
     def stream(self: Any, payloads: Iterable[InferenceRequest]) -> Iterator[InferenceResponse]:
         payload = next(iter(payloads), None)
         if payload is None:

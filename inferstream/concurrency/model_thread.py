@@ -160,9 +160,7 @@ class ModelThread:
             tasks = asyncio.all_tasks(self.loop)
             for task in tasks:
                 task.cancel()
-            if (
-                tasks
-            ):  # gather asks for this thread's loop otherwise, and model code may have replaced the policy
+            if tasks:  # else gather asks for this thread's loop, and model code may have replaced the policy
                 self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
         finally:

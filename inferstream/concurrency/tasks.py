@@ -1,29 +1,23 @@
 """Background tasks."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
 class Tasks:
-    """Keeps references to tasks until they end, because an event loop keeps none. Calls `ended` with each of them."""
+    """Keeps references to tasks until they end, because an event loop keeps none."""
 
-    def __init__(self, ended: Callable[[asyncio.Task[Any]], object] | None = None) -> None:
+    def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
-        self._ended = ended
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._running.add(task)
-        task.add_done_callback(self._end)
+        task.add_done_callback(self._running.discard)
         return task
-
-    def _end(self, task: asyncio.Task[Any]) -> None:
-        self._running.discard(task)
-        if self._ended is not None:
-            self._ended(task)
 
     def __len__(self) -> int:
         return len(self._running)

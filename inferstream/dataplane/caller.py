@@ -77,11 +77,6 @@ class Caller:
         """The transport: `grpc`, `websocket`, `kafka` or `http`."""
         return self.dialect if self.dialect in ("grpc", "websocket", "kafka") else "http"
 
-    @property
-    def identities(self) -> tuple[str, ...]:
-        """The names in the client's verified certificate."""
-        return self.headers.identities
-
     def sees(self, model: str) -> bool:
         """Whether lists of models name this one to the client."""
         return self.key is None or self.key.sees(model)

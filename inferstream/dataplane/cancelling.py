@@ -45,28 +45,25 @@ class Cancelling:
         self._lives = lives
         self._credentials = credentials
         self._peers = peers
-        peers.answers(CancelCalls, self._asked)
+        peers.answers(CancelCalls, self._here)
 
     async def cancel(self, id: str, caller: Caller) -> int:
         """Cancel all calls with this id and these credentials; how many there were. Raises NotFound."""
-        credentials = self._credentials.of(caller.headers, caller.principal)
-        cancelled = self._here(id, credentials)
-        cancelled += sum(await self._peers.ask_others(CancelCalls(id, credentials)))
+        question = CancelCalls(id, self._credentials.of(caller.headers, caller.principal))
+        cancelled = await self._here(question)
+        cancelled += sum(await self._peers.ask_others(question))
         if not cancelled:
             raise NotFound(f'no request with the id "{id}" is in progress')
         return cancelled
 
-    async def _asked(self, question: CancelCalls) -> int:
-        return self._here(question.id, question.credentials)
-
-    def _here(self, id: str, credentials: str) -> int:
+    async def _here(self, question: CancelCalls) -> int:
         calls = [
             call
             for live in self._lives()
             for call in live.calls
             if isinstance(call, Call)
-            and call.request.id == id
-            and self._credentials.of(call.headers, call.principal) == credentials
+            and call.request.id == question.id
+            and self._credentials.of(call.headers, call.principal) == question.credentials
         ]
         for call in calls:
             call.end(Cancelled())

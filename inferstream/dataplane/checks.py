@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Sequence
 from math import prod
 from typing import Literal, Protocol
 
+from ..codecs.values.base import OPTIONAL, fact
 from ..errors import InvalidRequest
 from ..protos.counts import expect_tensors
 from ..settings import ModelSettings
@@ -72,8 +73,6 @@ def checked(inner: Handler, checks: Checks) -> Handler:
 class OfFunction:
     """Checks what a function does not check itself when it reads its arguments: numbers, names and sizes of shapes."""
 
-    __slots__ = ("_outputs", "_rows")
-
     def __init__(self, inputs: Sequence[MetadataTensor], outputs: Sequence[MetadataTensor]) -> None:
         self._rows = {tensor.name for tensor in inputs if tensor.shape[:1] == [-1]}
         self._outputs = frozenset(tensor.name for tensor in outputs)
@@ -129,8 +128,6 @@ class Declaration:
     Without `shapes` any shape is accepted, as codecs do.
     """
 
-    __slots__ = ("_inputs", "_outputs", "_required", "_shapes", "_strict")
-
     def __init__(
         self,
         inputs: Sequence[MetadataTensor],
@@ -142,7 +139,7 @@ class Declaration:
         self._shapes = shapes
         self._inputs = {tensor.name: tensor for tensor in inputs}
         self._outputs = frozenset(tensor.name for tensor in outputs)
-        self._required = [tensor.name for tensor in inputs if strict and not _optional(tensor)]
+        self._required = [tensor.name for tensor in inputs if strict and not fact(tensor, OPTIONAL)]
 
     def check(self, request: InferenceRequest) -> None:
         inputs = request.inputs
@@ -203,10 +200,6 @@ def _check_wanted(outputs: Sequence[RequestOutput]) -> set[str]:
     if len(names) != len(outputs):
         raise InvalidRequest(f'output "{duplicate(outputs)}" is requested twice')
     return names
-
-
-def _optional(tensor: MetadataTensor) -> bool:
-    return tensor.parameters is not None and bool(tensor.parameters.get("optional"))
 
 
 def duplicate(tensors: Sequence[object]) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..codecs.values.base import fact
 from ..errors import InvalidRequest, InvalidSettings
 from ..settings import ModelSettings
 from ..types import RequestOutput, ResponseOutput
@@ -75,7 +76,7 @@ def labels_of(settings: ModelSettings) -> Labels:
     """The names of classes that the outputs of a model declare. Raises InvalidSettings for a file that is not there."""
     labels: dict[str, Sequence[str]] = {}
     for output in settings.outputs:
-        name = getattr(output.parameters, LABELS, None)
+        name = fact(output, LABELS)
         if not name:
             continue
         folder = Path(settings.source or ".").parent.resolve()
@@ -87,8 +88,7 @@ def labels_of(settings: ModelSettings) -> Labels:
                 )
             labels[output.name] = file.read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            reason = (
-                error.strerror if isinstance(error, OSError) else "not a text"
-            )  # clients read it: no path
+            # Clients read it, so it has no path.
+            reason = error.strerror if isinstance(error, OSError) else "not a text"
             raise InvalidSettings(f'output "{output.name}": {LABELS} "{name}": {reason}') from None
     return labels

@@ -87,7 +87,8 @@ class DataPlane:
         """What changes while the server runs."""
         self.loads = Loads(registry, self.peers)
         """The load of the server, over all front ends."""
-        self._cancelling = Cancelling(lambda: registry.lives(), self.peers, self.credentials)
+        self.cancel = Cancelling(lambda: registry.lives(), self.peers, self.credentials).cancel
+        """Cancels every call of a request id and of the caller's credentials."""
         self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
         """Makes CloudEvents headers; None where the settings turn them off."""
         self._regions = Regions(settings, self.peers) if shares_memory(settings) else None
@@ -148,13 +149,6 @@ class DataPlane:
         """Log a request that ended in an error before it became a call; `began` is on the clock of `perf_counter`."""
         refused(self._registry.lines, caller, operation, model, error, began)
         self.access.refused(operation, caller, model, error)
-
-    async def cancel(self, id: str, caller: Caller) -> int:
-        """Cancel every call of this request id and of the caller's credentials; how many there were.
-
-        Raises NotFound without any.
-        """
-        return await self._cancelling.cancel(id, caller)
 
     def custom_routes(self) -> list[tuple[CustomHandler, str]]:
         """REST routes of models, each with its model's name; the same list until a model is loaded or unloaded."""

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ..codecs.values.base import OPTIONAL, fact
 from ..settings import ModelSettings
 from ..types import MetadataModelResponse, MetadataTensor
+from .classification import LABELS
 from .execution.base import Capabilities
 
 BACKENDS = {
@@ -34,8 +36,8 @@ def config_of(
         "backend": BACKENDS.get(settings.implementation_, "python"),
         "version_policy": {"latest": {"num_versions": 1}},
         "max_batch_size": size if batches else 0,
-        "input": [_tensor(each, batches) | {"optional": _optional(each)} for each in inputs],
-        "output": [_tensor(each, batches) | {"label_filename": _labels(each)} for each in outputs],
+        "input": [_tensor(each, batches) | {"optional": bool(fact(each, OPTIONAL))} for each in inputs],
+        "output": [_tensor(each, batches) | {LABELS: str(fact(each, LABELS) or "")} for each in outputs],
         "instance_group": [
             {**_instance(metadata.name, i, each), **each}
             for i, each in enumerate(read.get("instance_group") or [_instances(settings)])
@@ -63,14 +65,6 @@ def _tensor(tensor: MetadataTensor, batches: bool) -> dict[str, Any]:
         "data_type": TYPES.get(tensor.datatype, f"TYPE_{tensor.datatype}"),
         "dims": tensor.shape[1:] if batches else [*tensor.shape],
     }
-
-
-def _optional(tensor: MetadataTensor) -> bool:
-    return bool(tensor.parameters is not None and getattr(tensor.parameters, "optional", False))
-
-
-def _labels(tensor: MetadataTensor) -> str:
-    return str(getattr(tensor.parameters, "label_filename", "") or "")
 
 
 def _instance(name: str, index: int, said: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,8 +41,6 @@ class Finish:
     may answer a data frame, asked for by one name, as its columns.
     """
 
-    __slots__ = ("_form", "_model", "_selected", "_version", "_writer", "batches", "labels", "place")
-
     def __init__(
         self,
         model: str,
@@ -78,19 +76,18 @@ class Finish:
 
     def _response(self, value: object) -> InferenceResponse:
         """What a model returned that is no plain InferenceResponse, as a response. Raises InvalidOutput."""
+        if isinstance(value, InferenceResponse):
+            return value
         try:
             written = self._writer.write(value)
-            if written is None and not isinstance(value, InferenceResponse):
+            if written is None:
                 raise InvalidOutput(
                     f"Model {self._model} answered a {type(value).__name__} instead of an InferenceResponse."
                 )
+            return written
         except InvalidOutput as error:
             error.add_note(self.place)
             raise
-        if written is None:
-            assert isinstance(value, InferenceResponse)
-            return value
-        return written
 
     def _complete(
         self, response: InferenceResponse, request_id: str | None, wanted: Sequence[RequestOutput] | None
@@ -173,8 +170,6 @@ class Finish:
 class FinishUnchecked(Finish):
     """Lets any values go out in any shape, as MLServer does."""
 
-    __slots__ = ()
-
     def check(self, tensor: object) -> None:
         if type(tensor) is ResponseOutput:
             data: object = tensor.data
@@ -185,8 +180,6 @@ class FinishUnchecked(Finish):
 
 class FinishDeclared(Finish):
     """Holds outputs against their declaration: what differs is refused if `strict`, else logged once."""
-
-    __slots__ = ("_declared", "_strict", "_warned")
 
     def __init__(
         self,
@@ -200,7 +193,9 @@ class FinishDeclared(Finish):
         super().__init__(model, version, selected, declared, writer)
         if not all(fits([1] * len(tensor.shape), tensor.shape, strict) for tensor in declared):
             self._form = None
-        self._declared = {tensor.name: _Declared(tensor) for tensor in declared}
+        self._declared = {tensor.name: tensor for tensor in declared}
+        self._fitting: dict[str, list[int] | None] = dict.fromkeys(self._declared)
+        """The last shape of each output that fitted."""
         self._strict = strict
         self._warned: set[str] = set()
 
@@ -209,14 +204,13 @@ class FinishDeclared(Finish):
         assert isinstance(tensor, ResponseOutput)
         declared = self._declared.get(tensor.name)
         if declared is not None and (
-            tensor.shape != declared.fitting or tensor.datatype != declared.tensor.datatype
+            tensor.shape != self._fitting[tensor.name] or tensor.datatype != declared.datatype
         ):
             self._compare(tensor, declared)
 
-    def _compare(self, tensor: ResponseOutput, declared: "_Declared") -> None:
-        its = declared.tensor
+    def _compare(self, tensor: ResponseOutput, its: MetadataTensor) -> None:
         if tensor.datatype == its.datatype and fits(tensor.shape, its.shape, self._strict):
-            declared.fitting = [*tensor.shape]
+            self._fitting[tensor.name] = [*tensor.shape]
             return
         difference = f"it is declared as {its.datatype} {its.shape}, got {tensor.datatype} {tensor.shape}"
         if self._strict:
@@ -224,16 +218,6 @@ class FinishDeclared(Finish):
         if tensor.name not in self._warned:
             self._warned.add(tensor.name)
             logger.warning('model %s, output "%s": %s', self._model, tensor.name, difference)
-
-
-class _Declared:
-    """A declared output, and the last shape that was found to fit it."""
-
-    __slots__ = ("fitting", "tensor")
-
-    def __init__(self, tensor: MetadataTensor) -> None:
-        self.tensor = tensor
-        self.fitting: list[int] | None = None
 
 
 def finish_of(

@@ -23,6 +23,7 @@ from .stages.limits import limits
 from .stages.live import Deadline, Live, LongCalls, limit_of
 from .stages.metrics import compute, metrics
 from .stages.middleware import middleware
+from .stages.sequences import sequences
 from .stages.shadow import shadowing
 from .stages.show_errors import show_errors
 from .stages.tracing import tracing
@@ -80,15 +81,6 @@ def calling(model: Pipeline, shared: Shared) -> Pipeline:
     return calls_others(model, shared.edges)
 
 
-def sequences(model: Pipeline, shared: Shared) -> Pipeline:
-    """On for a model with `sequence_idle`. Raises ModelLoadFailed where there are several front ends."""
-    if model.settings.sequence_idle is None:
-        return model
-    from .stages.sequences import sequenced  # late: few models serve sequences
-
-    return sequenced(model, shared)
-
-
 STAGES: tuple[StageFactory, ...] = (
     calling,  # the call that runs, in a batch that of the batch
     compute,
@@ -140,9 +132,10 @@ def build_shared(
         middlewares = middlewares_of(settings)
     lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
     stages = tuple(plugins.loaded(plugins.STAGES, settings.strict))
-    fair = names_principals(settings)
-    shared = Shared(settings, meters, LongCalls(settings), store, tracer, middlewares, lines, fair, stages)
-    return replace(shared, shadows=shadows, edges=edges)
+    fair, long_calls = names_principals(settings), LongCalls(settings)
+    return Shared(
+        settings, meters, long_calls, store, tracer, middlewares, lines, fair, stages, shadows, edges
+    )
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

@@ -48,6 +48,22 @@ class AtEnd(Watcher):
         self._function(error)
 
 
+class CountedEnd(Watcher):
+    """Calls `function` at the end of a reply, with its error or None, and the number of its responses."""
+
+    __slots__ = ("_function", "_items")
+
+    def __init__(self, function: Callable[[BaseException | None, int], object]) -> None:
+        self._function = function
+        self._items = 0
+
+    def item(self, response: InferenceResponse) -> None:
+        self._items += 1
+
+    def end(self, error: BaseException | None) -> None:
+        self._function(error, self._items)
+
+
 ItemSeen = Callable[[InferenceResponse], None]
 
 _closing = Tasks()

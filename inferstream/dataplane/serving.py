@@ -144,12 +144,18 @@ class Serving(ABC):
         """The version that would answer such a call, where its first call loads it; None for other models."""
         versions = [
             its
-            for (known, its), (state, _) in self._states.items()
-            if known == name
-            and version in (None, "", its)
-            and (state is State.READY or (known, its) in self.first_calls)
+            for its, state in self._stated(name, version)
+            if state is State.READY or (name, its) in self.first_calls
         ]
         return (name, newest(versions)) if versions else None
+
+    def _stated(self, name: str, version: str | None) -> list[tuple[str | None, State]]:
+        """The versions of a model that do not serve, or the one that is asked for, with their states."""
+        return [
+            (its, state)
+            for (known, its), (state, _) in self._states.items()
+            if known == name and version in (None, "", its)
+        ]
 
     def serving(self, name: str, version: str | None = None, caller: Caller | None = None) -> ServedModel:
         """The model, if it is ready; of one with a `split` the version for the caller.
@@ -198,11 +204,7 @@ class Serving(ABC):
         """The model, ready or not. Raises ModelNotFound, and ModelNotReady while loading or after a failed load."""
         served = self._served.get((name, version)) if version else self._defaults.get(name)
         if served is None:
-            states = {
-                state
-                for (known, its), (state, _) in self._states.items()
-                if known == name and version in (None, "", its)
-            }
+            states = {state for _, state in self._stated(name, version)}
             if not states and not self.listing:
                 raise ModelNotFound(name, version, self._there_are(name))
             raise ModelNotReady(name, version, failed=states == {State.UNAVAILABLE})
@@ -297,9 +299,7 @@ class Serving(ABC):
     def _choose_default(self, name: str) -> None:
         """Choose the unversioned model, else the highest version, for calls without a version."""
         versions = [version for known, version in self._served if known == name]
-        waiting = [
-            its for (known, its), (state, _) in self._states.items() if known == name and state is State.READY
-        ]
+        waiting = [its for its, state in self._stated(name, None) if state is State.READY]
         if versions and (key := (name, newest([*versions, *waiting]))) in self._served:
             self._defaults[name] = self._served[key]
         else:

@@ -30,18 +30,6 @@ class SeveralReplies(Reply):
     The first failure of a call is the failure of all. Leaving `async with` ends every call.
     """
 
-    __slots__ = (
-        "_admission",
-        "_arrived",
-        "_opened",
-        "_operation",
-        "_replies",
-        "_running",
-        "_tasks",
-        "_unbegun",
-        "_unopened",
-    )
-
     single = False
 
     def __init__(self, admission: Admission) -> None:

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from ..codecs.values.arrays import Array
 from ..codecs.values.base import DESCRIPTION, NULLABLE, STREAM, Value, fault_of, reason, taken
 from ..codecs.values.constraints import description_of
-from ..codecs.values.hints import shown, value_of, without_none
+from ..codecs.values.hints import item_of, shown, value_of, without_none
 from ..codecs.values.scalars import Boolean, Number, Text
 from ..errors import CodecError, InvalidRequest
 from ..signature import Tensors
@@ -114,7 +114,9 @@ class Arguments:
 
     def form(self) -> InputsForm | None:
         """The form of requests whose values need no conversion; None if a tensor says more than its value."""
-        if self.stream is not None or not all(_is_plain(argument.value) for argument in self.arguments):
+        values = [argument.value for argument in self.arguments]
+        plain = all(type(value) in (Boolean, Number, Text) and value.datatype in KINDS for value in values)
+        if self.stream is not None or not plain:
             return None
         optional = [argument.name for argument in self.arguments if not argument.required]
         return InputsForm({argument.name: argument.value.datatype for argument in self.arguments}, optional)
@@ -199,9 +201,7 @@ class Arguments:
         if origin in STREAMS or hint in STREAMS:
             if self.stream is not None:
                 raise TypeError("a model can read one stream only")
-            if not typing.get_args(hint):
-                raise TypeError(f"the type of its items is missing: write {(origin or hint).__name__}[str]")
-            (item,) = typing.get_args(hint)
+            item, _ = item_of(hint)
             self.stream_is_async = origin in (AsyncIterator, AsyncIterable)
             self.stream = Argument(parameter.name, value_of(item), REQUIRED, False, item, said)
             return
@@ -210,9 +210,7 @@ class Arguments:
         bare, takes_none = without_none(hint)
         default = None if takes_none and parameter.default is REQUIRED else parameter.default
         value = value_of(bare, self._by_item)
-        if not (
-            default is REQUIRED or default is None or default is ...
-        ):  # a stub has ... for unwritable ones
+        if not any(default is none for none in (REQUIRED, None, ...)):  # a stub has ... for unwritable ones
             _check_default(value, default, hint)
         takes_none = takes_none or default is None or bare in (Any, object)
         self.arguments.append(Argument(parameter.name, value, default, takes_none, hint, said))
@@ -223,10 +221,6 @@ def _check_default(value: Value, default: Any, hint: Any) -> None:
         value.check(default)
     except (TypeError, ValueError, CodecError) as error:
         raise TypeError(f"its default does not fit {shown(hint)}: {reason(error)}") from None
-
-
-def _is_plain(value: Value) -> bool:
-    return type(value) in (Boolean, Number, Text) and value.datatype in KINDS
 
 
 def _weight(tensor: RequestInput) -> int:

@@ -45,9 +45,6 @@ class Hooks:
         self._left: Future[None] | None = None
         """Done when the unload hooks that run have run."""
 
-    def __bool__(self) -> bool:
-        return bool(self.load or self.unload)
-
     async def enter(self) -> None:
         """Raises the error of a load hook, for every model that waits for it. The next model tries again."""
         with self._lock:

@@ -15,14 +15,24 @@ from .steps import StepFunction
 
 
 class DescribedModel(MLModel):
-    """The base of the classes that `model_class` makes."""
+    """The base of the classes that `model_class` makes. The hooks of an app run before the first of its models."""
 
     described: ClassVar[ModelFunction]
     signature: ClassVar[Signature]
 
     def writer(self) -> ResultWriter:
         """What makes responses of the values that the function returns."""
-        return self.described.results.writer(self.name, self.version)
+        return ResultWriter(self.described.results, self.name, self.version)
+
+    async def load(self) -> bool:
+        if self.described.app is not None:
+            await self.described.app.hooks.enter()
+        return True
+
+    async def unload(self) -> bool:
+        if self.described.app is not None:
+            await self.described.app.hooks.leave()
+        return True
 
 
 class FunctionModel(DescribedModel):
@@ -40,24 +50,6 @@ class FunctionModel(DescribedModel):
         return Threads(self.name, self.settings.threads)
 
 
-class AppModel(DescribedModel):
-    """A function of an app with hooks, which run before the first and after the last of its models."""
-
-    async def load(self) -> bool:
-        if self.described.app is not None:
-            await self.described.app.hooks.enter()
-        return True
-
-    async def unload(self) -> bool:
-        if self.described.app is not None:
-            await self.described.app.hooks.leave()
-        return True
-
-
-class StepFunctionModel(AppModel, StepModel):
-    """A step function. A subclass has `admit` and `step`."""
-
-
 def model_class(function: ModelFunction) -> type[DescribedModel]:
     """The class of models that run a function. Raises InvalidSettings for one that cannot be a model."""
     code = function.function
@@ -68,17 +60,13 @@ def model_class(function: ModelFunction) -> type[DescribedModel]:
         "__module__": code.__module__,
         "__qualname__": getattr(code, "__qualname__", function.name),
     }
-    bases: tuple[type[DescribedModel], ...] = (FunctionModel,)
     if isinstance(function, StepFunction):
-        members |= function.methods()
-        bases = (StepFunctionModel,)
-    elif isinstance(function, Function):
+        return type(function.name, (DescribedModel, StepModel), members | function.methods())
+    if isinstance(function, Function):
         streams = members["signature"].streams
         make = stream_method if streams else predict_method
         members["predict_stream" if streams else "predict"] = make(function)
-        if function.app is not None and function.app.hooks:
-            bases = (AppModel, FunctionModel)
-    return type(function.name, bases, members)
+    return type(function.name, (FunctionModel,), members)
 
 
 def implementation_of(implementation: Any, name: str) -> type[MLModel] | None:

@@ -66,14 +66,9 @@ class Results:
         ordered = [values[name] for name in self.values]
         return bare(*ordered) if isinstance(bare, type) and hasattr(bare, "_fields") else tuple(ordered)
 
-    def writer(self, model: str, version: str | None) -> "ResultWriter":
-        return ResultWriter(self, model, version)
-
 
 class ResultWriter:
     """Makes responses of the values of one loaded model."""
-
-    __slots__ = ("_model", "_results", "_texts", "_version", "form")
 
     def __init__(self, results: Results, model: str, version: str | None) -> None:
         self._results = results
@@ -88,8 +83,6 @@ class ResultWriter:
 
     def write(self, value: Any) -> InferenceResponse | None:
         """The response of a value. Raises InvalidOutput for a value of another type."""
-        if isinstance(value, InferenceResponse):
-            return None
         if isinstance(value, Token) and self._texts is not None:
             return self._texts.write(value)
         parameters = None

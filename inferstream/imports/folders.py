@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
@@ -267,15 +267,11 @@ def _wrap_imports() -> None:
     different orders deadlock.
     """
     find: Any = _bootstrap._find_and_load  # type: ignore[attr-defined]
-    if not hasattr(find, "one_at_a_time"):
-        _bootstrap._find_and_load = _one_at_a_time(find)  # type: ignore[attr-defined]
+    if hasattr(find, "one_at_a_time"):
+        return
 
-
-def _one_at_a_time(find: Callable[[str, Any], ModuleType]) -> Callable[[str, Any], ModuleType]:
-    def find_and_load(name: str, import_: Any) -> ModuleType:
-        if _alone.get() is None or _initialised(name):
-            return find(name, import_)
-        if not _take_lock(name):
+    def find_and_load(name: str, import_: Any) -> Any:
+        if _alone.get() is None or _initialised(name) or not _take_lock(name):
             return find(name, import_)
         try:
             return find(name, import_)
@@ -283,7 +279,7 @@ def _one_at_a_time(find: Callable[[str, Any], ModuleType]) -> Callable[[str, Any
             importing.release()
 
     find_and_load.one_at_a_time = True  # type: ignore[attr-defined]
-    return find_and_load
+    _bootstrap._find_and_load = find_and_load  # type: ignore[attr-defined]
 
 
 def _initialised(name: str) -> bool:

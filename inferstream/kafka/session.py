@@ -84,7 +84,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._topic = settings.kafka_topic_output
         self._consumer = consumer
         self._producer = producer
-        self._running = Tasks(self._done)
+        self._running = Tasks()
         self._offsets: dict[Any, Offsets] = {}
         self._failure: BaseException | None = None
         self._progress = asyncio.Event()
@@ -123,7 +123,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 offsets = self._offsets.setdefault(partition, Offsets())
                 for record in records:
                     offsets.begin(record.offset)
-                    self._running.start(self._serve(record, offsets))
+                    self._running.start(self._serve(record, offsets)).add_done_callback(self._done)
 
     def _done(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

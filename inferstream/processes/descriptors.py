@@ -54,10 +54,8 @@ class Intake:
         if not message:
             self.close()
             return
-        for descriptor in descriptors:
-            os.set_inheritable(
-                descriptor, False
-            )  # received descriptors are inheritable; Python 3.11 has no flag
+        for descriptor in descriptors:  # received ones are inheritable, and Python 3.11 has no flag
+            os.set_inheritable(descriptor, False)
         end, *memory = descriptors
         try:
             self._arrived(message, socket.socket(fileno=end), *memory)

@@ -75,7 +75,8 @@ class Child:
         threading.Thread(target=wait, name=f"worker-{self.pid}", daemon=True).start()
 
     def _end(self) -> None:
-        self._kill_group()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)  # what it started and left, before its number can be reused
         self._process.wait()
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
@@ -84,11 +85,6 @@ class Child:
         os.close(self._lifeline)
         self._reap_group()
         self._ended()
-
-    def _kill_group(self) -> None:
-        """Kill what the worker started and left, before its number can be reused."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
 
     def _reap_group(self) -> None:
         """Reap what the worker left and we inherited (as process 1)."""

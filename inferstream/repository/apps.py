@@ -13,6 +13,7 @@ from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, ModelNo
 from ..functions.app import App
 from ..imports.implementation import resolve_app
 from ..settings import ModelSettings
+from ..telemetry.tracebacks import one_line
 from .base import BrokenModel, BrokenModels, ModelRepository, Versions
 from .folder import check_name
 
@@ -162,8 +163,7 @@ def _reason(error: BaseException, folder: Path) -> str:
         if not file.startswith(("<frozen importlib", PACKAGE, IMPORTLIB)):
             where = f"{_within(file, folder)}, line {traceback.tb_lineno}: "
         traceback = traceback.tb_next
-    first = next(iter(str(error).strip().splitlines()), "")
-    return f"{where}{type(error).__name__}: {first}".rstrip(": ")
+    return f"{where}{one_line(error)}"
 
 
 def _within(file: str, folder: Path) -> str:

@@ -204,11 +204,11 @@ def read_settings(path: Path, root: Path) -> ModelSettings:
     return settings
 
 
-def complete(settings: ModelSettings, uri: str | None) -> None:
+def complete(settings: ModelSettings, uri: str) -> None:
     """Set `parameters.uri`, which runtimes need. The default is the folder of the settings."""
     if settings.parameters is None:
         settings.parameters = ModelParameters()
-    if settings.parameters.uri is None and uri is not None:
+    if settings.parameters.uri is None:
         settings.parameters.uri = uri
 
 

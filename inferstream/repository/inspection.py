@@ -12,6 +12,7 @@ from ..errors import InferstreamError
 from ..functions.model import implementation_of
 from ..settings import SETTINGS_FILE, ModelSettings, Settings, load_settings
 from ..settings.sources import read_json, unknown_fields
+from ..telemetry.tracebacks import one_line
 from .environments import python_in
 from .files import repository_of_file
 from .folder import FolderRepository, read_fields, read_settings, settings_files
@@ -171,10 +172,7 @@ def _import_problems(settings: ModelSettings) -> Iterator[str]:
     except InferstreamError as error:
         yield error.message
     except (Exception, SystemExit) as error:
-        first_line = next(iter(str(error).strip().splitlines()), "")
-        yield f'implementation "{settings.implementation_}": {type(error).__name__}: {first_line}'.rstrip(
-            ": "
-        )
+        yield f'implementation "{settings.implementation_}": {one_line(error)}'
     else:
         if implementation_of(implementation, settings.name) is None:
             yield f'implementation "{settings.implementation_}" is not a subclass of MLModel'

@@ -10,13 +10,13 @@ from ..compat.finder import install
 from ..concurrency.model_thread import ModelThread
 from ..concurrency.scope import is_own_cancel
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
-from ..functions.model import AppModel, DescribedModel, implementation_of
+from ..functions.model import DescribedModel, implementation_of
 from ..handlers import get_custom_handlers
 from ..imports.folders import importing_alone
 from ..model import MLModel
 from ..settings import ModelSettings
 from ..telemetry.context import model_context
-from ..telemetry.tracebacks import passed_own_code
+from ..telemetry.tracebacks import one_line, passed_own_code
 from .classes import check_constructor, check_methods, check_object
 
 logger = logging.getLogger("inferstream.repository")
@@ -41,7 +41,7 @@ class LoadedModel(NamedTuple):
 
         The hooks of an app run on the event loop: what they make serves all of its functions.
         """
-        return None if isinstance(self.model, AppModel) else self.thread
+        return None if isinstance(self.model, DescribedModel) else self.thread
 
     async def unload(self) -> None:
         """Run the model's `unload` and log its errors. The model is removed in any case."""
@@ -113,7 +113,8 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                 raise
             if isinstance(error, TimeoutError):
                 raise ModelLoadFailed(f"Model {settings.name} did not load within {timeout:g} s.") from None
-            reason = f"Model {settings.name} did not load: {_reason(error)}"
+            reason = error.message if isinstance(error, InferstreamError) else one_line(error)
+            reason = f"Model {settings.name} did not load: {reason}"
             said = isinstance(error, InferstreamError) and not passed_own_code(error)
             raise ModelLoadFailed(reason, own_status(error)) from None if said else error
         loaded.model.ready = True
@@ -176,10 +177,3 @@ def _ignore(unloading: asyncio.Future[Any]) -> None:
     """Read the result of an abandoned `unload`. Otherwise asyncio logs its error as never retrieved."""
     if not unloading.cancelled():
         unloading.exception()
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, InferstreamError):
-        return error.message
-    first_line = str(error).strip().splitlines()[:1]
-    return f"{type(error).__name__}: {first_line[0]}" if first_line else type(error).__name__

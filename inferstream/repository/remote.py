@@ -1,7 +1,7 @@
 """Files that are elsewhere: the contract of their sources, which join by scheme, and what may be trusted."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
@@ -100,22 +100,22 @@ def name_of(uri: str) -> str:
     return name.partition("@")[0].partition(":")[0] or "model"
 
 
+def _marked(folders: Iterable[Path]) -> list[str]:
+    """The lines of the first mark of missing trust in these folders, at least one; none without a mark."""
+    marks = (folder / UNTRUSTED for folder in folders)
+    return next((mark.read_text().split("\n") for mark in marks if mark.is_file()), [])
+
+
 def untrusted(path: Path) -> str | None:
     """Where the file or folder was fetched from, if no code in it may run; else None."""
-    for folder in path.parents:
-        if (folder / UNTRUSTED).is_file():
-            return (folder / UNTRUSTED).read_text().partition("\n")[0]
-    return None
+    return next(iter(_marked(path.parents)), None)
 
 
 def left_out(path: Path) -> str:
     """The end of an error: which files were left out beside this path, and how they come in; empty for none."""
-    for folder in (path, *path.parents):
-        if (folder / UNTRUSTED).is_file():
-            uri, *names = (folder / UNTRUSTED).read_text().splitlines()
-            listed = ", ".join(names[:4]) + (" and others" if len(names) > 4 else "")
-            return f"; left out of {uri}, because it would run code: {listed} ({ALLOW})" if names else ""
-    return ""
+    uri, *names = _marked((path, *path.parents)) or [""]
+    listed = ", ".join(names[:4]) + (" and others" if len(names) > 4 else "")
+    return f"; left out of {uri}, because it would run code: {listed} ({ALLOW})" if names else ""
 
 
 ALLOW = "trust_remote_code allows it"

@@ -30,9 +30,10 @@ def own_version() -> str:
         return "0"
 
 
-def _spellings(name: str) -> AliasChoices:
-    """MLServer's name of a setting, which is private there, and its environment variables."""
-    return AliasChoices(f"_{name}", f"{PREFIX}{name}".upper(), f"{MLSERVER_PREFIX}{name}".upper())
+def _private(name: str, description: str) -> Any:
+    """A field by MLServer's name of the setting, which is private there, and by its environment variables."""
+    spellings = AliasChoices(f"_{name}", f"{PREFIX}{name}".upper(), f"{MLSERVER_PREFIX}{name}".upper())
+    return Field(None, alias=f"_{name}", validation_alias=spellings, description=description)
 
 
 def _other_name(name: str) -> property:
@@ -272,23 +273,15 @@ class Settings(MemorySettings, FetchSettings, StateSettings):
     )
     kafka_max_in_flight: int = Field(64, ge=1, description="Messages in progress at once.")
 
-    custom_rest_server_settings: dict[str, Any] | None = Field(
-        None,
-        alias="_custom_rest_server_settings",
-        validation_alias=_spellings("custom_rest_server_settings"),
-        description="Options of the REST port, with uvicorn's names, certificates among them.",
+    custom_rest_server_settings: dict[str, Any] | None = _private(
+        "custom_rest_server_settings",
+        "Options of the REST port, with uvicorn's names, certificates among them.",
     )
-    custom_metrics_server_settings: dict[str, Any] | None = Field(
-        None,
-        alias="_custom_metrics_server_settings",
-        validation_alias=_spellings("custom_metrics_server_settings"),
-        description="The same for the metrics port.",
+    custom_metrics_server_settings: dict[str, Any] | None = _private(
+        "custom_metrics_server_settings", "The same for the metrics port."
     )
-    custom_grpc_server_settings: dict[str, Any] | None = Field(
-        None,
-        alias="_custom_grpc_server_settings",
-        validation_alias=_spellings("custom_grpc_server_settings"),
-        description="Channel arguments of gRPC (`grpc.…`), and certificates.",
+    custom_grpc_server_settings: dict[str, Any] | None = _private(
+        "custom_grpc_server_settings", "Channel arguments of gRPC (`grpc.…`), and certificates."
     )
 
     _paths = field_validator(

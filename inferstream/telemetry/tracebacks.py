@@ -122,3 +122,9 @@ def _places() -> tuple[str, ...]:
 
 def _folder(module: object) -> str:
     return f"{Path(str(getattr(module, '__file__', ''))).parent}{os.sep}"
+
+
+def one_line(error: BaseException) -> str:
+    """The class of an error, and the first line of its text."""
+    first = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {first}".rstrip(": ")

@@ -87,9 +87,8 @@ class Headers(MutableMapping[str, str]):
         return repr(self._all())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Headers, (
-            list(self._all().items()),
-        )  # the client's connection can be neither copied nor pickled
+        # The client's connection can be neither copied nor pickled.
+        return Headers, (list(self._all().items()),)
 
 
 def _text(value: bytes | str) -> str:
@@ -164,21 +163,6 @@ class Parameters(BaseModel):
     def has_decoded(self) -> bool:
         """Whether a decoded form of the tensor or request is stored here. It is never sent."""
         return _holds(self, "_decoded_payload")
-
-    @property
-    def decoded(self) -> Any:
-        """The decoded form, or None."""
-        return getattr(self, "_decoded_payload", None)
-
-    @property
-    def decoded_from(self) -> Any:
-        """The source of the decoded form; None if it is unknown."""
-        return getattr(self, "_decoded_from", None)
-
-    def keep_decoded(self, value: Any, source: Any = None) -> None:
-        """Store the decoded form of `source`, so that a codec decodes it once."""
-        assign(self, "_decoded_payload", value)
-        assign(self, "_decoded_from", source)
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a parameter; `default` if it is absent or None."""

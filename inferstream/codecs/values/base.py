@@ -166,13 +166,28 @@ class Value(ABC):
 class SingleValue(Value):
     """A value that is one element of a tensor. Lists of it are tensors of one dimension."""
 
-    @abstractmethod
     def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
         """What makes values of the elements of this tensor. Raises ValueError for another datatype."""
+        self._expect(tensor)
+        return self.from_element
+
+    def _expect(self, tensor: RequestInput | ResponseOutput) -> None:
+        if tensor.datatype != self.datatype:
+            raise ValueError(f"takes {self.datatype}, got {tensor.datatype}")
+
+    def from_element(self, element: Any, /) -> Any:
+        """The value in an element. Raises TypeError and ValueError."""
+        return self.from_json(element)
 
     @abstractmethod
     def element(self, value: Any) -> Any:
         """The element that holds a value."""
+
+    def from_json(self, value: Any) -> Any:
+        return self.element(value)
+
+    def to_json(self, value: Any) -> Any:
+        return self.element(value)
 
     def read(self, tensor: RequestInput | ResponseOutput) -> Any:
         return self.reader(tensor)(single(tensor))

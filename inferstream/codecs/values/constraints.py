@@ -77,7 +77,10 @@ class Constrained(Value):
 
 def constrains(hint: Any) -> bool:
     """Whether `Annotated[...]` holds a constraint."""
-    return any(isinstance(part, CONSTRAINTS) and not _only_describes(part) for part in get_args(hint)[1:])
+    rules = [part for part in get_args(hint)[1:] if isinstance(part, CONSTRAINTS)]
+    return any(
+        not isinstance(part, FieldInfo) or part.metadata for part in rules
+    )  # a Field may only describe
 
 
 def description_of(hint: Any) -> str | None:
@@ -88,7 +91,3 @@ def description_of(hint: Any) -> str | None:
         if isinstance(said, str):
             return said
     return None
-
-
-def _only_describes(part: Any) -> bool:
-    return isinstance(part, FieldInfo) and not part.metadata

@@ -1,7 +1,7 @@
 """JSON values of the arguments of a model as inputs, and outputs as JSON values, by what the model declares."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -137,22 +137,20 @@ def _described(tensor: ResponseOutput) -> MetadataTensor:
     )
 
 
-class FlatInterface:
+class FlatInterface(NamedTuple):
     """How flat objects become requests to one model, and its responses flat objects."""
 
-    __slots__ = ("arguments", "results", "strict")
-
-    def __init__(
-        self, inputs: Sequence[MetadataTensor], outputs: Sequence[MetadataTensor], strict: bool
-    ) -> None:
-        self.arguments = FlatArguments(inputs, strict)
-        self.results = FlatResults(outputs)
-        self.strict = strict
-        """Whether the model takes exactly these inputs, so that other keys are errors and no parameters."""
+    arguments: FlatArguments
+    results: FlatResults
+    strict: bool
+    """Whether the model takes exactly these inputs, so that other keys are errors and no parameters."""
 
 
 def flat_interface(signature: Signature) -> FlatInterface | None:
     """The interface of a model; None if its inputs are not known."""
     if signature.inputs is None:
         return None
-    return FlatInterface(signature.inputs, signature.outputs or (), signature.function)
+    strict = signature.function
+    return FlatInterface(
+        FlatArguments(signature.inputs, strict), FlatResults(signature.outputs or ()), strict
+    )

@@ -1,14 +1,12 @@
 """Pandas data frames, as JSON of their columns."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ...types import RequestInput, ResponseOutput
 from ..json import encode_to_json_bytes
 from .base import SingleValue, brief
-from .scalars import as_text, expect
+from .scalars import loaded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,9 +18,8 @@ class FrameValue(SingleValue):
     datatype = "BYTES"
     content = "pd_json"
 
-    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
-        expect(tensor, "BYTES")
-        return self._loaded
+    def from_element(self, element: Any) -> "pd.DataFrame":
+        return self.from_json(loaded(element))
 
     def element(self, value: Any) -> str:
         return encode_to_json_bytes(_columns(value)).decode()
@@ -37,13 +34,6 @@ class FrameValue(SingleValue):
 
     def from_flat(self, value: Any) -> tuple[list[int], Any]:
         return [1], [orjson.dumps(_document(value)).decode()]
-
-    def _loaded(self, element: Any) -> "pd.DataFrame":
-        try:
-            document = orjson.loads(as_text(element))
-        except orjson.JSONDecodeError as error:
-            raise ValueError(f"not valid JSON ({error})") from None
-        return self.from_json(document)
 
     def to_json(self, value: Any) -> Any:
         return orjson.Fragment(encode_to_json_bytes(_columns(value)))

@@ -2,13 +2,11 @@
 
 import base64
 import io
-from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ...types import RequestInput, ResponseOutput
 from .base import SingleValue, brief
-from .scalars import expect, from_base64
+from .scalars import from_base64
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -27,12 +25,17 @@ class Image(SingleValue):
     content = "image"
     reads_apart = True
 
-    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
-        expect(tensor, "BYTES")
-        return _opened_element
+    def from_element(self, element: Any) -> "PillowImage":
+        return opened(element if isinstance(element, bytes) else from_base64(element))
 
     def element(self, value: Any) -> bytes:
-        return _file_of(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value)
+        if not hasattr(value, "save"):
+            raise TypeError(f"takes an image, got {brief(value)}")
+        file = io.BytesIO()
+        value.save(file, FORMAT)
+        return file.getvalue()
 
     def from_json(self, value: Any) -> "PillowImage":
         return opened(from_base64(value))
@@ -41,11 +44,7 @@ class Image(SingleValue):
         return [1], [from_base64(value)]  # only the model's own process opens it
 
     def to_json(self, value: Any) -> str:
-        return base64.b64encode(_file_of(value)).decode()
-
-
-def _opened_element(element: Any) -> "PillowImage":
-    return opened(element if isinstance(element, bytes) else from_base64(element))
+        return base64.b64encode(self.element(value)).decode()
 
 
 def opened(file: bytes) -> "PillowImage":
@@ -69,16 +68,6 @@ def _fault(image: "PillowImage", most: int | None) -> str | None:
     if most and image.width * image.height > most:
         return f"it has more than {most} pixels"
     return None
-
-
-def _file_of(image: Any) -> bytes:
-    if isinstance(image, bytes | bytearray | memoryview):
-        return bytes(image)
-    if not hasattr(image, "save"):
-        raise TypeError(f"takes an image, got {brief(image)}")
-    file = io.BytesIO()
-    image.save(file, FORMAT)
-    return file.getvalue()
 
 
 def is_image(hint: Any) -> bool:

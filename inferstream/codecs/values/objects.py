@@ -2,7 +2,6 @@
 
 import dataclasses
 import typing
-from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -10,9 +9,8 @@ from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError
 from pydantic.errors import PydanticInvalidForJsonSchema
 from typing_extensions import is_typeddict
 
-from ...types import RequestInput, ResponseOutput
 from .base import SCHEMA, SingleValue, brief
-from .scalars import as_text, expect
+from .scalars import as_text, loaded
 
 
 class Json(SingleValue):
@@ -28,6 +26,8 @@ class Json(SingleValue):
         except (PydanticSchemaGenerationError, PydanticUserError, NameError) as error:
             raise TypeError(f"{hint!r} is no type that can be sent: {str(error).splitlines()[0]}") from None
         self._any = hint is Any
+        if self._any:
+            self.from_element = loaded  # type: ignore[method-assign]
         made = isinstance(hint, type) and issubclass(hint, BaseModel | tuple)
         self._class: type | None = hint if made else None
         try:
@@ -38,12 +38,19 @@ class Json(SingleValue):
     def facts(self) -> dict[str, Any]:
         return {} if self._any else {SCHEMA: self._schema}
 
-    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
-        expect(tensor, "BYTES")
-        return self._loaded if self._any else lambda element: self._validated(as_text(element))
+    def from_element(self, element: Any) -> Any:
+        return self._validated(as_text(element))
 
     def element(self, value: Any) -> str:
-        return self._text(value)
+        try:
+            if self._any:
+                return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+            checked = self._adapter.validate_python(value, from_attributes=True)
+            return self._adapter.dump_json(checked, by_alias=True).decode()
+        except ValidationError as error:
+            raise ValueError(faults(error)) from None
+        except (TypeError, ValueError) as error:  # pydantic's own error of serialisation is a ValueError
+            raise TypeError(f"cannot be written as JSON: {error}") from None
 
     def check(self, value: Any) -> None:
         if self._class is not None and not isinstance(value, self._class):
@@ -58,30 +65,13 @@ class Json(SingleValue):
         return value if self._any else self._validated(orjson.dumps(value))
 
     def to_json(self, value: Any) -> Any:
-        return orjson.Fragment(self._text(value))
-
-    def _loaded(self, element: Any) -> Any:
-        try:
-            return orjson.loads(as_text(element))
-        except orjson.JSONDecodeError as error:
-            raise ValueError(f"not valid JSON ({error})") from None
+        return orjson.Fragment(self.element(value))
 
     def _validated(self, text: str | bytes) -> Any:
         try:
             return self._adapter.validate_json(text)
         except ValidationError as error:
             raise ValueError(faults(error)) from None
-
-    def _text(self, value: Any) -> str:
-        try:
-            if self._any:
-                return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
-            checked = self._adapter.validate_python(value, from_attributes=True)
-            return self._adapter.dump_json(checked, by_alias=True).decode()
-        except ValidationError as error:
-            raise ValueError(faults(error)) from None
-        except (TypeError, ValueError) as error:  # pydantic's own error of serialisation is a ValueError
-            raise TypeError(f"cannot be written as JSON: {error}") from None
 
 
 def faults(error: ValidationError) -> str:

@@ -8,6 +8,7 @@ from datetime import date, datetime, time
 from typing import Any
 
 import numpy as np
+import orjson
 
 from ...types import RequestInput, ResponseOutput
 from ...types.conversion import array_from_values, whole
@@ -16,18 +17,30 @@ from ...types.forms import KINDS, LARGEST, LEAST
 from .base import FORMAT, SingleValue, brief, single
 
 
+def as_text(element: Any) -> str:
+    """An element of BYTES as text. Raises TypeError and ValueError."""
+    if isinstance(element, str):
+        return element
+    if element is None:
+        raise TypeError("takes text, got null")
+    try:
+        return str(element, "utf-8")
+    except TypeError:
+        raise TypeError(f"takes text, got {brief(element)}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text ({error})") from None
+
+
 class Text(SingleValue):
     """`str` as one element of BYTES, UTF-8 on the wire."""
 
     datatype = "BYTES"
     content = "str"
 
-    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
-        expect(tensor, "BYTES")
-        return as_text
+    from_element = staticmethod(as_text)
 
     def read(self, tensor: RequestInput | ResponseOutput) -> str:
-        expect(tensor, "BYTES")
+        self._expect(tensor)
         return as_text(single(tensor))
 
     def element(self, value: Any) -> str:
@@ -37,9 +50,6 @@ class Text(SingleValue):
 
     def plain(self, values: Sequence[Any]) -> list[Any] | None:
         return [*values] if {*map(type, values)} == {str} else None
-
-    def from_json(self, value: Any) -> str:
-        return self.element(value)
 
     def to_json(self, value: Any) -> Any:
         return value
@@ -52,7 +62,7 @@ class Binary(SingleValue):
     content = "base64"
 
     def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
-        expect(tensor, "BYTES")
+        self._expect(tensor)
         parameters = tensor.parameters
         if parameters is not None and parameters.content_type == "base64":
             return from_base64
@@ -89,10 +99,6 @@ class Number(SingleValue):
         self._integer = datatype in INTEGERS
         self._plain = KINDS.get(datatype)
 
-    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
-        self._expect(tensor)
-        return self.from_json
-
     def read(self, tensor: RequestInput | ResponseOutput) -> Any:
         if tensor.datatype != self.datatype:
             self._expect(tensor)
@@ -128,8 +134,7 @@ class Number(SingleValue):
             return math.nan  # JSON has no NaN; both directions of the wire use null
         return self._exact(value)
 
-    def to_json(self, value: Any) -> Any:
-        return self.element(value)
+    from_element = from_json
 
     def _expect(self, tensor: RequestInput | ResponseOutput) -> None:
         if tensor.datatype != self.datatype and not (
@@ -160,9 +165,10 @@ class Boolean(SingleValue):
 
     datatype = "BOOL"
 
-    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
-        expect(tensor, "BOOL")
-        return _truth
+    def from_element(self, element: Any) -> bool:
+        if element is None:
+            raise TypeError("takes true or false, got null")
+        return bool(element)
 
     def element(self, value: Any) -> bool:
         if not isinstance(value, bool | np.bool_):
@@ -172,17 +178,8 @@ class Boolean(SingleValue):
     def plain(self, values: Sequence[Any]) -> list[Any] | None:
         return [*values] if {*map(type, values)} == {bool} else None
 
-    def from_json(self, value: Any) -> bool:
-        return self.element(value)
-
     def to_json(self, value: Any) -> Any:
         return bool(value)
-
-
-def _truth(element: Any) -> bool:
-    if element is None:
-        raise TypeError("takes true or false, got null")
-    return bool(element)
 
 
 class Time(SingleValue):
@@ -197,12 +194,8 @@ class Time(SingleValue):
     def facts(self) -> dict[str, Any]:
         return {} if self._kind is datetime else {FORMAT: self._kind.__name__}
 
-    def reader(self, tensor: RequestInput | ResponseOutput) -> Callable[[Any], Any]:
-        expect(tensor, "BYTES")
-        return lambda element: self.from_json(as_text(element))
-
-    def element(self, value: Any) -> str:
-        return self.to_json(value)
+    def from_element(self, element: Any) -> Any:
+        return self.from_json(as_text(element))
 
     def from_json(self, value: Any) -> Any:
         if not isinstance(value, str):
@@ -212,30 +205,18 @@ class Time(SingleValue):
         except ValueError as error:
             raise ValueError(f"not an ISO 8601 {self._kind.__name__} ({error})") from None
 
-    def to_json(self, value: Any) -> str:
+    def element(self, value: Any) -> str:
         if not isinstance(value, self._kind) or (self._kind is date and isinstance(value, datetime)):
             raise TypeError(f"takes a {self._kind.__name__}, got {brief(value)}")
         return value.isoformat()
 
 
-def expect(tensor: RequestInput | ResponseOutput, datatype: str) -> None:
-    """Raise ValueError unless a tensor has this datatype."""
-    if tensor.datatype != datatype:
-        raise ValueError(f"takes {datatype}, got {tensor.datatype}")
-
-
-def as_text(element: Any) -> str:
-    """An element of BYTES as text. Raises TypeError and ValueError."""
-    if isinstance(element, str):
-        return element
-    if element is None:
-        raise TypeError("takes text, got null")
+def loaded(element: Any) -> Any:
+    """The JSON value in an element of BYTES. Raises TypeError and ValueError."""
     try:
-        return str(element, "utf-8")
-    except TypeError:
-        raise TypeError(f"takes text, got {brief(element)}") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8 text ({error})") from None
+        return orjson.loads(as_text(element))
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON ({error})") from None
 
 
 def from_base64(element: Any) -> bytes:

@@ -5,13 +5,13 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from inferstream.codecs import lookup, registry, signature
+from inferstream.codecs import lookup, signature
 from inferstream.codecs.base import InputCodecLike, RequestCodec, RequestCodecLike
 from inferstream.codecs.decoded import has_decoded, keep
 from inferstream.codecs.lists import is_list_of
 from inferstream.codecs.numpy import Array, decoded, encoded
 from inferstream.codecs.numpy import to_dtype as dtype_of
-from inferstream.codecs.registry import inputs, requests
+from inferstream.codecs.registry import CodecTable, inputs, requests
 from inferstream.errors import CodecNotFound
 from inferstream.settings import ModelSettings
 from inferstream.types import (
@@ -34,14 +34,13 @@ class _Finder(Generic[AnyCodec]):
     Otherwise callers would not choose their own.
     """
 
-    def __init__(self, table: registry.CodecTable[AnyCodec], find: Callable[..., AnyCodec | None]) -> None:
-        self._table: registry.CodecTable[AnyCodec] = table
-        self._find: Callable[..., AnyCodec | None] = find
+    def __init__(self, table: CodecTable[AnyCodec]) -> None:
+        self._table: CodecTable[AnyCodec] = table
 
     def find(
         self, content_type: str | None = None, payload: Any = None, type_hint: Any = None
     ) -> AnyCodec | None:
-        codec = self._find(content_type, payload, type_hint)
+        codec = self._table.find(content_type, payload, type_hint)
         return codec if content_type else self._known(codec)
 
     def by_payload(self, payload: Any) -> AnyCodec | None:
@@ -54,8 +53,8 @@ class _Finder(Generic[AnyCodec]):
         return None if codec in self._table.added.values() else codec
 
 
-_inputs = _Finder(inputs, registry.find_input_codec)
-_requests = _Finder(requests, registry.find_request_codec)
+_inputs = _Finder(inputs)
+_requests = _Finder(requests)
 
 
 class _CodecRegistry:

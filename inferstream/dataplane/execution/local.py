@@ -219,11 +219,7 @@ class Local:
         return open_reply(self._responses(call))
 
     def _responses(self, call: Call) -> ModelResponses:
-        payloads = Payloads(call, self._checks)
-        if self._streams:
-            start = partial(self._start, payloads)
-            return ModelResponses(start, call, self._finish)
-        return ModelResponses(partial(self._predict_each, payloads), call, self._finish)
+        return ModelResponses(partial(self._start, Payloads(call, self._checks)), call, self._finish)
 
     async def _predict(self, request: InferenceRequest, halved: bool = False) -> Reply:
         try:
@@ -262,6 +258,8 @@ class Local:
 
     async def _start(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
         """Call the model's `predict_stream`, in any of its forms, and return an async iterator."""
+        if not self._streams:
+            return self._predict_each(payloads)
         if self._steps is not None:
             return await self._steps.open(payloads)
         predict_stream = cast(Any, self._model.predict_stream)
@@ -281,11 +279,7 @@ class Local:
 
     async def _predict_each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
         """A stream of a model with only `predict`: one response for each request."""
-
-        async def responses() -> AsyncIterator[InferenceResponse]:
-            async for request in payloads:
-                response = (await self._predict(request)).first
-                assert response is not None
-                yield response
-
-        return responses()
+        async for request in payloads:
+            response = (await self._predict(request)).first
+            assert response is not None
+            yield response

@@ -6,11 +6,10 @@ from time import perf_counter, time
 from ...context import request_id_var
 from ...errors import InferstreamError
 from ...telemetry.access import AccessLines, AccessRecord
-from ...types import InferenceResponse
 from ..call import Call, Handler, Operation
 from ..caller import Caller
 from ..metering import kind_of
-from ..reply import Reply, Watcher
+from ..reply import CountedEnd, Reply
 from .base import Pipeline, Shared
 
 
@@ -31,25 +30,8 @@ class AccessLog:
         if reply.single:
             self._lines.put(record_of(call, began, 1, None))
             return reply
-        return reply.watch(LoggedStream(self._lines, call, began))
-
-
-class LoggedStream(Watcher):
-    """Logs a stream at its end."""
-
-    __slots__ = ("_began", "_call", "_items", "_lines")
-
-    def __init__(self, lines: AccessLines, call: Call, began: float) -> None:
-        self._lines = lines
-        self._call = call
-        self._began = began
-        self._items = 0
-
-    def item(self, response: InferenceResponse) -> None:
-        self._items += 1
-
-    def end(self, error: BaseException | None) -> None:
-        self._lines.put(record_of(self._call, self._began, self._items, error))
+        lines = self._lines
+        return reply.watch(CountedEnd(lambda error, items: lines.put(record_of(call, began, items, error))))
 
 
 def record_of(call: Call, began: float, items: int, error: BaseException | None) -> AccessRecord:

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import islice
 
 from ...concurrency.scope import ClientLeft, Scope
+from ...concurrency.tasks import Tasks
 from ...context import request_id_var
 from ...errors import Code, InferenceFailed, InferstreamError, InvalidOutput, ModelError
 from ...rows import RowErrors
@@ -125,7 +126,7 @@ class Batching:
         self._pending: dict[BatchKey, Pending] = {}
         self._ready: dict[Pending, None] = {}
         """Keys that could leave and have no slot, in order."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
         if call.operation is not Operation.INFER:
@@ -196,15 +197,12 @@ class Batching:
 
     def _leave(self, pending: Pending) -> None:
         batch = Batch(pending.take(self._size))
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = asyncio.get_running_loop().time()
         for member in batch.members:
             member.batch = batch
             self._meters.waits.observe(now - member.arrived)
         self._started(pending, len(batch.members))
-        task = batch.task = loop.create_task(self._run(pending, batch))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        batch.task = self._tasks.start(self._run(pending, batch))
 
     def _started(self, pending: Pending, size: int) -> None:
         self._running += 1
@@ -304,8 +302,6 @@ def _give_all(members: Sequence[BatchedCall], error: Exception) -> None:
     for member in members:
         member.give(error)
 
-
-logger = logging.getLogger("inferstream.dataplane")
 
 MANY = 4096
 """Calls that batching admits at most, unless two full batches need more: a bound, not a policy."""

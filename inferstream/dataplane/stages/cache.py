@@ -14,7 +14,7 @@ from ...errors import InferenceFailed, Overloaded
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.stages import CacheMeters, StoreMeters
-from ...types import Headers, InferenceRequest, InferenceResponse, RequestInput, TensorData
+from ...types import Headers, InferenceRequest, InferenceResponse, RequestInput
 from ..call import Call, Handler, Operation
 from ..reply import Reply, StreamReply
 from .base import Pipeline, Shared
@@ -76,7 +76,7 @@ class Cache:
         try:
             return await flight.reply(call.request.id)
         except BaseException:  # cancelled, perhaps by its deadline
-            flight.expired(call.expired)
+            flight.call.expired = call.expired
             raise
 
     def _start(self, key: CacheKey, call: Call) -> Flight:
@@ -86,8 +86,7 @@ class Cache:
         if hasattr(call, "share"):
             shared.share = call.share
         shared.trace = call.trace  # the computation belongs to the span of its first caller
-        flight = self._flights[key] = Flight(self._store)
-        flight.call = shared
+        flight = self._flights[key] = Flight(self._store, shared)
         flight.task = asyncio.get_running_loop().create_task(self._run(flight, shared))
         flight.task.add_done_callback(partial(self._landed, key, flight))
         return flight
@@ -135,17 +134,13 @@ async def _digest(operation: Operation, request: InferenceRequest) -> bytes | No
 def _description(tensor: RequestInput) -> tuple[Any, ...]:
     """All of a tensor except its values; for unchecked data also whether these are Python objects or bytes."""
     fields = (tensor.name, tensor.datatype, tensor.shape, common(tensor.parameters))
-    return fields if tensor.data.checked else (*fields, _unchecked_values(tensor.data))
-
-
-def _unchecked_values(data: TensorData) -> bool:
-    return not data.checked and data.values is not None
+    return fields if tensor.data.checked else (*fields, tensor.data.values is not None)
 
 
 def _values(tensor: RequestInput) -> bytes | memoryview:
     """The values of a tensor as bytes. A list of texts distinguishes a missing text from an empty one."""
     data = tensor.data
-    if _unchecked_values(data):
+    if not data.checked and data.values is not None:
         return canonical(data.values)
     return canonical(data.peek()) if tensor.datatype == "BYTES" else data.to_raw(tensor.datatype)
 

@@ -23,17 +23,20 @@ class Flight:
     read. The model continues when a reader has read everything.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, call: Call) -> None:
         self.retained = True
         self.single = False
         self.size = 0
         self.responses: list[Snapshot] = []
         """All so far, while they are retained."""
-        self.call: Call | None = None
+        self.call = call
+        """Its `expired` becomes that of the reader that leaves last."""
         self.task: asyncio.Task[None] | None = None
         self._store = store
         self._readers: set[FlightReader] = set()
         self._next_wanted = asyncio.Event()
+        self.go_on = self._next_wanted.set
+        """A reader waits, has caught up or has left, so the model may be wanted."""
 
     @property
     def readers(self) -> int:
@@ -90,10 +93,6 @@ class Flight:
             self._next_wanted.clear()
             await self._next_wanted.wait()
 
-    def go_on(self) -> None:
-        """A reader waits, has caught up or has left, so the model may be wanted."""
-        self._next_wanted.set()
-
     def leave(self, reader: "FlightReader") -> None:
         self._readers.discard(reader)
         reader.close()
@@ -103,11 +102,6 @@ class Flight:
             return
         self.give_up()
         Scope(task).end(ClientLeft())
-
-    def expired(self, expired: bool) -> None:
-        """Note whether the deadline of the reader that left has passed. The last reader's reason becomes the call's."""
-        if self.call is not None:
-            self.call.expired = expired
 
 
 class FlightReader(SizedChannel[Snapshot]):

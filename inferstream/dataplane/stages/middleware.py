@@ -11,10 +11,10 @@ from typing import NoReturn
 from ...errors import InferenceFailed, InferstreamError
 from ...functions.errors import ErrorMap
 from ...functions.middleware import CallEnd, Middleware
-from ...types import InferenceRequest, InferenceResponse
+from ...types import InferenceRequest
 from ..call import Call, Handler
 from ..metering import kind_of
-from ..reply import Reply, Watcher
+from ..reply import CountedEnd, Reply
 from .base import Pipeline, Shared
 
 logger = logging.getLogger("inferstream.middleware")
@@ -23,7 +23,7 @@ logger = logging.getLogger("inferstream.middleware")
 class SeenCall:
     """A call as middleware sees it: a `CallInfo`."""
 
-    __slots__ = ("_began", "_callbacks", "call", "entered", "reply")
+    __slots__ = ("_began", "call", "callbacks", "entered", "reply")
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -31,7 +31,8 @@ class SeenCall:
         """Whether a middleware has passed it on to the model."""
         self.reply: Reply | None = None
         self._began = perf_counter()
-        self._callbacks: list[Callable[[CallEnd], None]] = []
+        self.callbacks: list[Callable[[CallEnd], None]] = []
+        """Called at the end, in reverse order."""
 
     @property
     def model(self) -> str:
@@ -68,39 +69,17 @@ class SeenCall:
     def on_end(self, callback: Callable[[CallEnd], None]) -> None:
         if inspect.iscoroutinefunction(callback):
             raise TypeError(f"on_end takes a function that does not wait, and {callback!r} is a coroutine")
-        self._callbacks.append(callback)
-
-    @property
-    def watched(self) -> bool:
-        """Whether a middleware wants to know the end."""
-        return bool(self._callbacks)
+        self.callbacks.append(callback)
 
     def ended(self, error: BaseException | None, items: int = 0) -> None:
-        """Tell each callback the end, in reverse order."""
-        if not self._callbacks:
+        if not self.callbacks:
             return
         end = CallEnd(kind_of(error), perf_counter() - self._began, items)
-        for callback in reversed(self._callbacks):
+        for callback in reversed(self.callbacks):
             try:
                 callback(end)
             except Exception:
                 logger.exception("a middleware's function at the end of a call of %s failed", self.model)
-
-
-class WatchedEnd(Watcher):
-    """Counts the responses of a call, and tells its middleware the end."""
-
-    __slots__ = ("_call", "_items")
-
-    def __init__(self, call: SeenCall) -> None:
-        self._call = call
-        self._items = 0
-
-    def item(self, response: InferenceResponse) -> None:
-        self._items += 1
-
-    def end(self, error: BaseException | None) -> None:
-        self._call.ended(error, self._items)
 
 
 Passage = Callable[[SeenCall], Awaitable[Reply]]
@@ -130,7 +109,7 @@ class Middlewares:
             except BaseException as raised:  # what clients see of it
                 seen.ended(raised)
                 raise
-        return reply.watch(WatchedEnd(seen)) if seen.watched else reply
+        return reply.watch(CountedEnd(seen.ended)) if seen.callbacks else reply
 
     def _raise(self, error: BaseException) -> NoReturn:
         """Raise an error as the client may know it: the log gets what is no error of ours, and is not mapped."""

@@ -109,10 +109,11 @@ class Sequences:
             self._timer.cancel()
 
 
-def sequenced(model: Pipeline, shared: Shared) -> Pipeline:
-    """Raises ModelLoadFailed where a sequence would not meet its own state."""
+def sequences(model: Pipeline, shared: Shared) -> Pipeline:
+    """Off without `sequence_idle`. Raises ModelLoadFailed where a sequence would not meet its own state."""
     settings = model.settings
-    assert settings.sequence_idle is not None
+    if settings.sequence_idle is None:
+        return model
     if shared.settings.frontends > 1:
         raise ModelLoadFailed(
             f"Model {settings.name} did not load: sequence_idle needs frontends 1, because the requests of a sequence "

@@ -49,7 +49,7 @@ class ShadowStage:
         self._inner = inner
         self._shadow = shadow
         self._share = shadow.percent / 100
-        self._shadows = shadows
+        self.shadows = shadows
         self._meters = meters
         self._logged = 0
 
@@ -59,34 +59,29 @@ class ShadowStage:
         return self._copied(call)
 
     async def _copied(self, call: Call) -> Reply:
-        if not self._shadows.reserve():
+        if not self.shadows.reserve():
             self._meters.dropped += 1
             return await self._inner(call)
         try:
             request = await _own(call.request)
             reply = await self._inner(call)
         except BaseException:  # a cancelled call too
-            self._shadows.release()
+            self.shadows.release()
             raise
         return reply.watch(Expected(self, call, request))
 
-    def ended(
-        self, call: Call, request: InferenceRequest, expected: list[InferenceResponse], success: bool
-    ) -> None:
+    def begin(self, call: Call, request: InferenceRequest, expected: list[InferenceResponse]) -> None:
         """Begin the copy of a call that has succeeded."""
-        if not success:
-            self._shadows.release()
-            return
         copy = Call(call.operation, call.model, self._shadow.to, request, call.headers)
         copy.priority, copy.principal, copy.dialect = call.priority, call.principal, DIALECT
         copy.share = Share(DIALECT_SHARE)
-        self._shadows.start(copy, self._run(copy, expected))
+        self.shadows.start(copy, self._run(copy, expected))
 
     async def _run(self, copy: Call, expected: list[InferenceResponse]) -> None:
         responses: list[InferenceResponse] = []
         items, last = 0, None
         try:
-            async with await self._shadows.find(copy.model, self._shadow.to)(copy) as reply:
+            async with await self.shadows.find(copy.model, self._shadow.to)(copy) as reply:
                 async for response in reply:
                     items, last = items + 1, response.parameters
                     if len(responses) <= MOST:
@@ -138,7 +133,10 @@ class Expected(Watcher):
             self._responses.append(response)
 
     def end(self, error: BaseException | None) -> None:
-        self._stage.ended(self._call, self._request, self._responses, error is None)
+        if error is None:
+            self._stage.begin(self._call, self._request, self._responses)
+        else:
+            self._stage.shadows.release()
 
 
 async def _own(request: InferenceRequest) -> InferenceRequest:

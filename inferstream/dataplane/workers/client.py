@@ -16,7 +16,7 @@ from ...types.forms import OutputForm
 from ...types.inference import respond
 from ..call import Call
 from . import frames
-from .loads import CountedCalls, WorkerLoad
+from .loads import WorkerLoad
 from .packing import unpack_response
 from .remote_call import RemoteCall
 
@@ -39,7 +39,9 @@ class WorkerClient:
     _endpoint: Endpoint
 
     def __init__(self, requests: int, responses: int) -> None:
-        self._memory = shared_memory.Memory(responses, requests, self._send_freed)
+        self._memory = shared_memory.Memory(
+            responses, requests, lambda places: self._endpoint.send(frames.Free(places))
+        )
         self._incoming, self._outgoing = self._memory.incoming, self._memory.outgoing
         self._flags = self._incoming.flags
         self._frames: dict[type[Frame], Callable[[Any], object]] = {
@@ -71,13 +73,9 @@ class WorkerClient:
         self.pid = pid
         self._endpoint = Endpoint(link, {**self._frames, **more}, lost)
 
-    def _send_freed(self, places: list[int]) -> None:
-        self._endpoint.send(frames.Free(places))
-
-    def share(self, load: "WorkerLoad") -> None:
+    def share(self, load: WorkerLoad) -> None:
         """Share the number of calls with other front ends; before the first call."""
         self._load = load
-        self._calls = CountedCalls(load)
 
     @property
     def active(self) -> int:
@@ -91,6 +89,8 @@ class WorkerClient:
         remote = RemoteCall(number, call, window, limit, lambda: hung(self), self._endpoint.link)
         remote.send(instance, self._outgoing)
         self._calls[number] = remote
+        if self._load is not None:
+            self._load.note(len(self._calls))
         return remote
 
     def _next_number(self) -> int:
@@ -132,6 +132,8 @@ class WorkerClient:
         remote = self._calls.pop(number, None)
         if remote is not None:
             self.completed += 1
+            if self._load is not None:
+                self._load.note(len(self._calls))
         return remote
 
     def _form(self, frame: frames.Form) -> None:
@@ -176,4 +178,6 @@ class WorkerClient:
             started = self._flags[number]
             remote.finished(error(lost) if started else NeverStarted(lost))
         self._calls.clear()
+        if self._load is not None:
+            self._load.note(0)
         self._memory.close()

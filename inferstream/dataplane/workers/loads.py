@@ -6,8 +6,6 @@ A front end chooses the least busy worker by these numbers. With only its own it
 import mmap
 import os
 
-from .remote_call import RemoteCall
-
 ROWS = 4096
 """Concurrent workers."""
 
@@ -30,6 +28,7 @@ class WorkerLoad:
         self._index = index
 
     def note(self, calls: int) -> None:
+        """Write the number of calls of this front end."""
         self._row[self._index] = min(calls, MOST)
 
     @property
@@ -59,24 +58,3 @@ class WorkerLoads:
     def forget(self, index: int) -> None:
         for cell in range(index, ROWS * self._count, self._count):
             self._cells[cell] = 0
-
-
-class CountedCalls(dict[int, RemoteCall]):
-    """The calls of one front end in a worker. Their number is in the shared memory."""
-
-    def __init__(self, load: WorkerLoad) -> None:
-        super().__init__()
-        self.load = load
-
-    def __setitem__(self, number: int, call: RemoteCall) -> None:
-        super().__setitem__(number, call)
-        self.load.note(len(self))
-
-    def pop(self, number: int, default: RemoteCall | None = None) -> RemoteCall | None:  # type: ignore[override]
-        call = super().pop(number, default)
-        self.load.note(len(self))
-        return call
-
-    def clear(self) -> None:
-        super().clear()
-        self.load.note(0)

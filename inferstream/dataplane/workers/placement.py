@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import sys
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,7 @@ from ..execution.base import BuildRouteHandler, Execution
 from ..execution.local import Local
 from ..residency import HOST, Residency
 from ..stages.live import limit_of
-from .memory import ProcessMemory
+from .memory import held_by
 
 if TYPE_CHECKING:
     from ...processes.spawning import Program
@@ -61,7 +62,7 @@ class Placements:
         self.residency = Residency(
             {**limits, **settings.max_device_memory},
             settings.idle_unload,
-            ProcessMemory(bool(settings.max_device_memory)),
+            partial(held_by, devices=bool(settings.max_device_memory)),
             lambda: [] if self._spares is None else self._spares.processes,
         )
 
@@ -70,13 +71,8 @@ class Placements:
         if self._settings.spare_workers and self._others is None:
             from .spares import Spares
 
-            placement = Placement(1, None, None, ())
-            self._spares = Spares(self._settings, *_programs(placement, self._worker_script, self._shared))
+            self._spares = Spares(self._settings, *self._programs(Placement(1, None, None, ())))
             self._spares.fill()
-
-    @property
-    def _shared(self) -> dict[str, str]:
-        return self._meters.files.variables() if self._settings.metrics_endpoint else {}
 
     async def load(self, settings: ModelSettings) -> Execution:
         """Load a model in this process or in workers. Raises ModelLoadFailed."""
@@ -116,7 +112,7 @@ class Placements:
 
         self._groups = {placement: group for placement, group in self._groups.items() if not group.empty}
         if placement not in self._groups:
-            programs = _programs(placement, self._worker_script, self._shared)
+            programs = self._programs(placement)
             group = WorkerGroup(programs, self._settings, self._meters, self._others, self._spares)
             group.relieve = self.residency.relieve
             self._groups[placement] = group
@@ -142,6 +138,26 @@ class Placements:
         own = settings.parallel_workers not in (None, self._settings.parallel_workers)
         return f"{settings.name} {next(_own_pools)}" if own else None
 
+    def _programs(self, placement: Placement) -> "list[Program]":
+        from ...processes.spawning import Program
+
+        variables = _threads(placement.workers)
+        if self._settings.metrics_endpoint:
+            variables |= self._meters.files.variables()
+        python = sys.executable
+        if placement.environment is not None:
+            python = str(python_in(placement.environment))
+            variables["VIRTUAL_ENV"] = str(placement.environment)
+            variables["PATH"] = os.pathsep.join(
+                (str(placement.environment / "bin"), os.environ.get("PATH", ""))
+            )
+        devices = placement.devices
+        each = [
+            {**variables, VARIABLE: devices[i % len(devices)]} if devices else variables
+            for i in range(placement.workers)
+        ]
+        return [Program(self._worker_script, python, own) for own in each]
+
     async def stop(self, limit: float) -> bool:
         """End all remaining workers within `limit` seconds; False if one was killed."""
         self.residency.stop()
@@ -161,23 +177,6 @@ async def _devices(settings: ModelSettings) -> tuple[str, ...]:
     devices = await asyncio.to_thread(visible_devices)
     logger.info("model %s: devices %s", settings.name, ", ".join(devices) or "auto, and there are none")
     return devices
-
-
-def _programs(placement: Placement, script: str, shared: dict[str, str]) -> "list[Program]":
-    from ...processes.spawning import Program
-
-    variables = {**shared, **_threads(placement.workers)}
-    python = sys.executable
-    if placement.environment is not None:
-        python = str(python_in(placement.environment))
-        variables["VIRTUAL_ENV"] = str(placement.environment)
-        variables["PATH"] = os.pathsep.join((str(placement.environment / "bin"), os.environ.get("PATH", "")))
-    devices = placement.devices
-    each = [
-        {**variables, VARIABLE: devices[i % len(devices)]} if devices else variables
-        for i in range(placement.workers)
-    ]
-    return [Program(script, python, own) for own in each]
 
 
 def _threads(workers: int) -> dict[str, str]:

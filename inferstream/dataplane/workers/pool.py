@@ -144,14 +144,10 @@ class Pool:
             if self.resident is None or call.more is not None:
                 raise
             self.group.meters.retried += 1
-            await self._recovered()
+            if self.group.relieve is not None:
+                await self.group.relieve()
+            await self._present()
         return await self._open(call)
-
-    async def _recovered(self) -> None:
-        """Free memory, and wait for a worker with the model. Raises WorkerLost."""
-        if self.group.relieve is not None:
-            await self.group.relieve()
-        await self._present()
 
     async def _present(self) -> None:
         """Wait until a worker has the model. Raises WorkerLost."""
@@ -171,9 +167,7 @@ class Pool:
         try:
             return await remote.opened()
         except OutOfMemory:
-            if (
-                self.resident is not None
-            ):  # its heap, or its device, may be in pieces; no other model is there
+            if self.resident is not None:  # its heap or device may be in pieces; no other model is there
                 self.group.replace(process, "ran out of memory")
             raise
 

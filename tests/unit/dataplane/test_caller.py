@@ -15,11 +15,8 @@ class Certified:
 
 def test_the_client_of_a_transport_that_knows_it() -> None:
     caller = Caller(Headers([(b"x-a", b"1")], None, Certified()), "v2")
-    assert (caller.peer, caller.identities, caller.headers["x-a"]) == (
-        "ipv4:10.0.0.1:5000",
-        ("a.example.org",),
-        "1",
-    )
+    assert (caller.peer, caller.headers["x-a"]) == ("ipv4:10.0.0.1:5000", "1")
+    assert caller.headers.identities == ("a.example.org",)
     assert (caller.principal, caller.deadline, caller.priority, caller.pace, caller.task) == (
         None,
         None,
@@ -31,7 +28,7 @@ def test_the_client_of_a_transport_that_knows_it() -> None:
 
 def test_the_client_of_a_transport_that_knows_none() -> None:
     caller = Caller(Headers(()), "kafka")
-    assert (caller.peer, caller.identities) == ("", ())
+    assert (caller.peer, caller.headers.identities) == ("", ())
 
 
 def test_a_request_of_a_connection_has_a_deadline_of_its_own_and_all_else_of_it() -> None:

@@ -11,6 +11,7 @@ from inferstream import App, TensorOutput
 from inferstream.dataplane.outputs import Finish
 from inferstream.errors import InvalidOutput
 from inferstream.functions.function import Function
+from inferstream.functions.results import ResultWriter
 from inferstream.protos.typed import method_of
 from inferstream.protos.typed_files import classes_of
 from inferstream.protos.typed_responses import ResponseWriter
@@ -28,7 +29,7 @@ class Typed:
         app._add(function)
         method = method_of("f", function.signature())
         assert method is not None
-        self.finish = Finish("f", None, None, (), function.results.writer("f", None))
+        self.finish = Finish("f", None, None, (), ResultWriter(function.results, "f", None))
         _, self.message = classes_of(method)
         self.writer = ResponseWriter(method, self.message)
 

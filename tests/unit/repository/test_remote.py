@@ -124,3 +124,9 @@ def test_what_was_left_out_is_listed_in_short(tmp_path: Path) -> None:
     said = left_out(tmp_path / "m")
     assert "0.py, 1.py, 2.py, 3.py and others (trust_remote_code allows it)" in said
     assert said.startswith("; left out of hf://a/b")
+
+
+def test_an_empty_mark_takes_the_trust_too(tmp_path: Path) -> None:
+    (tmp_path / UNTRUSTED).touch()
+    assert untrusted(tmp_path / "model.py") == ""
+    assert left_out(tmp_path) == ""

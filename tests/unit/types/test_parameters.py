@@ -22,8 +22,8 @@ def test_parameters_keep_what_they_do_not_know() -> None:
     assert parameters.custom == {"deep": [1]}
     assert parameters.get("custom") == {"deep": [1]}
     assert parameters.get("nothing", 7) == 7
-    parameters.keep_decoded("kept")
-    assert parameters.decoded == "kept"
+    object.__setattr__(parameters, "_decoded_payload", "kept")
+    assert parameters.has_decoded
     assert "kept" not in parameters.model_dump_json()
 
 

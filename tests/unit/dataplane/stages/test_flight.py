@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from inferstream.concurrency.scope import ClientLeft
+from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.stages import flight as module
 from inferstream.dataplane.stages.flight import Flight
 from inferstream.dataplane.stages.store import Store
 from inferstream.telemetry.stages import StoreMeters
-from inferstream.types import InferenceResponse, ResponseOutput
+from inferstream.types import InferenceRequest, InferenceResponse, ResponseOutput
 
 
 def response(number: int, size: int = 1) -> InferenceResponse:
@@ -29,7 +30,8 @@ class Computation:
     def __init__(self, count: int, room: int = 10**6, size: int = 1) -> None:
         self.made = 0
         self.meters = StoreMeters()
-        self.flight = Flight(Store(10, room, float("inf"), lambda: 0.0, self.meters))
+        call = Call(Operation.STREAM, "m", None, InferenceRequest.of([]), {})
+        self.flight = Flight(Store(10, room, float("inf"), lambda: 0.0, self.meters), call)
         self.flight.task = asyncio.create_task(self._run(count, size))
         self.flight.task.add_done_callback(self._landed)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -11,7 +12,7 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.workers import frames
 from inferstream.dataplane.workers.client import WorkerClient
 from inferstream.dataplane.workers.instance import ResponseSender
-from inferstream.dataplane.workers.loads import CountedCalls, WorkerLoads, create_loads
+from inferstream.dataplane.workers.loads import WorkerLoads, create_loads
 from inferstream.dataplane.workers.remote_call import RemoteCall
 from inferstream.processes.frames import Frame
 from inferstream.types import InferenceRequest
@@ -25,7 +26,11 @@ class Front(WorkerClient):
     def __init__(self) -> None:
         self._forms = {}
         self._calls = {}
-        self.completed = 0
+        self._load = None
+        self._number = self.completed = 0
+        self._flags = memoryview(bytearray(2))
+        self._outgoing = cast(Any, SimpleNamespace(put=None))
+        self._endpoint = cast(Any, SimpleNamespace(link=self))
         self._decode = msgspec.msgpack.Decoder(frames.Form | frames.ItemOf | frames.Item).decode
 
     def send(self, frame: Frame) -> int:
@@ -39,8 +44,7 @@ class Front(WorkerClient):
 
     def call(self) -> RemoteCall:
         call = Call(Operation.STREAM, "m", None, InferenceRequest(id="r", inputs=[]), {})
-        remote = self._calls[1] = RemoteCall(1, call, 8, None, lambda: None, cast(Any, self))
-        return remote
+        return self.open(call, 1, 8, None, lambda _: None)
 
 
 @pytest.fixture(name="few")
@@ -70,9 +74,9 @@ async def test_a_call_that_ends_with_a_value_counts_no_longer() -> None:
     load = WorkerLoads(descriptor, 0, 1).of(1)
     os.close(descriptor)
     front = Front()
-    front._calls = CountedCalls(load)
+    front.share(load)
     front.call()
-    assert load.total == 1
+    assert front.active == load.total == 1
     front.send(frames.Form(1, OutputForm("m", None, "output", "BYTES", (1,))))
     front.send(frames.ItemOf(1, 1, "text", last=True))
     assert load.total == 0

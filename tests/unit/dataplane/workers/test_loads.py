@@ -2,14 +2,10 @@
 
 import os
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
-from inferstream.dataplane.workers.loads import MOST, ROWS, CountedCalls, WorkerLoads, create_loads
-
-CALL = cast(Any, SimpleNamespace())
+from inferstream.dataplane.workers.loads import MOST, ROWS, WorkerLoads, create_loads
 
 
 @pytest.fixture
@@ -20,16 +16,12 @@ def both() -> Iterator[tuple[WorkerLoads, WorkerLoads]]:
 
 
 def test_each_sees_the_calls_of_all(both: tuple[WorkerLoads, WorkerLoads]) -> None:
-    one, other = (CountedCalls(loads.of(7)) for loads in both)
-    for number in (1, 2, 3):
-        one[number] = CALL
-    other[1] = CALL
-    assert one.load.total == other.load.total == 4
-    one.pop(2)
-    one.pop(2, None)  # has ended already
-    assert other.load.total == 3
-    one.clear()
-    assert other.load.total == 1
+    one, other = (loads.of(7) for loads in both)
+    one.note(3)
+    other.note(1)
+    assert one.total == other.total == 4
+    one.note(0)
+    assert other.total == 1
     assert both[0].of(8).total == 0
 
 
