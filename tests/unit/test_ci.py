@@ -31,12 +31,19 @@ def test_sun(): ...
 def run(folder: Path, which: str, *flags: str) -> str:
     (folder / "test_sky.py").write_text(SKIPPING.replace("RUN", repr(which)))
     (folder / "test_sun.py").write_text(WHOLE.replace("RUN", repr(which)))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TEST_REPORTS": str(folder / "reports")}
+    environment = {
+        **os.environ,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # each of the processes would import those of the other tests
+        "PYTHONPATH": str(ROOT),
+        "TEST_REPORTS": str(folder / "reports"),
+    }
     command = [
         sys.executable,
         "-m",
         "pytest",
         "-q",
+        "-p",
+        "xdist",
         "-p",
         "tests.skips",
         "-c",

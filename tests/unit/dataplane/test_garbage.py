@@ -45,13 +45,12 @@ def pipeline() -> Pipeline:
 def garbage() -> Iterator[list[object]]:
     """What the collector finds once the test's own work is done."""
     gc.disable()
-    gc.freeze()  # it looks at nothing that was there before
+    gc.freeze()  # it looks at nothing that was there before, here and later
     try:
         yield gc.garbage
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
-        gc.unfreeze()
         gc.enable()
 
 

@@ -5,6 +5,7 @@ import json
 import re
 import secrets
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import httpx
@@ -30,6 +31,8 @@ from inferstream.server.rest.websocket import WebSocketDoor
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 
+one_loop = pytest.mark.asyncio(loop_scope="module")
+
 app = App()
 
 
@@ -50,9 +53,12 @@ class Routed(MLModel):
         return {}
 
 
-@pytest_asyncio.fixture
-async def closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Application, list[Action]]]:
-    """An application that is open for health alone, and the operations that were asked for."""
+MODELS = [app, ModelSettings(name="routed", implementation=Routed)]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def closed_to_all() -> AsyncIterator[tuple[Application, list[Action]]]:
+    """What `closed` gives, once: nobody gets far enough to change something."""
     asked: list[Action] = []
 
     def check(action: Action, caller: Caller, model: str | None = None) -> None:
@@ -61,10 +67,16 @@ async def closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Applica
         if action not in ALLOWED:
             raise PermissionDenied("closed")
 
-    application = Application([app, ModelSettings(name="routed", implementation=Routed)])
-    async with application:
-        monkeypatch.setattr(application.access, "check", check)
+    async with Application(MODELS) as application:
+        application.access.check = check  # type: ignore[method-assign]
         yield application, asked
+
+
+@pytest.fixture
+def closed(closed_to_all: tuple[Application, list[Action]]) -> tuple[Application, list[Action]]:
+    """An application that is open for health alone, and the operations that were asked for."""
+    closed_to_all[1].clear()
+    return closed_to_all
 
 
 OPEN = {
@@ -92,7 +104,11 @@ def every_route() -> list[tuple[str, str]]:
     return sorted({(method, re.sub(r"\{.*?\}", "double", path)) for method, path in claims})
 
 
-@pytest.mark.parametrize(("method", "path"), [*every_route(), ("GET", "/own/route")])
+ROUTES = [*every_route(), ("GET", "/own/route")]
+
+
+@one_loop
+@pytest.mark.parametrize(("method", "path"), ROUTES)
 async def test_each_route_of_http_asks(closed: Any, method: str, path: str) -> None:
     application, asked = closed
     transport = httpx.ASGITransport(application.asgi)
@@ -124,6 +140,7 @@ class Context:
     def add_trailing_metadata(self, metadata: Any) -> None: ...
 
 
+@one_loop
 async def test_each_rpc_asks(closed: Any) -> None:
     application, asked = closed
     application.rpcs.find("/inferstream")  # takes over the typed RPCs
@@ -140,6 +157,7 @@ async def test_each_rpc_asks(closed: Any) -> None:
         assert asked, f"nothing has asked for {rpc.path}"
 
 
+@one_loop
 async def test_a_websocket_a_message_of_kafka_and_the_metrics_port_ask(closed: Any) -> None:
     application, asked = closed
     door = WebSocketDoor(application.dataplane, application.settings, application.meters)
@@ -189,22 +207,19 @@ def entry(id: str, scopes: list[str], **more: object) -> dict[str, object]:
     return {"id": id, "principal": id, "sha256": digest, "scopes": scopes, "models": ["*"], **more}
 
 
-@pytest.fixture
-def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynccontextmanager
+async def keyed() -> AsyncIterator[tuple[Application, list[Action]]]:
+    """An application with keys, and the operations that were asked for."""
     every = [*{scope for scope in SCOPES.values() if scope is not None}]
     entries = [
         entry("right", every),
         entry("scopeless", []),
         entry("expired", every, expires="2020-01-01T00:00:00Z"),
     ]
-    monkeypatch.setenv("INFERSTREAM_KEYS", json.dumps({"version": 1, "keys": entries}))
-
-
-@pytest_asyncio.fixture
-async def guarded(keyed: None) -> AsyncIterator[tuple[Application, list[Action]]]:
-    """An application with keys, and the operations that were asked for."""
     asked: list[Action] = []
-    application = Application([app, ModelSettings(name="routed", implementation=Routed)], sse_heartbeat=0.01)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INFERSTREAM_KEYS", json.dumps({"version": 1, "keys": entries}))
+        application = Application(MODELS, sse_heartbeat=0.01)
     async with application:
         check = application.access.check
 
@@ -216,13 +231,36 @@ async def guarded(keyed: None) -> AsyncIterator[tuple[Application, list[Action]]
         yield application, asked
 
 
-@pytest.mark.parametrize("who", CALLERS)
-@pytest.mark.parametrize(("method", "path"), [*every_route(), ("GET", "/own/route")])
-async def test_each_route_of_http_and_each_kind_of_key(
-    guarded: Any, method: str, path: str, who: str
-) -> None:
-    if who == "right" and path == "/v2/access":
+@pytest_asyncio.fixture(loop_scope="module")
+async def guarded() -> AsyncIterator[tuple[Application, list[Action]]]:
+    async with keyed() as guarded:
+        yield guarded
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def refusing() -> AsyncIterator[tuple[Application, list[Action]]]:
+    """One application for all whose keys are not right: they change nothing."""
+    async with keyed() as refusing:
+        yield refusing
+
+
+@one_loop
+@pytest.mark.parametrize("who", [who for who in CALLERS if who != "right"])
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_each_route_of_http_and_each_wrong_key(refusing: Any, method: str, path: str, who: str) -> None:
+    refusing[1].clear()
+    await ask(refusing, method, path, who)
+
+
+@one_loop
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_each_route_of_http_and_the_right_key(guarded: Any, method: str, path: str) -> None:
+    if path == "/v2/access":
         pytest.skip("it never ends")
+    await ask(guarded, method, path, "right")
+
+
+async def ask(guarded: tuple[Application, list[Action]], method: str, path: str, who: str) -> None:
     application, asked = guarded
     headers, refusal = CALLERS[who]
     transport = httpx.ASGITransport(application.asgi)
@@ -239,6 +277,7 @@ async def test_each_route_of_http_and_each_kind_of_key(
     assert not any(key in response.text for key in KEYS.values())
 
 
+@one_loop
 @pytest.mark.parametrize("who", CALLERS)
 async def test_each_rpc_and_each_kind_of_key(guarded: Any, who: str) -> None:
     application, _ = guarded
@@ -269,6 +308,7 @@ async def test_each_rpc_and_each_kind_of_key(guarded: Any, who: str) -> None:
         assert code in expected, rpc.path
 
 
+@one_loop
 async def test_a_record_of_kafka_brings_its_key_in_a_header(guarded: Any) -> None:
     application, _ = guarded
 
@@ -297,6 +337,7 @@ def test_without_keys_nobody_is_authenticated() -> None:
     assert Access(Settings()).keys is None
 
 
+@one_loop
 async def test_the_answer_of_a_models_route_counts_for_its_key(guarded: Any) -> None:
     application, _ = guarded
     transport = httpx.ASGITransport(application.asgi)

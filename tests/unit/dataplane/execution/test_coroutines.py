@@ -546,7 +546,7 @@ async def test_nothing_is_left_to_the_collector(operation: Operation, fails: boo
 
     await ask()
     gc.disable()
-    gc.freeze()  # the collector looks at nothing that was there before
+    gc.freeze()  # the collector looks at nothing that was there before, here and later
     try:
         await asyncio.create_task(ask())
         await infer_beside(local)
@@ -558,7 +558,6 @@ async def test_nothing_is_left_to_the_collector(operation: Operation, fails: boo
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
-        gc.unfreeze()
         gc.enable()
         await local.unload()
 

@@ -202,7 +202,8 @@ class Inside:
 
 
 @pytest.fixture
-async def inside() -> AsyncIterator[Inside]:
+async def inside(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Inside]:
+    monkeypatch.setattr("inferstream.garbage._settled", False)  # later tests that unload models would collect
     worker = Inside()
     yield worker
     for task in asyncio.all_tasks() - {asyncio.current_task()}:

@@ -8,6 +8,7 @@ from dockerfile_parse import DockerfileParser
 from typer.testing import CliRunner
 
 from inferstream.cli.main import app
+from inferstream.tools.image import wheel
 from inferstream.tools.image.image import CONDA_FILES, dockerfile
 from inferstream.tools.image.wheel import NAME as WHEEL
 
@@ -20,6 +21,12 @@ def parsed(folder: Path) -> DockerfileParser:
 
 def values(parser: DockerfileParser, instruction: str) -> list[str]:
     return [found["value"] for found in parser.structure if found["instruction"] == instruction]
+
+
+@pytest.fixture(autouse=True)
+def small_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wheel has one room of the package: a whole one takes longer than all else here, and has tests of its own."""
+    monkeypatch.setattr(wheel, "PACKAGE", wheel.PACKAGE / "types")
 
 
 @pytest.fixture
