@@ -2,7 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from google.protobuf.message import Message
 
 from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
@@ -31,9 +33,13 @@ from .orca import OrcaService, with_load
 from .reflection import Reflection
 from .rpc import (
     Around,
+    Request,
     RequestType,
+    RpcExchange,
     Rpcs,
     ServedRpc,
+    Streaming,
+    Unary,
     streaming,
     unary,
 )
@@ -52,8 +58,8 @@ KINDS = {
 }
 """Kinds of RPCs in meters: whether the client streams, and whether the server does."""
 
-Behaviour = Callable[..., Awaitable[Any]]
-"""A `Unary` or a `Streaming`."""
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
 
 
 ACTIONS = {
@@ -112,18 +118,20 @@ def build_services(
     services.add_inference(SERVICE, inference, stream, repository, administration)
     services.add_inference(LEGACY_SERVICE, repository)
     cancel = services.when_started(RequestsService(dataplane).Cancel)
-    services.add("UNARY", REQUESTS, "Cancel", CancelRequest, cancel)
+    services.add_unary(REQUESTS, "Cancel", CancelRequest, cancel)
     health = Health(dataplane, services.typed)
-    services.add("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
-    services.add("UNARY", HEALTH, "Check", HealthCheckRequest, health.Check)
-    services.add("UNARY", HEALTH, "List", HealthListRequest, health.List)
+    services.add_streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
+    services.add_unary(HEALTH, "Check", HealthCheckRequest, health.Check)
+    services.add_unary(HEALTH, "List", HealthListRequest, health.List)
     if services.reports is not None:
         metrics = OrcaService(services.reports).StreamCoreMetrics
-        services.add("SERVER_STREAMING", ORCA, "StreamCoreMetrics", OrcaLoadReportRequest, metrics)
+        services.add_streaming("SERVER_STREAMING", ORCA, "StreamCoreMetrics", OrcaLoadReportRequest, metrics)
     if settings.grpc_reflection:
         info = Reflection(services.typed, reports=services.reports is not None).ServerReflectionInfo
         for service in REFLECTION:
-            services.add("BIDI_STREAMING", service, "ServerReflectionInfo", ServerReflectionRequest, info)
+            services.add_streaming(
+                "BIDI_STREAMING", service, "ServerReflectionInfo", ServerReflectionRequest, info
+            )
     return services
 
 
@@ -176,8 +184,11 @@ class Services:
             request: RequestType[object] = classes_of(method)[0]
             if request is ModelInferRequest:
                 request = InferRequests
-            kind = "BIDI_STREAMING" if method.client_streaming else "UNARY"
-            self.add(kind, service, name, request, self.when_started(behaviour))
+            behaviour = self.when_started(behaviour)
+            if method.client_streaming:
+                self.add_streaming("BIDI_STREAMING", service, name, request, behaviour)
+            else:
+                self.add_unary(service, name, request, behaviour)
 
     def _typed(self, dataplane: DataPlane) -> TypedServices:
         """The typed RPCs of functions. The meters of an RPC stay when its model is loaded again."""
@@ -188,40 +199,56 @@ class Services:
             kind = KINDS[rpc.method.stream is not None, rpc.method.streams]
             if (kind, service, name) not in meters:
                 meters[kind, service, name] = self._meters.rpc(kind, service, name)
-            behaviour: Behaviour = rpc.infer if kind == "UNARY" else rpc.stream
-            return self._served(meters[kind, service, name], Received, self.when_started(behaviour))
+            rest = (Received, meters[kind, service, name], self._profile, self._around(service, name))
+            if kind == "UNARY":
+                return unary(self.when_started(rpc.infer), *rest)
+            return streaming(self.when_started(rpc.stream), *rest)
 
         unready = self._meters.rpc("BIDI_STREAMING", "typed", "unready")
-        return TypedServices(dataplane, build, self._served(unready, Received, self.when_started(refuse)))
+        around = self._around("typed", "unready")
+        refusal = streaming(self.when_started(refuse), Received, unready, self._profile, around)
+        return TypedServices(dataplane, build, refusal)
 
-    def when_started(self, behaviour: Behaviour) -> Behaviour:
+    def when_started(self, behaviour: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
         started = self._started
         if started is None:
             return behaviour
 
-        def once_started(*arguments: Any) -> Awaitable[Any]:
+        def once_started(*arguments: Arguments.args, **options: Arguments.kwargs) -> Returned:
             if not started():
                 raise NotStarted
-            return behaviour(*arguments)
+            return behaviour(*arguments, **options)
 
         return once_started
 
-    def add(
-        self, kind: str, service: str, name: str, request: RequestType[Any], behaviour: Behaviour
+    def add_unary(
+        self, service: str, name: str, request: RequestType[Request], behaviour: Unary[Request]
     ) -> None:
-        action = ACTIONS[name]
+        meters, action = self._meters.rpc("UNARY", service, name), ACTIONS[name]
 
-        def asked(message: Any, *context: RpcContext) -> Awaitable[Any]:
-            """A unary RPC gets a message and its context; one that streams an exchange, which names no model."""
+        def asked(message: Request, context: RpcContext) -> Awaitable[Message | bytes]:
             model = None if action is Action.SHARED_MEMORY else model_named(message)
-            self._access.check(action, caller_of(context[0] if context else message.context), model)
-            return behaviour(message, *context)
+            self._access.check(action, caller_of(context), model)
+            return behaviour(message, context)
 
-        meters = self._meters.rpc(kind, service, name)
-        rpc = self._served(meters, request, behaviour if action in UNASKED else asked)
+        served = behaviour if action in UNASKED else asked
+        rpc = unary(served, request, meters, self._profile, self._around(service, name))
         self._rpcs[rpc.path] = rpc
 
-    def _served(self, meters: RpcMeters, request: RequestType[Any], behaviour: Behaviour) -> ServedRpc:
-        _, service, name = meters.labels
-        make = unary if meters.kind == "UNARY" else streaming
-        return make(behaviour, request, meters, self._profile, self._around(service, name))
+    def add_streaming(
+        self,
+        kind: str,
+        service: str,
+        name: str,
+        request: RequestType[Request],
+        behaviour: Streaming[Request],
+    ) -> None:
+        meters, action = self._meters.rpc(kind, service, name), ACTIONS[name]
+
+        def asked(exchange: RpcExchange[Request]) -> Awaitable[None]:
+            self._access.check(action, caller_of(exchange.context))
+            return behaviour(exchange)
+
+        served = behaviour if action in UNASKED else asked
+        rpc = streaming(served, request, meters, self._profile, self._around(service, name))
+        self._rpcs[rpc.path] = rpc
