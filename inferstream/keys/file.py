@@ -3,6 +3,7 @@
 import fcntl
 import logging
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -83,6 +84,10 @@ class KeySource:
     def _read_file(self, path: Path) -> Document:
         self._stamp = None
         text, status = regular_file(path)
+        if status.st_mode & stat.S_IWOTH:
+            logger.warning(
+                "%s may be written by all users of this machine: each of them can make a key", path
+            )
         settled = abs(time.time_ns() - status.st_mtime_ns) > SETTLED
         self._stamp = _stamp(status) if settled else None
         return parsed(text, str(path))

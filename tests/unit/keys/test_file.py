@@ -103,6 +103,14 @@ def test_a_broken_file_ends_the_start(path, tmp_path):
         KeySource(tmp_path).read()
 
 
+@pytest.mark.parametrize(("mode", "said"), [(0o600, 0), (0o664, 0), (0o666, 1)])
+def test_a_file_that_all_may_write_is_warned_of(path, faults, mode, said):
+    write(path, "a")
+    path.chmod(mode)
+    assert ids(KeySource(path).read()) == ["a"]
+    assert sum("may be written by all users" in each for each in faults()) == said
+
+
 def test_a_file_has_a_size_limit(path, monkeypatch):
     write(path, "a")
     monkeypatch.setattr(file, "MAX_BYTES", 10)
