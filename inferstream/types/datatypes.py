@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from enum import Enum
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +72,17 @@ def check_size(size: int, datatype: str, shape: Sequence[int] | None = None) -> 
             raise ValueError(f"{size} bytes are no whole number of {datatype} elements")
     elif size != (needed := prod(shape) * each):
         raise ValueError(f"shape {list(shape)} needs {needed} bytes of {datatype}, got {size}")
+
+
+def array_of(raw: memoryview | bytes, datatype: str) -> npt.NDArray[Any]:
+    """A flat array of raw values (not BYTES), without a copy but for BF16. Raises ValueError for half a value."""
+    if datatype == "BF16":
+        return widen_bf16(raw)
+    try:
+        return np.frombuffer(raw, dtype=DTYPES[datatype])
+    except ValueError:
+        check_size(len(raw), datatype)  # says it in the protocol's words
+        raise
 
 
 def widen_bf16(raw: memoryview | bytes) -> npt.NDArray[np.float32]:

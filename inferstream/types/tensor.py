@@ -23,7 +23,7 @@ from .conversion import (
     join_bytes,
     split_bytes,
 )
-from .datatypes import DTYPES, WIRE_SIZES, check_size, narrow_bf16, widen_bf16
+from .datatypes import DTYPES, WIRE_SIZES, array_of, check_size, narrow_bf16
 
 _Schema = dict[str, Any]  # named here because a method called `dict` hides the type inside the class
 
@@ -117,14 +117,8 @@ class TensorData:
                 if self._raw_datatype == "BYTES":
                     self._root = split_bytes(self._raw)
                 else:
-                    self._root = _to_list(self._from_wire())
+                    self._root = _to_list(array_of(self._raw, self._raw_datatype))
         return self._root
-
-    def _from_wire(self) -> npt.NDArray[Any]:
-        assert self._raw is not None
-        if self._raw_datatype == "BF16":
-            return widen_bf16(self._raw)
-        return np.frombuffer(self._raw, dtype=DTYPES[self._raw_datatype])
 
     @property
     def array(self) -> npt.NDArray[Any] | None:
@@ -154,7 +148,7 @@ class TensorData:
         array, dtype = self._array, DTYPES[datatype]
         if array is None:
             if self._raw is not None:
-                array = self._from_wire()
+                array = array_of(self._raw, self._raw_datatype)
             else:
                 array = (array_from_values if self.checked else cast_loosely)(self._root, datatype)
             self._array = array

@@ -1,10 +1,20 @@
 """Datatypes and the bytes of their elements."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream.types.datatypes import DTYPES, NAMES, WIRE_SIZES, Datatype, narrow_bf16, unknown, widen_bf16
+from inferstream.types.datatypes import (
+    DTYPES,
+    NAMES,
+    WIRE_SIZES,
+    Datatype,
+    array_of,
+    narrow_bf16,
+    unknown,
+    widen_bf16,
+)
 
 
 @given(st.lists(st.floats(width=16, allow_nan=False, allow_infinity=False), min_size=1))
@@ -33,3 +43,9 @@ def test_a_bf16_has_the_sign_and_the_exponent_of_its_number() -> None:
     assert len(raw) == 2 * numbers.size
     assert np.allclose(widen_bf16(memoryview(raw)), numbers, rtol=2**-7)
     assert narrow_bf16(numbers[::2]) == raw[0:2] + raw[4:6], "also of a view"
+
+
+@pytest.mark.parametrize("datatype", ["INT64", "FP16"])
+def test_half_a_value_is_an_error_in_words_of_the_protocol(datatype: str) -> None:
+    with pytest.raises(ValueError, match=f"3 bytes are no whole number of {datatype} elements"):
+        array_of(b"abc", datatype)
