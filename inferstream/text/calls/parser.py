@@ -92,6 +92,14 @@ class CallParser(ABC):
         self._text = self._text.lstrip()
         return bool(self._text)
 
+    def _skip_end(self, marker: str, state: Callable[[], bool]) -> bool:
+        """Drop white space and, if it is there, a marker; then go on with a state."""
+        if not self._skip_space() or (self._text != marker and marker.startswith(self._text)):
+            return False
+        if self._text.startswith(marker):
+            self._take(len(marker))
+        return self._go(state)
+
 
 class Chain:
     """One parser behind the other: the second reads what is text to the first."""
