@@ -1,6 +1,7 @@
 """`TextInterface`: the tensors of a model that take a text, and whether it returns texts or vectors."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import orjson
@@ -23,6 +24,7 @@ UNDECLARED = MetadataTensor(name="prompt", datatype="BYTES", shape=[1])
 """The input of a model that declares none."""
 
 
+@dataclass(eq=False)
 class TextInterface:
     """How a model takes text.
 
@@ -30,37 +32,23 @@ class TextInterface:
     inputs that it declares, and `sampling` the parameters that it takes as inputs.
     """
 
-    def __init__(
-        self,
-        prompt: MetadataTensor | None,
-        extras: Mapping[str, MetadataTensor],
-        sampling: Mapping[str, MetadataTensor],
-        chat_prompt: Callable[[Sequence[dict[str, Any]]], str],
-        *,
-        generates: bool,
-        embeds: bool,
-        logprobs: bool,
-        streams: bool,
-        listed: bool,
-        calls: str | None = None,
-        reasoning: str | None = None,
-    ) -> None:
-        self.prompt = prompt
-        self.extras = extras
-        self.sampling = sampling
-        self.chat_prompt = chat_prompt
-        """Makes a prompt of chat messages, for a model that takes none."""
-        self.generates = generates
-        """Whether it may return texts."""
-        self.embeds = embeds
-        """Whether it returns vectors."""
-        self.logprobs = logprobs
-        self.streams = streams
-        self.listed = listed
-        """Whether lists of models show it."""
-        self.calls = calls
-        self.reasoning = reasoning
-        """The formats in which it writes calls and reasoning, where they are part of its text."""
+    prompt: MetadataTensor | None
+    extras: Mapping[str, MetadataTensor]
+    sampling: Mapping[str, MetadataTensor]
+    chat_prompt: Callable[[Sequence[dict[str, Any]]], str]
+    """Makes a prompt of chat messages, for a model that takes none."""
+    _: KW_ONLY
+    generates: bool
+    """Whether it may return texts."""
+    embeds: bool
+    """Whether it returns vectors."""
+    logprobs: bool
+    streams: bool
+    listed: bool
+    """Whether lists of models show it."""
+    calls: str | None = None
+    reasoning: str | None = None
+    """The formats in which it writes calls and reasoning, where they are part of its text."""
 
     def takes(self, name: str) -> bool:
         """Whether the model declares this special input."""
