@@ -21,7 +21,7 @@ from ..types import (
 )
 from .artefact import ArtefactModel, listed
 from .columns import Columns
-from .refusals import inputs_of, refusal
+from .refusals import inputs_of, refusing
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -119,17 +119,9 @@ class Runtime(ArtefactModel):
         functions = [self._function(output.name) for output in wanted]
         features = self._table(payload)
         self._check(features, payload)
-        results = [self._called(function, features, payload) for function in functions]
+        with refusing(payload, self.refused):
+            results = [function(features) for function in functions]
         return self._response(results, wanted)
-
-    def _called(self, function: Function, features: Any, request: InferenceRequest) -> Any:
-        try:
-            return function(features)
-        except self.refused as error:
-            refused = refusal(error, request, self.refused)
-            if refused is None:
-                raise
-            raise refused from error
 
     def _table(self, request: InferenceRequest) -> Any:
         """The array or data frame of a request."""

@@ -19,7 +19,7 @@ from .pipelines.settings import PipelineSettings, seldon_parameters
 from .pipelines.similarity import Similarity
 from .pipelines.tasks import BY_ROW, ROWS, SIMILARITY, inputs_of_task, outputs_of_task
 from .pipelines.tensors import arguments_of, output_of
-from .refusals import refusal
+from .refusals import refusing
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -106,13 +106,8 @@ class HuggingFaceRuntime(EncoderModel):
         return tensor.name, [value.decode() if isinstance(value, bytes) else value for value in each]
 
     def _ask(self, arguments: Sequence[Any], options: dict[str, Any], request: InferenceRequest) -> list[Any]:
-        try:
+        with refusing(request, self._refused):
             results = self._model(*arguments, **options)
-        except self._refused as error:
-            refused = refusal(error, request, self._refused)
-            if refused is None:
-                raise
-            raise refused from error
         return results if isinstance(results, list) else [results]
 
     def _encoder_settings(self) -> EncoderSettings:

@@ -17,7 +17,7 @@ from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Paramet
 from .artefact import ArtefactModel
 from .base import KSERVE_OUTPUT, MLSERVER
 from .columns import described
-from .refusals import refusal
+from .refusals import refusing
 from .tables import DATATYPES, SignatureTable
 from .tensors import TensorSpec, arrays_of
 
@@ -111,13 +111,8 @@ class MLflowModel(ArtefactModel):
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         features, params = self._features(payload), self._given_params(payload)
-        try:
+        with refusing(payload, self.refused):
             result = self._artefact.predict(features, params=params)
-        except self.refused as error:
-            refused = refusal(error, payload, self.refused)
-            if refused is None:
-                raise
-            raise refused from error
         return self._response(result)
 
     def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:

@@ -13,7 +13,7 @@ from ..errors import InvalidRequest
 from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
 from .artefact import ArtefactModel
-from .refusals import refusal
+from .refusals import refusing
 
 
 class TensorSpec(NamedTuple):
@@ -119,13 +119,8 @@ class TensorModel(ArtefactModel):
         if self._returns:
             _check_names("output", names, self._returns)
         arrays = arrays_of(self._takes, payload)
-        try:
+        with refusing(payload, self.refused):
             results = self.run(arrays, names)
-        except self.refused as error:
-            refused = refusal(error, payload, self.refused)
-            if refused is None:
-                raise
-            raise refused from error
         _check_names("output", names, results)
         outputs = [_output(name, results[name]) for name in names or results]
         return InferenceResponse.of(self.name, outputs, self.version)
