@@ -33,7 +33,6 @@ class HuggingFaceRuntime(EncoderModel):
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
-        self._batches = settings.max_batch_size > 1 and settings.max_batch_time > 0
         self._refused: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError)
         self._model: Any = None
 
@@ -42,7 +41,7 @@ class HuggingFaceRuntime(EncoderModel):
         task = self.hf_settings.task
         if not task:
             raise self._failed('parameters.extra holds no "task", such as "text-classification"')
-        if self._batches and task not in BY_ROW:
+        if self._gathers and task not in BY_ROW:
             raise self._failed(
                 f'the task "{task}" cannot run several requests as one; max_batch_time has to be 0'
             )
@@ -61,7 +60,7 @@ class HuggingFaceRuntime(EncoderModel):
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         values = arguments_of(payload)
-        results = self._by_row(values, payload) if self._batches else self._together(values, payload)
+        results = self._by_row(values, payload) if self._gathers else self._together(values, payload)
         return InferenceResponse.of(self.name, [output_of(results)], self.version)
 
     def _together(self, values: dict[str, Any], request: InferenceRequest) -> list[Any]:

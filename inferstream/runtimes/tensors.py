@@ -104,7 +104,7 @@ class TensorModel(ArtefactModel):
 
     def _check_batching(self) -> None:
         """Raise ModelLoadFailed if several requests cannot be one."""
-        if self.settings.max_batch_size <= 1 or self.settings.max_batch_time <= 0:
+        if not self._gathers:
             return
         for what, specs in (("input", self._takes), ("output", self._returns)):
             for spec in specs.values():

@@ -12,7 +12,6 @@ from ...context import request_context
 from ...errors import InvalidRequest
 from ...imports.folders import importing_alone
 from ...model import Emission, Finished, StepModel
-from ...repository.uri import get_model_uri, to_absolute_path
 from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
@@ -20,8 +19,8 @@ from ...text.detokenizer import Detokenizer
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ...text.template import text_formats
 from ...text.token import Token, Usage
-from ...types import InferenceRequest, MetadataTensor
-from ..framework import CONTEXT_LENGTH, TORCH_LOADING, FrameworkModel
+from ...types import InferenceRequest
+from ..framework import CONTEXT_LENGTH, TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
 from ..sampling import Sampling, read_sampling, refused
 from .prompts import Prompts, texts_of
@@ -52,12 +51,7 @@ class CausalLM(FrameworkModel, StepModel):
 
     async def load(self) -> bool:
         settings = self._checked(LanguageSettings)
-        named = settings.pretrained_model
-        if named is None:
-            source: Path | str = Path(await get_model_uri(self.settings))
-        else:
-            folder = Path(to_absolute_path(self.settings, named))
-            source = folder if folder.exists() else named
+        source = await self._source(settings.pretrained_model)
         await asyncio.to_thread(self._open, source, settings)
         return True
 
@@ -87,7 +81,7 @@ class CausalLM(FrameworkModel, StepModel):
         if not self.inputs:
             self.inputs = self._prompts.inputs(tools=self._calls in PARSERS)
         if not self.outputs:
-            self.outputs = [MetadataTensor(name="text", datatype="BYTES", shape=[1])]
+            self.outputs = [TEXT]
         self._description = Description(parameters={CONTEXT_LENGTH: self._context})
 
     def admit(self, request: InferenceRequest) -> TokenStream:
