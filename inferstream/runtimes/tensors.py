@@ -4,10 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from ..codecs.base import content_type
-from ..codecs.numpy import Array, decoded, encoded
+from ..codecs.numpy import Array, decoded, encoded, objects
 from ..codecs.string import StringCodec
 from ..errors import InvalidRequest
 from ..settings import ModelSettings
@@ -56,7 +54,7 @@ class TensorSpec(NamedTuple):
             raise InvalidRequest(
                 f'input "{tensor.name}": the model takes shape {self.metadata.shape}, got {tensor.shape}'
             )
-        array = decoded(tensor) if tensor.datatype != "BYTES" else _objects(texts_of(tensor))
+        array = decoded(tensor) if tensor.datatype != "BYTES" else objects(texts_of(tensor))
         return array.reshape(shape[:rank] if rank else shape)
 
 
@@ -166,12 +164,6 @@ def texts_of(tensor: RequestInput) -> list[str]:
     if None in texts:
         raise InvalidRequest(f'input "{tensor.name}": element {texts.index(None)} is null, not a text')
     return texts  # type: ignore[return-value]  # as just checked
-
-
-def _objects(texts: Sequence[str]) -> Array:
-    array = np.empty(len(texts), dtype=object)
-    array[:] = texts
-    return array
 
 
 def _output(name: str, array: Array) -> ResponseOutput:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
+from ...codecs.numpy import objects, octets
 from ...concurrency.pieces import pieces_of
 from ...errors import InvalidOutput, InvalidRequest, ModelError
 from ...repository.archives import UnsafeArchive
@@ -125,8 +126,7 @@ class ArchiveModel(ArtefactModel):
         values = self.decode(tensor)
         if isinstance(values, TensorData):
             if tensor.datatype == "BYTES":
-                flat = [each.encode() if isinstance(each, str) else bytes(each) for each in values.flat()]
-                values = np.fromiter(flat, object, len(flat)).reshape(tensor.shape)
+                values = objects(octets(values.flat())).reshape(tensor.shape)
             else:
                 values = values.to_numpy(tensor.datatype).reshape(tensor.shape)
         if isinstance(values, np.ndarray):
