@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, NoReturn
 
+from ...cli.refusals import told
 from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, InvalidSettings, MissingExtra
 from ...types import InferenceRequest
@@ -41,18 +42,13 @@ class Options(NamedTuple):
     report: Report
 
 
+@told
 def run(options: Options) -> int:
     """Check the models and print the results. Returns 0 if all passed, 1 for a fault or a failure."""
     results: list[Result] = []
-    try:
-        with _quiet(), asyncio.Runner(loop_factory=new_event_loop) as runner:
-            _check(options, runner, results)
-        return options.report.write(results)
-    except InvalidSettings as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201  # a command line's last word
-    except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)  # noqa: T201
-    return 1
+    with _quiet(), asyncio.Runner(loop_factory=new_event_loop) as runner:
+        _check(options, runner, results)
+    return options.report.write(results)
 
 
 @contextmanager

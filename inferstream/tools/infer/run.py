@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import Literal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from ...cli.refusals import told
 from ...clients.client import transport_to
 from ...clients.transport import Target
 from ...errors import InvalidSettings
@@ -35,21 +35,15 @@ class Files:
     resume: bool
 
 
+@told
 def run(
     transport: TransportName, target: Target, model: str, files: Files, pace: Rate, verbosity: int
 ) -> int:
     """Run the batch. Returns 0 if every line has a response, 130 after Ctrl-C, else 1."""
     _log(verbosity)
     console = Console(stderr=True, highlight=False)
-    try:
-        _check(files)
-        return asyncio.run(_run(transport, target, model, files, pace, console))
-    except InvalidSettings as error:
-        reason = error.message
-    except OSError as error:
-        reason = f"{error.filename or files.output}: {error.strerror}"
-    print(f"error: {reason}", file=sys.stderr)  # noqa: T201  # a command line's last word
-    return 1
+    _check(files)
+    return asyncio.run(_run(transport, target, model, files, pace, console))
 
 
 def headers_of(given: Sequence[str]) -> dict[str, str]:
