@@ -79,5 +79,5 @@ grpclib.exceptions: from .grpclib import GRPCError
 grpclib is the library of BlazeRPC whose errors its middleware raises. An installed one wins.
 """
 
-MODULES = parsed(TABLE, SENTENCES)
+MODULES = parsed(TABLE, SENTENCES, "blazerpc")
 """The table as {module: {name: target}}."""

@@ -254,5 +254,5 @@ mlserver_lightgbm.version: from inferstream.compat.names import VERSION as __ver
 Targets that begin with a dot are in `compat/mlserver`.
 """
 
-MODULES = parsed(TABLE, SENTENCES)
+MODULES = parsed(TABLE, SENTENCES, "mlserver")
 """The table as {module: {name: target}}. A target is a module that has the name, or `module:object`."""
