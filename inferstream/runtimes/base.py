@@ -11,14 +11,7 @@ from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..errors import InvalidRequest
 from ..settings import ModelSettings
 from ..signature import Description
-from ..types import (
-    InferenceRequest,
-    InferenceResponse,
-    MetadataTensor,
-    Parameters,
-    RequestOutput,
-    ResponseOutput,
-)
+from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
 from .artefact import ArtefactModel, listed
 from .columns import Columns
 from .refusals import inputs_of, refusing
@@ -193,8 +186,9 @@ class Runtime(ArtefactModel):
                 f'output "{frames[0]}" is a data frame, one output per column, and has to be asked for alone'
             )
         if frames:
-            parameters = Parameters(content_type="pd")
-            return InferenceResponse.of(self.name, _columns(results[0]), self.version, None, parameters)
+            from ..codecs.pandas import PandasCodec
+
+            return PandasCodec.encode_response(self.name, results[0], self.version)
         outputs = [
             self.encode(_dense(result), output, default_codec=NumpyCodec)
             for output, result in zip(wanted, results, strict=True)
@@ -206,12 +200,6 @@ def _is_frame(result: Any) -> bool:
     # Without pandas there is no frame. Its import would take longer than the prediction.
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(result, pandas.DataFrame)
-
-
-def _columns(frame: Any) -> list[ResponseOutput]:
-    from ..codecs.pandas import PandasCodec
-
-    return PandasCodec.encode_outputs(frame)
 
 
 def _dense(result: Any) -> Any:

@@ -13,7 +13,7 @@ from ..errors import InvalidRequest
 from ..repository.remote import refuse_code
 from ..settings import ModelSettings
 from ..signature import Description
-from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestOutput
+from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
 from .artefact import ArtefactModel
 from .base import KSERVE_OUTPUT, MLSERVER
 from .columns import described
@@ -155,10 +155,7 @@ class MLflowModel(ArtefactModel):
         if hasattr(result, "columns") and hasattr(result, "iloc"):
             from ..codecs.pandas import PandasCodec
 
-            parameters = Parameters(content_type="pd")
-            return InferenceResponse.of(
-                self.name, PandasCodec.encode_outputs(result), self.version, None, parameters
-            )
+            return PandasCodec.encode_response(self.name, result, self.version)
         results = result if isinstance(result, Mapping) else {self._output: result}
         outputs = [
             self.encode(_array(each), RequestOutput(name=str(name)), default_codec=NumpyCodec)
