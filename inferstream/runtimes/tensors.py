@@ -1,7 +1,6 @@
 """The base of runtimes of named tensors, whose artefact says which tensors it takes and returns."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from ..codecs.base import content_type
@@ -68,10 +67,6 @@ class TensorModel(ArtefactModel):
         self._artefact: Any = None
         self._takes: dict[str, TensorSpec] = {}
         self._returns: dict[str, TensorSpec] = {}
-
-    def open(self, path: Path) -> Any:
-        """Read the artefact. Runs in a thread."""
-        raise NotImplementedError
 
     def takes(self, artefact: Any) -> Sequence[TensorSpec]:
         """The inputs of an artefact."""

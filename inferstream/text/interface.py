@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from ..codecs.values.base import SCHEMA
+from ..codecs.values.base import OPTIONAL, SCHEMA, fact
 from ..codecs.values.objects import Json
 from ..errors import Unsupported
 from ..settings import ModelSettings
@@ -93,7 +93,9 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
     extras = {tensor.name: tensor for tensor in texts if tensor.name in SPECIAL}
     prompt = next((tensor for tensor in texts if tensor.name not in SPECIAL and holds_text(tensor)), None)
     known = {*sampling, *extras, *([] if prompt is None else [prompt.name])}
-    if not settings.openai and any(tensor.name not in known and not optional(tensor) for tensor in inputs):
+    if not settings.openai and any(
+        tensor.name not in known and not fact(tensor, OPTIONAL) for tensor in inputs
+    ):
         return None
     if not signature.inputs and (signature.streams or settings.openai):
         prompt = UNDECLARED
@@ -140,11 +142,6 @@ def holds_vectors(tensor: MetadataTensor) -> bool:
     return False
 
 
-def optional(tensor: MetadataTensor) -> bool:
-    """Whether a request may leave an input out."""
-    return tensor.parameters is not None and bool(tensor.parameters.get("optional"))
-
-
 def holds_bytes(tensor: MetadataTensor) -> bool:
     """Whether a tensor holds bytes that are no text, such as a file, and which JSON has as base64."""
     return tensor.datatype == "BYTES" and _content_type(tensor) == "base64"
@@ -162,7 +159,7 @@ def holds_image(tensor: MetadataTensor) -> bool:
 
 def only_needed(signature: Signature, holds: Callable[[MetadataTensor], bool]) -> MetadataTensor | None:
     """The one input that a request must have, where it is a single value of this kind; None for another model."""
-    needed = [tensor for tensor in signature.inputs or () if not optional(tensor)]
+    needed = [tensor for tensor in signature.inputs or () if not fact(tensor, OPTIONAL)]
     return needed[0] if len(needed) == 1 and needed[0].shape[:1] == [1] and holds(needed[0]) else None
 
 
@@ -170,7 +167,7 @@ def request_by_name(
     signature: Signature, needed: MetadataTensor, value: str | bytes, others: Mapping[str, Any]
 ) -> InferenceRequest:
     """A request with the needed input; the `others` are inputs where the model has one of the name, else parameters."""
-    named = {tensor.name: tensor for tensor in signature.inputs or () if optional(tensor)}
+    named = {tensor.name: tensor for tensor in signature.inputs or () if fact(tensor, OPTIONAL)}
     inputs = [_tensor(named[name], [given]) for name, given in others.items() if name in named]
     parameters = {name: given for name, given in others.items() if name not in named}
     return InferenceRequest.of(
