@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,19 +38,17 @@ class Ready(NamedTuple):
     results: FlatResults
 
 
+@dataclass(slots=True, eq=False)
 class Prepared:
     """One request of a body, and later its answer."""
 
-    __slots__ = ("answer", "failure", "id", "ready", "wanted")
-
-    def __init__(self, id: str | int | float | None, wanted: bool) -> None:
-        self.id = id
-        self.wanted = wanted
-        """Whether the client wants an answer; it wants none to a notification."""
-        self.ready: Ready | None = None
-        """None if there is no such model, or the request is wrong."""
-        self.answer = b""
-        self.failure: InferstreamError | None = None
+    id: str | int | float | None
+    wanted: bool
+    """Whether the client wants an answer; it wants none to a notification."""
+    ready: Ready | None = None
+    """None if there is no such model, or the request is wrong."""
+    answer: bytes = b""
+    failure: InferstreamError | None = None
 
     def failed(self, error: InferstreamError) -> None:
         self.failure = error
