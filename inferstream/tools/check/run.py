@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from ...cli.refusals import told
@@ -134,23 +135,21 @@ def _tried(
     return Result(subject.name, contract.name, "passed")
 
 
+@dataclass
 class _Attempt:
     """Examples of a contract, and what they showed."""
 
-    def __init__(
-        self,
-        contract: Contract,
-        subject: Subject,
-        options: Options,
-        runner: asyncio.Runner,
-        before: list[Result],
-    ) -> None:
-        self._contract, self._subject, self._options, self._runner = contract, subject, options, runner
-        self._before = before
-        self._until = time.monotonic() + options.limits.seconds
-        self.fault = ""
-        self.refusal = "none was made"
-        self.taken = 0
+    _contract: Contract
+    _subject: Subject
+    _options: Options
+    _runner: asyncio.Runner
+    _before: list[Result]
+    fault: str = ""
+    refusal: str = "none was made"
+    taken: int = 0
+
+    def __post_init__(self) -> None:
+        self._until = time.monotonic() + self._options.limits.seconds
 
     def examples(self) -> None:
         """Try them. Raises Fault, or an error of hypothesis where a fault does not come again."""
