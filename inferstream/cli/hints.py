@@ -91,5 +91,4 @@ def _tensor(tensor: MetadataTensor) -> dict[str, Any]:
 
 
 def _quoted(document: dict[str, Any]) -> str:
-    """JSON as one word of a shell."""
     return shlex.quote(json.dumps(document, ensure_ascii=False))

@@ -63,5 +63,4 @@ class CatBoostModel(Runtime):
 
 
 def _texts(model: Any) -> set[int]:
-    """The positions of columns of categories and of texts."""
     return {*model.get_cat_feature_indices(), *model.get_text_feature_indices()}

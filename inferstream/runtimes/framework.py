@@ -32,7 +32,6 @@ class FrameworkModel(MLModel):
     """A model whose code is a framework that the package does not depend on."""
 
     def _extra(self, name: str, default: Any = None) -> Any:
-        """A setting of the runtime's own."""
         return self._all_extra().get(name, default)
 
     def _all_extra(self) -> dict[str, Any]:

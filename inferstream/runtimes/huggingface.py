@@ -64,7 +64,6 @@ class HuggingFaceRuntime(EncoderModel):
         return InferenceResponse.of(self.name, [output_of(results)], self.version)
 
     def _together(self, values: dict[str, Any], request: InferenceRequest) -> list[Any]:
-        """The results for one request."""
         arguments, rows = values.pop("args", []), values.pop("array_inputs", [])
         if rows:
             arguments = [list(rows), *arguments]

@@ -75,7 +75,6 @@ def _text_of(named: str, folder: Path | None) -> str:
 
 
 def _folder(settings: ModelSettings) -> Path | None:
-    """The folder of the model's artefacts."""
     if settings.source is None:
         return None
     folder = Path(settings.source).parent

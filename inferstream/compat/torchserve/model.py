@@ -122,7 +122,6 @@ class ArchiveModel(ArtefactModel):
         return [{name: column[row] for name, column in columns.items()} for row in range(count)]
 
     def _column(self, tensor: RequestInput) -> list[Any]:
-        """The value of each row."""
         values = self.decode(tensor)
         if isinstance(values, TensorData):
             if tensor.datatype == "BYTES":

@@ -162,7 +162,6 @@ class Rows:
 
 
 def _shared(one: list[int], other: list[int], most: int) -> int:
-    """Tokens with which both begin, at most `most`."""
     most = min(most, len(other))
     if one[:most] == other[:most]:
         return most

@@ -36,7 +36,6 @@ class ObjectParser(CallParser):
         return bool(self._give_up_to(TEXT, self.OPEN)) and self._go(self._opened)
 
     def _opened(self) -> bool:
-        """What was announced."""
         begin = _spaces(self._text, len(self.OPEN))
         if begin == len(self._text):
             return False
@@ -47,7 +46,6 @@ class ObjectParser(CallParser):
         raise NotImplementedError
 
     def _open(self, begin: int) -> bool:
-        """Go on with an object."""
         self._begin, self._brackets, self._depth = begin, Brackets(begin), 1
         return self._go(self._object)
 
@@ -79,7 +77,6 @@ class ObjectParser(CallParser):
         return self._go(self._arguments)
 
     def _whole(self, read: Any) -> bool:
-        """A call whose object had to be read whole."""
         if isinstance(read, dict):
             name, arguments = read.get("name"), read.get("arguments", read.get("parameters"))
             if isinstance(name, str) and name and isinstance(arguments, dict):
@@ -117,7 +114,6 @@ class ObjectParser(CallParser):
         return len(self._text) > HELD and self._go(self._content)
 
     def _space(self) -> bool:
-        """White space behind a call."""
         return self._skip_space() and self._go(self._content)
 
 

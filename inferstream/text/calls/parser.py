@@ -53,7 +53,6 @@ class CallParser(ABC):
         """The first state."""
 
     def _give(self, kind: str, count: int) -> None:
-        """Give the next characters as they are."""
         self._say(kind, self._take(count))
 
     def _say(self, kind: str, text: str) -> None:

@@ -95,8 +95,6 @@ def _names(options: Options, subjects: Subjects, runner: asyncio.Runner) -> list
 def _one(
     name: str, options: Options, subjects: Subjects, runner: asyncio.Runner, results: list[Result]
 ) -> None:
-    """Add the results of one model."""
-
     async def subject() -> Subject:
         return Subject(subjects, name)
 

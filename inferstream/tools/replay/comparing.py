@@ -113,7 +113,6 @@ def _masked(recorded: Recorded, parts: Sequence[Content]) -> str:
 
 
 def _readable(recorded: Recorded, part: Content) -> str:
-    """A message."""
     if recorded.door == "grpc":
         name = recorded.request["target"].rpartition("/")[2]
         method = next((each for each in METHODS if each.name == name), None)
