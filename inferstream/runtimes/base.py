@@ -36,6 +36,9 @@ class Runtime(ArtefactModel):
     functions: ClassVar[Sequence[str]] = ("predict",)
     """Methods that clients may request, if the artefact has them."""
 
+    by_position: ClassVar[bool] = False
+    """Whether the framework reads the columns of a data frame by position, and does not check their names."""
+
     selects_outputs: ClassVar[bool | None] = True
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -164,13 +167,8 @@ class Runtime(ArtefactModel):
         return function
 
     def _check(self, features: Any, request: InferenceRequest) -> None:
-        """Refuse a wrong number of columns. Frameworks check the column names of data frames themselves."""
-        if not _is_frame(features):
-            self._check_shape(features, request)
-
-    def _check_shape(self, features: Any, request: InferenceRequest) -> None:
         """Raise InvalidRequest for a wrong shape. Some frameworks raise C++ stack traces, others nothing."""
-        if self._features is None:
+        if self._features is None or (_is_frame(features) and not self.by_position):
             return
         shape = np.shape(features)
         if len(shape) != 2 or shape[1] != self._features:
