@@ -98,7 +98,8 @@ class CausalLM(FrameworkModel, StepModel):
             )
         most = sampling.max_tokens or self._max_tokens or self._context
         marked = self._calls in SPECIAL and (tools is not None or (self._calls == "harmony" and chat))
-        detokenizer = Detokenizer(self._decode_all if marked else self._decode, prompt[-CONTEXT:])
+        decode = partial(self._decode, skip=not marked)  # some models mark calls by special tokens
+        detokenizer = Detokenizer(decode, prompt[-CONTEXT:])
         limit = min(len(prompt) + most, self._context)
         stream = TokenStream(prompt, limit, sampling, detokenizer, request_context().single)
         stream.opening = beginning.opening
@@ -110,15 +111,10 @@ class CausalLM(FrameworkModel, StepModel):
         return stream
 
     def step(self, states: Sequence[TokenStream]) -> Sequence[Emission]:
-        if self._forms.waiting:
-            return self._step_beside_waiting(states)
-        choices = self._engine.step(states)
-        return [self._emission(state, choices[state]) if state in choices else None for state in states]
-
-    def _step_beside_waiting(self, states: Sequence[TokenStream]) -> Sequence[Emission]:
-        """A step without the streams that have no grammar yet, or a wrong form."""
-        failed = self._forms.settle(states)
-        left_out = failed.keys() | self._forms.waiting.keys()
+        # Without the streams that have no grammar yet, or a wrong form.
+        waiting = self._forms.waiting
+        failed = self._forms.settle(states) if waiting else {}
+        left_out = failed.keys() | waiting.keys()
         choices = self._engine.step([state for state in states if state not in left_out])
         return [
             self._emission(state, choices[state]) if state in choices else failed.get(state)
@@ -172,10 +168,6 @@ class CausalLM(FrameworkModel, StepModel):
             tokens, skip_special_tokens=skip, clean_up_tokenization_spaces=False
         )
         return text
-
-    def _decode_all(self, tokens: list[int]) -> str:
-        """With the special tokens, by which some models mark calls."""
-        return self._decode(tokens, skip=False)
 
     def _generator(self, sampling: Sampling) -> Any:
         generator = self._torch.Generator(self._device)
