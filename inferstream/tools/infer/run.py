@@ -4,8 +4,8 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -70,24 +70,33 @@ def _check(files: Files) -> None:
         raise InvalidSettings("the output would replace the input")
 
 
-async def _run(
-    name: TransportName, target: Target, model: str, files: Files, pace: Rate, console: Console
-) -> int:
-    started = time.monotonic()
+@asynccontextmanager
+async def opened(
+    name: TransportName, target: Target, model: str, files: Files, pace: Rate
+) -> AsyncIterator[BatchRun]:
+    """A run of these files, which are closed behind it."""
     results = ResultFile(files.output, files.resume)
     request_file = RequestFile(files.requests, files.batch_size, results.done)
     transport = transport_to(target, name == "grpc")
     try:
-        with _progress(request_file, console) as advanced:
-            batch = BatchRun(transport, target, model, request_file, results, pace, advanced)
-            stopped = await _until_signalled(batch)
+        yield BatchRun(transport, target, model, request_file, results, pace)
     finally:
         await transport.aclose()
         request_file.close()
         results.close()
+
+
+async def _run(
+    name: TransportName, target: Target, model: str, files: Files, pace: Rate, console: Console
+) -> int:
+    started = time.monotonic()
+    async with opened(name, target, model, files, pace) as batch:
+        with _progress(batch.file, console) as batch.advanced:
+            stopped = await _until_signalled(batch)
+    results = batch.results
     parts = [f"{results.succeeded} answered", f"{results.failed} failed"]
     if files.resume:
-        parts.append(f"{request_file.skipped} answered before")
+        parts.append(f"{batch.file.skipped} answered before")
     console.print(f"{', '.join(parts)} in {time.monotonic() - started:.1f} s")
     for line in _failures(results, files.output):
         console.print(line, soft_wrap=True, markup=False)
