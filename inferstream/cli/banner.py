@@ -58,7 +58,6 @@ def _rows(server: "Server") -> Iterator[str]:
 
 
 def _no_model(folder: Path) -> Iterator[str]:
-    """What is missing, and the next step."""
     yield NO_MODEL.format(folder=folder)
     code = sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
     for path in code[:1]:

@@ -1,7 +1,9 @@
 """Commands to paste, one for each kind of call of the models that the server has, with requests that these take."""
 
 import json
+import shlex
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -84,13 +86,9 @@ def _value(tensor: MetadataTensor) -> str | int | float | bool:
 
 def _tensor(tensor: MetadataTensor) -> dict[str, Any]:
     shape = [max(size, 1) for size in tensor.shape]
-    count = 1
-    for size in shape:
-        count *= size
-    data = [_value(tensor)] * min(count, MOST_NUMBERS + 1)
+    data = [_value(tensor)] * min(prod(shape), MOST_NUMBERS + 1)
     return {"name": tensor.name, "shape": shape, "datatype": tensor.datatype, "data": data}
 
 
 def _quoted(document: dict[str, Any]) -> str:
-    """JSON as one word of a shell."""
-    return "'" + json.dumps(document, ensure_ascii=False).replace("'", "'\\''") + "'"
+    return shlex.quote(json.dumps(document, ensure_ascii=False))

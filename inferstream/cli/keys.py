@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -33,10 +33,8 @@ def add(
     file: File = None,
 ) -> None:
     """Make a key and print it, once. By default it may infer and stream with all models."""
-    from . import keys_file
-
     scopes = scope or ["infer", "stream"]
-    _run(lambda: keys_file.add(file, principal, scopes, model or ["*"], expires, limit or []))
+    _run(lambda keys: keys.add(file, principal, scopes, model or ["*"], expires, limit or []))
 
 
 @app.command("list")
@@ -44,17 +42,13 @@ def list_keys(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False, file: File = None
 ) -> None:
     """List the keys of the file, without their hashes."""
-    from . import keys_file
-
-    _run(lambda: keys_file.show_keys(file, as_json))
+    _run(lambda keys: keys.show_keys(file, as_json))
 
 
 @app.command()
 def revoke(id: Annotated[str, typer.Argument(help="Id of the key.")], file: File = None) -> None:
     """Remove a key. Servers refuse it within seconds."""
-    from . import keys_file
-
-    _run(lambda: keys_file.revoke(file, id))
+    _run(lambda keys: keys.revoke(file, id))
 
 
 @app.command()
@@ -64,9 +58,7 @@ def rotate(
     file: File = None,
 ) -> None:
     """Make a key with the rights of another one and print it, once. The other one expires soon."""
-    from . import keys_file
-
-    _run(lambda: keys_file.rotate(file, id, overlap))
+    _run(lambda keys: keys.rotate(file, id, overlap))
 
 
 @app.command()
@@ -77,17 +69,16 @@ def usage(
     ] = None,
 ) -> None:
     """Show what keys have used by day, as the server last saved it."""
-    from . import keys_file
-
-    _run(lambda: keys_file.show_usage(file, as_json))
+    _run(lambda keys: keys.show_usage(file, as_json))
 
 
-def _run(command: Callable[[], None]) -> None:
-    """Run a command. Ends with 1 after a failure, and with 2 for a wrong option."""
+def _run(command: Callable[[Any], None]) -> None:
+    """Run a command of `keys_file`. Ends with 1 after a failure, and with 2 for a wrong option."""
     from ..errors import InferstreamError
+    from . import keys_file  # late: the other commands need none of it
 
     try:
-        command()
+        command(keys_file)
     except InferstreamError as error:
         typer.echo(f"error: {error.message}", err=True)
         raise typer.Exit(1) from None

@@ -21,7 +21,7 @@ def told(run: Callable[P, int]) -> Callable[P, int]:
         except InferstreamError as error:
             reason = str(error)
         except OSError as error:
-            reason = f"{error.filename}: {error.strerror}"
+            reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         except KeyboardInterrupt:
             return 130
         typer.echo(f"error: {reason}", err=True)

@@ -1,6 +1,7 @@
 """NumPy arrays, content type `np`."""
 
 import typing
+from collections.abc import Iterable, Sequence
 from types import NoneType
 from typing import Any
 
@@ -77,12 +78,19 @@ def decoded(tensor: RequestInput | ResponseOutput) -> Array:
 
 
 def _strings(values: list[Any]) -> Array:
-    if all(isinstance(value, str) for value in values):
-        return np.array(values, dtype=str)
-    # Fixed-width byte arrays would remove trailing NULs and pad short elements.
+    return np.array(values, dtype=str) if all(isinstance(value, str) for value in values) else objects(values)
+
+
+def objects(values: Sequence[Any]) -> Array:
+    """An array of one dimension with these values as they are: one of a fixed width would pad bytes and cut NULs."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
+
+
+def octets(values: Iterable[Any]) -> list[bytes]:
+    """Texts and bytes as bytes."""
+    return [value.encode() if isinstance(value, str) else bytes(value) for value in values]
 
 
 @register_input_codec

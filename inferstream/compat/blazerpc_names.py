@@ -33,16 +33,18 @@ blazerpc.cli.main: no app, serve: `server start module:app` takes the flags of `
 blazerpc.cli.proto: no export_proto: `server proto module:app` writes the file
 blazerpc.cli.reload: no run_with_reload: `server start module:app --reload`
 blazerpc.cli.serve: no load_app: `server start module:app` imports an app
-blazerpc.client: from .client import BlazeClient, SERVICE_NAME
+blazerpc.client: from .client import BlazeClient
+  from .registry import SERVICE as SERVICE_NAME
 blazerpc.codegen:
 blazerpc.codegen.invoke: no invoke_model, invoke_streaming_model, resolve_deps: RUNS
-blazerpc.codegen.jsonrpc_handler: from .jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST,
-      METHOD_NOT_FOUND, PARSE_ERROR
+blazerpc.codegen.jsonrpc_handler: from inferstream.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS,
+      INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
   no JsonRpcDispatcher: TEST
 blazerpc.codegen.proto: no ProtoGenerator: TYPED
 blazerpc.codegen.proto_types: no build_message_classes: TYPED
 blazerpc.codegen.servicer: no InferenceServicer, build_servicer: TEST
-blazerpc.context: from .context import AppState, Context, Depends
+blazerpc.context: from .context import Context, Depends
+  from inferstream.functions.injection import State as AppState
 blazerpc.contrib:
 blazerpc.contrib.onnx: from .onnx import ONNXModel
 blazerpc.contrib.pytorch: from .pytorch import numpy_to_torch, torch_model, torch_to_numpy
@@ -53,7 +55,8 @@ blazerpc.jsonrpc_client: from .jsonrpc import JsonRpcClient
 blazerpc.runtime:
 blazerpc.runtime.batcher: no BatchItem, Batcher: BATCHING
 blazerpc.runtime.executor: no ModelExecutor: RUNS
-blazerpc.runtime.json_serialization: from .jsonrpc import is_tensor_json, tensor_from_json, tensor_to_json
+blazerpc.runtime.json_serialization: from .jsonrpc import is_tensor_json, tensor_from_json
+  from inferstream.codecs.values.tensor_objects import object_of as tensor_to_json
   no json_to_python, python_to_json: NUMBERS
 blazerpc.runtime.registry: from .registry import ModelInfo, ModelRegistry
 blazerpc.runtime.serialization: no TensorProto, deserialize_tensor, proto_to_python, python_to_proto, serialize_tensor:
@@ -79,5 +82,5 @@ grpclib.exceptions: from .grpclib import GRPCError
 grpclib is the library of BlazeRPC whose errors its middleware raises. An installed one wins.
 """
 
-MODULES = parsed(TABLE, SENTENCES)
+MODULES = parsed(TABLE, SENTENCES, "blazerpc")
 """The table as {module: {name: target}}."""

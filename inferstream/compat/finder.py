@@ -15,16 +15,12 @@ from ..errors import Unsupported
 from . import blazerpc_names, names, torchserve_names, triton_names
 from .table import Instead, Late, Target
 
-TABLES = {
-    "mlserver": names,
-    "blazerpc": blazerpc_names,
-    "torchserve": torchserve_names,
-    "triton": triton_names,
-}
-"""The tables, by the package of their targets that begin with a dot."""
+TABLES = (names, blazerpc_names, torchserve_names, triton_names)
+
+OURS = f"{__package__}."
 
 MODULES: dict[str, dict[str, Target]] = {}
-for _each in TABLES.values():
+for _each in TABLES:
     MODULES |= _each.MODULES
 
 
@@ -61,7 +57,7 @@ class Finder(MetaPathFinder, Loader):
         for name, target in targets.items():
             if name not in late:
                 setattr(module, name, _value_of(module.__name__, name, target))
-        module.__doc__ = f"A module of {_product(module.__name__)}, made of inferstream's."
+        module.__doc__ = f"A module of {_table(module.__name__).PRODUCT}, made of inferstream's."
         vars(module).update(
             __all__=[name for name in targets if name[0] != "_" or name == "__version__"],
             __getattr__=_on_first_use(module, late),
@@ -74,31 +70,17 @@ def install() -> None:
         sys.meta_path.insert(0, Finder())
 
 
-def _home(module: str) -> str:
-    """The package of ours that holds the code of a module."""
-    return next(home for home, table in TABLES.items() if module in table.MODULES)
-
-
-def _table(module: str) -> ModuleType:
-    return TABLES[_home(module)]
-
-
-def _product(module: str) -> str:
-    product: str = _table(module).PRODUCT
-    return product
-
-
-def _ours(module: str) -> str:
-    """The same with its place."""
-    return f"{__package__}.{_home(module)}"
+def _table(module: str) -> Any:
+    return next(table for table in TABLES if module in table.MODULES)
 
 
 def _file(module: str) -> Path:
     """The file with the code of a module, for `inspect`; the file of the table if the module has no code."""
     for target in MODULES[module].values():
-        if isinstance(target, str) and target[0] == ".":
-            return Path(__file__).parent.joinpath(_home(module), f"{target[1:].partition(':')[0]}.py")
-    return Path(str(_table(module).__file__))
+        if isinstance(target, str) and target.startswith(OURS):
+            home = target.removeprefix(OURS).partition(":")[0]
+            return Path(__file__).parent / f"{home.replace('.', '/')}.py"
+    return Path(_table(module).__file__)
 
 
 def _value_of(module: str, name: str, target: Target) -> Any:
@@ -107,17 +89,16 @@ def _value_of(module: str, name: str, target: Target) -> Any:
         return type(name, (Replaced,), {"__module__": module, "instead": target.sentence})
     path = target if isinstance(target, str) else target.target
     home, _, attributes = path.partition(":")
-    if home[0] == ".":
+    if home.startswith(OURS):
         _rename(_table(module), home)
-        home = _ours(module) + home
     return resolve_name(f"{home}:{attributes or name}")
 
 
 @cache
-def _rename(table: ModuleType, home: str) -> None:
+def _rename(table: Any, home: str) -> None:
     """Set `__module__` of our classes and functions to theirs, for pickles, tracebacks and settings files."""
     modules: dict[str, dict[str, Target]] = table.MODULES
-    ours = import_module(_ours(next(iter(modules))) + home)
+    ours = import_module(home)
     for module, entries in modules.items():
         for name in (name for name, target in entries.items() if target == home):
             value = getattr(ours, name)
@@ -168,5 +149,5 @@ class Replaced(metaclass=Sentence):
 
 def _sentence(replaced: type, instead: str) -> str:
     module = replaced.__module__
-    product = _product(module) if module in MODULES else "another server"
+    product = _table(module).PRODUCT if module in MODULES else "another server"
     return f"{module}.{replaced.__name__} is a part of {product} that inferstream does not have: {instead}."

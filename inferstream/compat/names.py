@@ -86,9 +86,12 @@ mlserver.codecs: from inferstream.codecs import Base64Codec, CodecError, Datetim
       encode_response_output
 mlserver.codecs.base: from inferstream.codecs.base import InputCodec, InputCodecLike, RequestCodec, RequestCodecLike
   from inferstream.codecs.registry import register_input_codec, register_request_codec
-  from .codecs import find_input_codec, find_input_codec_by_payload, find_input_codec_by_type_hint,
-      find_request_codec, find_request_codec_by_payload, find_request_codec_by_type_hint, _CodecRegistry,
-      _codec_registry
+  from .codecs import _CodecRegistry, _codec_registry, _CodecRegistry.find_input_codec as find_input_codec,
+      _CodecRegistry.find_input_codec_by_payload as find_input_codec_by_payload,
+      _CodecRegistry.find_input_codec_by_type_hint as find_input_codec_by_type_hint,
+      _CodecRegistry.find_request_codec as find_request_codec,
+      _CodecRegistry.find_request_codec_by_payload as find_request_codec_by_payload,
+      _CodecRegistry.find_request_codec_by_type_hint as find_request_codec_by_type_hint
   no deprecated: a codec overrides encode_output, decode_input and the like
 mlserver.codecs.base64: from inferstream.codecs.base64 import Base64Codec
 mlserver.codecs.datetime: from inferstream.codecs.datetime import DatetimeCodec
@@ -100,13 +103,15 @@ mlserver.codecs.json: from inferstream.codecs.json import JSONEncoderWithArray, 
       decode_json_input_or_output, encode_to_json, encode_to_json_bytes
 mlserver.codecs.lists: from .codecs import ListElement, ListPayload, as_list
   from inferstream.codecs.lists import is_list_of
-mlserver.codecs.numpy: from inferstream.codecs.numpy import NumpyCodec, NumpyRequestCodec, to_datatype
-  from .codecs import convert_nan, to_dtype, _encode_data, _to_ndarray
+mlserver.codecs.numpy: from inferstream.codecs.numpy import NumpyCodec, NumpyRequestCodec, to_datatype,
+      decoded as _to_ndarray
+  from .codecs import convert_nan, to_dtype, _encode_data
 mlserver.codecs.pandas: from inferstream.codecs.pandas import PandasCodec
 mlserver.codecs.string: from inferstream.codecs.string import StringCodec, StringRequestCodec
   from .codecs import decode_str, encode_str
-mlserver.codecs.utils: from .codecs import Codec, InputOrOutput, Parametrised, Tagged, _save_decoded,
-      decode_inference_request, decode_request_input, encode_inference_response, encode_response_output
+mlserver.codecs.utils: from .codecs import Codec, InputOrOutput, Parametrised, Tagged, decode_inference_request,
+      decode_request_input, encode_inference_response, encode_response_output
+  from inferstream.codecs.decoded import keep as _save_decoded
   from inferstream.codecs import DecodedParameterName, get_decoded, get_decoded_or_raw, has_decoded
   from inferstream.codecs.base import INPUT_PREFIX as DefaultInputPrefix, OUTPUT_PREFIX as DefaultOutputPrefix,
       SingleInputRequestCodec
@@ -254,5 +259,5 @@ mlserver_lightgbm.version: from inferstream.compat.names import VERSION as __ver
 Targets that begin with a dot are in `compat/mlserver`.
 """
 
-MODULES = parsed(TABLE, SENTENCES)
+MODULES = parsed(TABLE, SENTENCES, "mlserver")
 """The table as {module: {name: target}}. A target is a module that has the name, or `module:object`."""

@@ -20,8 +20,11 @@ Target = str | Late | Instead
 """An object is a module that has the name, or `module:object`."""
 
 
-def parsed(table: str, sentences: Mapping[str, str]) -> dict[str, dict[str, Target]]:
-    """The table as {module: {name: target}}. `sentences` are those that several lines share, by their keys."""
+def parsed(table: str, sentences: Mapping[str, str], package: str) -> dict[str, dict[str, Target]]:
+    """The table as {module: {name: target}}. `sentences` are those that several lines share, by their keys.
+
+    Targets that begin with a dot are in this package beside the tables.
+    """
     modules: dict[str, dict[str, Target]] = {}
     entries: dict[str, Target] = {}
     for line in table.replace("\n      ", " ").strip().splitlines():
@@ -36,6 +39,7 @@ def parsed(table: str, sentences: Mapping[str, str]) -> dict[str, dict[str, Targ
             entries.update(dict.fromkeys(names.split(", "), Instead(sentences.get(sentence, sentence))))
             continue
         home, _, names = entry.partition(" import ")
+        home = f"{__package__}.{package}{home}" if home[0] == "." else home
         for each in names.split(", "):
             name, _, other = each.partition(" as ")
             target = f"{home}:{name}" if other else home

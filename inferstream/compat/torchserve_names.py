@@ -43,5 +43,5 @@ ts.utils.util: from .calls import PredictionException, list_classes_from_module,
 """
 """The same as MLServer's table. Targets that begin with a dot are in `compat/torchserve`."""
 
-MODULES = parsed(TABLE, SENTENCES)
+MODULES = parsed(TABLE, SENTENCES, "torchserve")
 """The table as {module: {name: target}}."""

@@ -31,5 +31,5 @@ triton_python_backend_utils: from .tensor import BackendTensor as Tensor, deseri
 """
 """The same as MLServer's table. Targets that begin with a dot are in `compat/triton`."""
 
-MODULES = parsed(TABLE, SENTENCES)
+MODULES = parsed(TABLE, SENTENCES, "triton")
 """The table as {module: {name: target}}."""

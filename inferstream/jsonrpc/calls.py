@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,19 +38,17 @@ class Ready(NamedTuple):
     results: FlatResults
 
 
+@dataclass(slots=True, eq=False)
 class Prepared:
     """One request of a body, and later its answer."""
 
-    __slots__ = ("answer", "failure", "id", "ready", "wanted")
-
-    def __init__(self, id: str | int | float | None, wanted: bool) -> None:
-        self.id = id
-        self.wanted = wanted
-        """Whether the client wants an answer; it wants none to a notification."""
-        self.ready: Ready | None = None
-        """None if there is no such model, or the request is wrong."""
-        self.answer = b""
-        self.failure: InferstreamError | None = None
+    id: str | int | float | None
+    wanted: bool
+    """Whether the client wants an answer; it wants none to a notification."""
+    ready: Ready | None = None
+    """None if there is no such model, or the request is wrong."""
+    answer: bytes = b""
+    failure: InferstreamError | None = None
 
     def failed(self, error: InferstreamError) -> None:
         self.failure = error
@@ -119,39 +118,25 @@ class RpcRequest(ParsedRequest):
                 group.create_task(run(*each))
 
     async def _run(self, prepared: Prepared, ready: Ready) -> None:
-        try:
-            if ready.admission.predicts:
-                reply = await ready.admission.open(Operation.INFER, ready.request)
-                assert reply.first is not None
-                result = self._write(ready.results, reply.first)
-                if self._batch:
-                    self._take(len(result))
-            else:
-                result = await self._gathered(ready)
-            prepared.answer = messages.result_document(prepared.id, result)
-        except Exception as error:
-            prepared.failed(wrap(error))
-
-    async def _gathered(self, ready: Ready) -> bytes:
-        """The items of a stream as a list. Raises PayloadTooLarge."""
-        items = []
+        single = ready.admission.predicts
+        items: list[bytes] = []
 
         def take(response: InferenceResponse) -> None:
             item = self._write(ready.results, response)
-            self._take(len(item) + 1)
+            if self._batch or not single:  # the server holds it until all calls have ended
+                self._left -= len(item) + 1
+            if self._left < 0:
+                raise PayloadTooLarge(
+                    "The results are larger than the server holds; ask for a stream, or for less."
+                )
             items.append(item)
 
-        async with await ready.admission.open(Operation.STREAM, ready.request) as reply:
-            await give(reply, take)
-        return messages.list_document(items)
-
-    def _take(self, size: int) -> None:
-        """Count bytes of a result, which the server holds until all calls have ended."""
-        self._left -= size
-        if self._left < 0:
-            raise PayloadTooLarge(
-                "The results are larger than the server holds; ask for a stream, or for less."
-            )
+        try:
+            await ask(ready.admission, ready.request, take)
+            result = items[0] if single else messages.list_document(items)
+            prepared.answer = messages.result_document(prepared.id, result)
+        except Exception as error:
+            prepared.failed(wrap(error))
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return [JSON], body_of(self._prepared, self._batch)
@@ -159,6 +144,19 @@ class RpcRequest(ParsedRequest):
 
 NOTHING = InferenceResponse.of("", [])
 """Stands for the responses of the models, which the answers hold."""
+
+
+async def ask(
+    admission: Admission, request: InferenceRequest, take: Callable[[InferenceResponse], None]
+) -> None:
+    """Give `take` the response of a model, or each item of one that only streams."""
+    if admission.predicts:
+        reply = await admission.open(Operation.INFER, request)
+        assert reply.first is not None
+        take(reply.first)
+        return
+    async with await admission.open(Operation.STREAM, request) as reply:
+        await give(reply, take)
 
 
 def body_of(prepared: Sequence[Prepared], batch: bool) -> bytes:

@@ -5,7 +5,6 @@ from typing import Any
 
 import orjson
 
-from ..codecs.values.flat import FlatResults
 from ..dataplane.admission import Admission
 from ..dataplane.call import Operation
 from ..dataplane.caller import Caller
@@ -105,7 +104,7 @@ class JsonRpcStreams(InferenceDialect):
 
 
 class RpcStream(ParsedRequest):
-    """A request for the items of a stream."""
+    """A request for the items of a stream. It writes each as an event of its JSON value."""
 
     __slots__ = ("_results", "_write")
 
@@ -117,27 +116,17 @@ class RpcStream(ParsedRequest):
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return [JSON], self._write(self._results, response)
 
-    def events(self) -> "RpcEvents":
-        return RpcEvents(self._results, self._write)
-
-    def failure(self, error: InferstreamError) -> bytes:
-        return failure_events(error)
-
-
-class RpcEvents:
-    """Writes each item as an event of its JSON value."""
-
-    __slots__ = ("_results", "_write")
-
-    def __init__(self, results: FlatResults, write: Write) -> None:
-        self._results = results
-        self._write = write
+    def events(self) -> "RpcStream":
+        return self
 
     def __call__(self, response: InferenceResponse) -> bytes:
         return sse.event(self._write(self._results, response))
 
     def end(self) -> bytes:
         return DONE
+
+    def failure(self, error: InferstreamError) -> bytes:
+        return failure_events(error)
 
 
 DONE = sse.named_event("done", b"{}")

@@ -1,7 +1,9 @@
 """Models as tools: the Model Context Protocol over streamable HTTP, without sessions that a server would keep."""
 
 import re
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import orjson
@@ -9,7 +11,6 @@ import orjson
 from ..dataplane.admission import Admission
 from ..dataplane.call import Operation, new_id
 from ..dataplane.caller import Caller
-from ..dataplane.dataplane import DataPlane
 from ..dataplane.first_calls import NotLoaded
 from ..dataplane.reply import Reply
 from ..errors import InferstreamError, InvalidRequest, ModelNotFound, NotFound
@@ -96,7 +97,8 @@ class Mcp(InferenceDialect):
         cancelled = None
         if message.method == "notifications/cancelled":
             cancelled = request_id(session, params.get("requestId"))
-        return ServerAnswer(202, cancelled=cancelled, dataplane=self._dataplane, caller=caller)
+        before = None if cancelled is None else partial(self._dataplane.cancel, cancelled, caller)
+        return ServerAnswer(202, before=before)
 
     def _call(
         self, id: str | int | float | None, params: dict[str, Any], caller: Caller, session: str
@@ -131,9 +133,9 @@ class _NoAdmission:
 
 
 class ServerAnswer(ParsedRequest):
-    """A message that the server itself answers. `cancelled` is the id of a call that it ends before."""
+    """A message that the server itself answers. `before` ends the call that the message cancels."""
 
-    __slots__ = ("_answered", "_caller", "_cancelled", "_dataplane")
+    __slots__ = ("_answered", "_before")
 
     several = True
 
@@ -141,23 +143,20 @@ class ServerAnswer(ParsedRequest):
         self,
         status: int,
         body: bytes = b"",
-        headers: RawHeaders | None = None,
-        *,
-        cancelled: str | None = None,
-        dataplane: DataPlane | None = None,
-        caller: Caller | None = None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        before: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self.admission = _NoAdmission()  # type: ignore[assignment]  # it is asked for its metering alone
         self.operation = Operation.INFER
         self.request = InferenceRequest.of([])
-        self._answered = AnsweredMessage(status, [JSON, *(headers or [])], body)
-        self._cancelled, self._dataplane, self._caller = cancelled, dataplane, caller
+        self._answered = AnsweredMessage(status, [JSON, *headers], body)
+        self._before = before
 
     async def open(self) -> Reply:
         """Raises AnsweredMessage, always."""
-        if self._cancelled is not None and self._dataplane is not None and self._caller is not None:
+        if self._before is not None:
             with suppress(NotFound):  # it has ended
-                await self._dataplane.cancel(self._cancelled, self._caller)
+                await self._before()
         raise self._answered
 
     def response(self, response: object) -> tuple[RawHeaders, bytes]:

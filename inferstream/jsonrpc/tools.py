@@ -6,7 +6,6 @@ from typing import Any
 import orjson
 
 from ..codecs.values.base import STREAM, fact
-from ..concurrency.outgoing import give
 from ..dataplane.call import Operation
 from ..dataplane.caller import Caller
 from ..dataplane.dataplane import DataPlane
@@ -18,7 +17,7 @@ from ..server.rest.dialects.documentation.flat_schema import flat_schema
 from ..server.rest.messages import JSON, RawHeaders, wrap
 from ..types import InferenceResponse
 from . import messages
-from .calls import NOTHING, REFUSALS, Ready, written
+from .calls import NOTHING, REFUSALS, Ready, ask, written
 
 Id = str | int | float | None
 
@@ -60,78 +59,57 @@ def tools_of(dataplane: DataPlane, caller: Caller) -> list[dict[str, Any]]:
 class ToolCall(ParsedRequest):
     """A call of a model. With a token for progress, each item of its stream is a notification before the result."""
 
-    __slots__ = ("_collected", "_id", "_results", "token")
+    __slots__ = ("_collected", "_id", "_results", "_token")
 
     several = True
 
     def __init__(self, id: Id, ready: Ready, token: str | int | None, limit: int) -> None:
         self.admission, self.request, self._results = ready
         self._id = id
-        self.token = token if self.admission.signature.streams else None
-        self.operation = Operation.INFER if self.token is None else Operation.STREAM
-        self._collected = ToolItems(limit, self.token is None and self.admission.predicts)
+        self._token = token if self.admission.signature.streams else None
+        self.operation = Operation.INFER if self._token is None else Operation.STREAM
+        self._collected = ToolItems(limit, self._token is None and self.admission.predicts)
 
     async def open(self) -> Reply:
         """Open the stream for notifications, else run the call to its end. A failure is an AnsweredMessage."""
         admission = self.admission
         try:
-            if self.token is not None:
+            if self._token is not None:
                 return await admission.open(Operation.STREAM, self.request)
-            if admission.predicts:
-                reply = await admission.open(Operation.INFER, self.request)
-                assert reply.first is not None
-                self.take(reply.first)
-            else:
-                async with await admission.open(Operation.STREAM, self.request) as reply:
-                    await give(reply, self.take)
+            await ask(admission, self.request, self._take)
         except REFUSALS:
             raise
         except Exception as error:
             raise AnsweredMessage(200, [JSON], failed(self._id, wrap(error))) from error
         return Reply(NOTHING)
 
-    def take(self, response: InferenceResponse) -> None:
+    def _take(self, response: InferenceResponse) -> None:
         """Keep the result of a response. Raises PayloadTooLarge."""
         self._collected.add(written(self._results, response))
 
-    @property
-    def last(self) -> str:
-        """The text of the last result."""
-        return text_of(self._collected.items[-1])
-
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return [JSON], self.result()
+        return [JSON], self._result()
 
-    def result(self) -> bytes:
-        """The message with the result of the call."""
+    def _result(self) -> bytes:
         return messages.result_document(self._id, self._collected.result())
 
-    def events(self) -> "ProgressEvents":
-        return ProgressEvents(self)
-
-    def failure(self, error: InferstreamError) -> bytes:
-        return sse.event(failed(self._id, error))
-
-
-class ProgressEvents:
-    """Writes each item as a notification of progress, whose message it is, and the result behind them."""
-
-    __slots__ = ("_call", "_count")
-
-    def __init__(self, call: ToolCall) -> None:
-        self._call = call
-        self._count = 0
+    def events(self) -> "ToolCall":
+        return self
 
     def __call__(self, response: InferenceResponse) -> bytes:
-        self._call.take(response)
-        self._count += 1
-        params = {"progressToken": self._call.token, "progress": self._count, "message": self._call.last}
+        """A notification of progress, whose message is the item."""
+        self._take(response)
+        items = self._collected.items
+        params = {"progressToken": self._token, "progress": len(items), "message": text_of(items[-1])}
         return sse.event(
             orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
         )
 
     def end(self) -> bytes:
-        return sse.event(self._call.result())
+        return sse.event(self._result())
+
+    def failure(self, error: InferstreamError) -> bytes:
+        return sse.event(failed(self._id, error))
 
 
 class ToolItems:

@@ -215,7 +215,6 @@ class RecordFile(LineFile[PortRecording]):
         return request
 
     def _events(self, record: PortRecording, events: Sequence[Event]) -> list[tuple[float, str, Any]]:
-        """What happened, and when in milliseconds."""
         began, bodies, encoding = record.began, self._settings.bodies, ""
         timed: list[tuple[float, str, Any]] = []
         for at, direction, content in events:

@@ -128,46 +128,43 @@ class RecordedExchange:
         return sent
 
 
-class RecordedContext:
-    """The context of an RPC."""
+class RecordedPort:
+    """What an RPC or a conversation writes to. All else is that of the port itself."""
 
-    def __init__(self, context: Any, recording: PortRecording) -> None:
-        self._context = context
+    def __init__(self, port: Any, recording: PortRecording) -> None:
+        self._port = port
         self.recording = recording
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
+        return getattr(self._port, name)
+
+
+class RecordedContext(RecordedPort):
+    """The context of an RPC."""
 
     async def read(self) -> bytes | None:
-        message: bytes | None = await self._context.read()
+        message: bytes | None = await self._port.read()
         if message is not None:
             self.recording.add("in", bytes(message))
         return message
 
     def write(self, message: bytes) -> Awaitable[None]:
         self.recording.add("out", message)
-        written: Awaitable[None] = self._context.write(message)
+        written: Awaitable[None] = self._port.write(message)
         return written
 
 
-class RecordedSocket:
+class RecordedSocket(RecordedPort):
     """A WebSocket, as its conversation writes to it."""
-
-    def __init__(self, socket: Any, recording: PortRecording) -> None:
-        self._socket = socket
-        self.recording = recording
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._socket, name)
 
     def send(self, message: bytes, text: bool) -> Awaitable[None] | None:
         self.recording.add("out", message.decode() if text else message)
-        sent: Awaitable[None] | None = self._socket.send(message, text)
+        sent: Awaitable[None] | None = self._port.send(message, text)
         return sent
 
     def put(self, message: bytes, text: bool) -> None:
         self.recording.add("out", message.decode() if text else message)
-        self._socket.put(message, text)
+        self._port.put(message, text)
 
 
 class RecordedListener:

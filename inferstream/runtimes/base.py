@@ -11,17 +11,10 @@ from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..errors import InvalidRequest
 from ..settings import ModelSettings
 from ..signature import Description
-from ..types import (
-    InferenceRequest,
-    InferenceResponse,
-    MetadataTensor,
-    Parameters,
-    RequestOutput,
-    ResponseOutput,
-)
+from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
 from .artefact import ArtefactModel, listed
 from .columns import Columns
-from .refusals import inputs_of, refusal
+from .refusals import inputs_of, refusing
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -42,6 +35,9 @@ class Runtime(ArtefactModel):
 
     functions: ClassVar[Sequence[str]] = ("predict",)
     """Methods that clients may request, if the artefact has them."""
+
+    by_position: ClassVar[bool] = False
+    """Whether the framework reads the columns of a data frame by position, and does not check their names."""
 
     selects_outputs: ClassVar[bool | None] = True
 
@@ -119,17 +115,9 @@ class Runtime(ArtefactModel):
         functions = [self._function(output.name) for output in wanted]
         features = self._table(payload)
         self._check(features, payload)
-        results = [self._called(function, features, payload) for function in functions]
+        with refusing(payload, self.refused):
+            results = [function(features) for function in functions]
         return self._response(results, wanted)
-
-    def _called(self, function: Function, features: Any, request: InferenceRequest) -> Any:
-        try:
-            return function(features)
-        except self.refused as error:
-            refused = refusal(error, request, self.refused)
-            if refused is None:
-                raise
-            raise refused from error
 
     def _table(self, request: InferenceRequest) -> Any:
         """The array or data frame of a request."""
@@ -179,13 +167,8 @@ class Runtime(ArtefactModel):
         return function
 
     def _check(self, features: Any, request: InferenceRequest) -> None:
-        """Refuse a wrong number of columns. Frameworks check the column names of data frames themselves."""
-        if not _is_frame(features):
-            self._check_shape(features, request)
-
-    def _check_shape(self, features: Any, request: InferenceRequest) -> None:
         """Raise InvalidRequest for a wrong shape. Some frameworks raise C++ stack traces, others nothing."""
-        if self._features is None:
+        if self._features is None or (_is_frame(features) and not self.by_position):
             return
         shape = np.shape(features)
         if len(shape) != 2 or shape[1] != self._features:
@@ -201,8 +184,9 @@ class Runtime(ArtefactModel):
                 f'output "{frames[0]}" is a data frame, one output per column, and has to be asked for alone'
             )
         if frames:
-            parameters = Parameters(content_type="pd")
-            return InferenceResponse.of(self.name, _columns(results[0]), self.version, None, parameters)
+            from ..codecs.pandas import PandasCodec
+
+            return PandasCodec.encode_response(self.name, results[0], self.version)
         outputs = [
             self.encode(_dense(result), output, default_codec=NumpyCodec)
             for output, result in zip(wanted, results, strict=True)
@@ -214,12 +198,6 @@ def _is_frame(result: Any) -> bool:
     # Without pandas there is no frame. Its import would take longer than the prediction.
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(result, pandas.DataFrame)
-
-
-def _columns(frame: Any) -> list[ResponseOutput]:
-    from ..codecs.pandas import PandasCodec
-
-    return PandasCodec.encode_outputs(frame)
 
 
 def _dense(result: Any) -> Any:

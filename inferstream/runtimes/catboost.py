@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..types import InferenceRequest, MetadataTensor
+from ..types import MetadataTensor
 from .base import Function, Runtime
 from .columns import Column, Columns, described
 from .estimators import class_output
@@ -18,6 +18,7 @@ class CatBoostModel(Runtime):
 
     artefacts = ("model.cbm", "model.bin")
     functions = ("predict", "predict_proba")
+    by_position = True
 
     def open(self, path: Path) -> Any:
         catboost = self._import("catboost", "catboost")
@@ -33,10 +34,6 @@ class CatBoostModel(Runtime):
         # A model takes the number of threads per call, and would otherwise take every core.
         function = super().method(artefact, name)
         return function if function is None else partial(function, thread_count=self._threads)
-
-    def _check(self, features: Any, request: InferenceRequest) -> None:
-        # CatBoost reads the columns of a data frame by position.
-        self._check_shape(features, request)
 
     def features(self, artefact: Any) -> int | None:
         return len(artefact.feature_names_)
@@ -63,5 +60,4 @@ class CatBoostModel(Runtime):
 
 
 def _texts(model: Any) -> set[int]:
-    """The positions of columns of categories and of texts."""
     return {*model.get_cat_feature_indices(), *model.get_text_feature_indices()}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..codecs.decoded import has_decoded
-from ..codecs.numpy import decoded
+from ..codecs.numpy import decoded, objects
 from ..codecs.registry import find_input_codec
 from ..codecs.string import StringCodec
 from ..codecs.values.base import DESCRIBED, OPTIONAL
@@ -152,7 +152,4 @@ def _values(tensor: RequestInput) -> "np.ndarray[Any, Any]":
     payload = (codec or StringCodec).decode_input(tensor)
     if isinstance(payload, np.ndarray) and payload.dtype.kind != "U":
         return payload.reshape(-1)
-    values = payload.reshape(-1).tolist() if isinstance(payload, np.ndarray) else list(payload)
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
+    return objects(payload.reshape(-1).tolist() if isinstance(payload, np.ndarray) else list(payload))

@@ -3,7 +3,6 @@
 from ..codecs import NumpyCodec
 from ..context import request_context
 from ..errors import InvalidRequest
-from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters
 from .encoder_model import EncoderModel
 from .encoders import Encoder, EncoderSettings
@@ -19,10 +18,7 @@ class EmbeddingsModel(EncoderModel):
 
     extra = "embeddings"
 
-    def __init__(self, settings: ModelSettings) -> None:
-        super().__init__(settings)
-        self._counts = settings.max_batch_size <= 1 or settings.max_batch_time <= 0
-        self._encoder: Encoder
+    _encoder: Encoder
 
     async def load(self) -> bool:
         self._encoder = await self._open_encoder(self._checked(EncoderSettings))
@@ -37,7 +33,7 @@ class EmbeddingsModel(EncoderModel):
         texts = self._texts(payload)
         vectors, tokens = self._encoder.encode(texts, self._prompt(payload), request_context())
         outputs = [NumpyCodec.encode_output(self.outputs[0].name, vectors)]
-        parameters = Parameters.of({"prompt_tokens": tokens}) if self._counts else None
+        parameters = Parameters.of({"prompt_tokens": tokens}) if not self._gathers else None
         return InferenceResponse.of(self.name, outputs, self.version, None, parameters)
 
     def _texts(self, request: InferenceRequest) -> list[str]:

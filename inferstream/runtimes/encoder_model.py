@@ -7,7 +7,6 @@ from typing import Any
 
 from ..errors import ModelLoadFailed
 from ..imports.folders import importing_alone
-from ..repository.uri import get_model_uri, to_absolute_path
 from ..settings import ModelSettings
 from .encoders import Encoder, EncoderSettings, SentenceEncoder, TransformerEncoder
 from .framework import TORCH_LOADING, FrameworkModel
@@ -35,13 +34,6 @@ class EncoderModel(FrameworkModel):
         if torch is not None and torch.cuda.is_available():
             torch.cuda.empty_cache()
         return True
-
-    async def _source(self, pretrained: str | None) -> Path | str:
-        """The file or folder of the model, or its name at the hub."""
-        if pretrained is None:
-            return Path(await get_model_uri(self.settings))
-        folder = Path(to_absolute_path(self.settings, pretrained))
-        return folder if folder.exists() else pretrained
 
     def _transformers(self) -> Any:
         """The package, without its progress bars, which a log cannot show."""

@@ -110,7 +110,6 @@ def _kind(estimator: Any) -> str | None:
 
 
 def _targets(regressor: Any) -> int:
-    """The number of values that a regressor predicts for each row."""
     if _is(regressor, "TransformedTargetRegressor"):
         return _targets(_last(regressor.regressor_))
     if _is(regressor, "MultiOutputRegressor", "RegressorChain"):
@@ -163,7 +162,6 @@ def _listed(classes: "np.ndarray[Any, Any]") -> dict[str, str]:
 
 
 def _first(estimator: Any) -> Any:
-    """The step that gets the input."""
     inner = _inner(estimator)
     if inner is not None:
         return _first(inner)
@@ -174,7 +172,6 @@ def _first(estimator: Any) -> Any:
 
 
 def _last(estimator: Any) -> Any:
-    """The step that makes the output."""
     inner = _inner(estimator)
     if inner is not None:
         return _last(inner)

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ValidationError
 
 from ..errors import ModelLoadFailed
 from ..model import MLModel
+from ..repository.uri import get_model_uri, to_absolute_path
+from ..types import MetadataTensor, Parameters
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -20,6 +22,9 @@ the whole process, and of two models that load at the same time one gets weights
 CONTEXT_LENGTH = "context_length"
 """Parameter in the metadata of a language model: the most tokens of a prompt and its text together."""
 
+TEXT = MetadataTensor(name="text", datatype="BYTES", shape=[1])
+"""The output of a language model."""
+
 Settings = TypeVar("Settings", bound=BaseModel)
 
 
@@ -27,7 +32,6 @@ class FrameworkModel(MLModel):
     """A model whose code is a framework that the package does not depend on."""
 
     def _extra(self, name: str, default: Any = None) -> Any:
-        """A setting of the runtime's own."""
         return self._all_extra().get(name, default)
 
     def _all_extra(self) -> dict[str, Any]:
@@ -42,6 +46,18 @@ class FrameworkModel(MLModel):
             first = error.errors(include_url=False)[0]
             name = ".".join(map(str, first["loc"]))
             raise self._failed(f'"{name}" in parameters.extra: {first["msg"]}') from error
+
+    @property
+    def _gathers(self) -> bool:
+        """Whether several requests may come as one."""
+        return self.settings.max_batch_size > 1 and self.settings.max_batch_time > 0
+
+    async def _source(self, pretrained: str | None) -> Path | str:
+        """The file or folder of the model, or its name at the hub."""
+        if pretrained is None:
+            return Path(await get_model_uri(self.settings))
+        folder = Path(to_absolute_path(self.settings, pretrained))
+        return folder if folder.exists() else pretrained
 
     def _failed(self, reason: str) -> ModelLoadFailed:
         return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")
@@ -60,3 +76,11 @@ class FrameworkModel(MLModel):
             if error.name != package:
                 raise
             raise self._failed(f'it needs {package}: pip install "inferstream[{extra}]"') from error
+
+
+def text_inputs(*names: str) -> list[MetadataTensor]:
+    """The inputs of a language model, all of them optional, because one is enough."""
+    return [
+        MetadataTensor(name=name, datatype="BYTES", shape=[1], parameters=Parameters(optional=True))
+        for name in names
+    ]

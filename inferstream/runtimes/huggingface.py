@@ -19,7 +19,7 @@ from .pipelines.settings import PipelineSettings, seldon_parameters
 from .pipelines.similarity import Similarity
 from .pipelines.tasks import BY_ROW, ROWS, SIMILARITY, inputs_of_task, outputs_of_task
 from .pipelines.tensors import arguments_of, output_of
-from .refusals import refusal
+from .refusals import refusing
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -33,7 +33,6 @@ class HuggingFaceRuntime(EncoderModel):
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
-        self._batches = settings.max_batch_size > 1 and settings.max_batch_time > 0
         self._refused: tuple[type[Exception], ...] = (KeyError, TypeError, ValueError)
         self._model: Any = None
 
@@ -42,7 +41,7 @@ class HuggingFaceRuntime(EncoderModel):
         task = self.hf_settings.task
         if not task:
             raise self._failed('parameters.extra holds no "task", such as "text-classification"')
-        if self._batches and task not in BY_ROW:
+        if self._gathers and task not in BY_ROW:
             raise self._failed(
                 f'the task "{task}" cannot run several requests as one; max_batch_time has to be 0'
             )
@@ -61,11 +60,10 @@ class HuggingFaceRuntime(EncoderModel):
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         values = arguments_of(payload)
-        results = self._by_row(values, payload) if self._batches else self._together(values, payload)
+        results = self._by_row(values, payload) if self._gathers else self._together(values, payload)
         return InferenceResponse.of(self.name, [output_of(results)], self.version)
 
     def _together(self, values: dict[str, Any], request: InferenceRequest) -> list[Any]:
-        """The results for one request."""
         arguments, rows = values.pop("args", []), values.pop("array_inputs", [])
         if rows:
             arguments = [list(rows), *arguments]
@@ -106,13 +104,8 @@ class HuggingFaceRuntime(EncoderModel):
         return tensor.name, [value.decode() if isinstance(value, bytes) else value for value in each]
 
     def _ask(self, arguments: Sequence[Any], options: dict[str, Any], request: InferenceRequest) -> list[Any]:
-        try:
+        with refusing(request, self._refused):
             results = self._model(*arguments, **options)
-        except self._refused as error:
-            refused = refusal(error, request, self._refused)
-            if refused is None:
-                raise
-            raise refused from error
         return results if isinstance(results, list) else [results]
 
     def _encoder_settings(self) -> EncoderSettings:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..types import InferenceRequest, MetadataTensor, RequestOutput
+from ..types import MetadataTensor, RequestOutput
 from .base import Function, Runtime
 from .columns import Column, Columns, described
 
@@ -18,6 +18,7 @@ class LightGBMModel(Runtime):
     """A booster. `predict` returns the probabilities of a classifier."""
 
     artefacts = ("model.bst",)
+    by_position = True
 
     def open(self, path: Path) -> Any:
         lightgbm = self._import("lightgbm", "lightgbm")
@@ -38,10 +39,6 @@ class LightGBMModel(Runtime):
     def wanted(self, outputs: Sequence[RequestOutput]) -> Sequence[RequestOutput]:
         # MLServer's runtime computes `predict` for any output name, so clients may use any name.
         return [output for output in outputs if output.name in self._functions]
-
-    def _check(self, features: Any, request: InferenceRequest) -> None:
-        # LightGBM does not check the column names of a data frame.
-        self._check_shape(features, request)
 
     def features(self, artefact: Any) -> int | None:
         count = getattr(artefact, "num_feature", None)

@@ -23,8 +23,8 @@ from ..text.calls.formats import PARSERS, SPECIAL
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ..text.template import text_formats
 from ..text.token import Token, Usage
-from ..types import InferenceRequest, MetadataTensor, Parameters
-from .framework import CONTEXT_LENGTH, FrameworkModel
+from ..types import InferenceRequest
+from .framework import CONTEXT_LENGTH, TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
 from .sampling import Sampling, read_sampling, refused
@@ -81,17 +81,9 @@ class LlamaCppModel(FrameworkModel):
         if not self.inputs:
             chats = [MESSAGES, TOOLS] if self._calls in PARSERS else [MESSAGES]
             names = ["prompt", *([] if self._format is None else chats)]
-            self.inputs = [
-                MetadataTensor(
-                    name=name,
-                    datatype="BYTES",
-                    shape=[1],
-                    parameters=Parameters.of({"optional": True}),
-                )
-                for name in (*names, RESPONSE_FORMAT)
-            ]
+            self.inputs = text_inputs(*names, RESPONSE_FORMAT)
         if not self.outputs:
-            self.outputs = [MetadataTensor(name="text", datatype="BYTES", shape=[1])]
+            self.outputs = [TEXT]
         self._description = Description(parameters={CONTEXT_LENGTH: self._context})
         return True
 

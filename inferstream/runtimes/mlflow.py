@@ -13,11 +13,11 @@ from ..errors import InvalidRequest
 from ..repository.remote import refuse_code
 from ..settings import ModelSettings
 from ..signature import Description
-from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestOutput
+from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
 from .artefact import ArtefactModel
 from .base import KSERVE_OUTPUT, MLSERVER
 from .columns import described
-from .refusals import refusal
+from .refusals import refusing
 from .tables import DATATYPES, SignatureTable
 from .tensors import TensorSpec, arrays_of
 
@@ -111,13 +111,8 @@ class MLflowModel(ArtefactModel):
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         features, params = self._features(payload), self._given_params(payload)
-        try:
+        with refusing(payload, self.refused):
             result = self._artefact.predict(features, params=params)
-        except self.refused as error:
-            refused = refusal(error, payload, self.refused)
-            if refused is None:
-                raise
-            raise refused from error
         return self._response(result)
 
     def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:
@@ -160,10 +155,7 @@ class MLflowModel(ArtefactModel):
         if hasattr(result, "columns") and hasattr(result, "iloc"):
             from ..codecs.pandas import PandasCodec
 
-            parameters = Parameters(content_type="pd")
-            return InferenceResponse.of(
-                self.name, PandasCodec.encode_outputs(result), self.version, None, parameters
-            )
+            return PandasCodec.encode_response(self.name, result, self.version)
         results = result if isinstance(result, Mapping) else {self._output: result}
         outputs = [
             self.encode(_array(each), RequestOutput(name=str(name)), default_codec=NumpyCodec)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from ..errors import InvalidRequest
@@ -9,20 +10,8 @@ from ..types import InferenceRequest
 
 LIBRARIES = frozenset(
     (
-        *(
-            "joblib",
-            "lightgbm",
-            "numpy",
-            "pandas",
-            "scipy",
-            "sklearn",
-            "xgboost",
-            "onnxruntime",
-            "catboost",
-            "_catboost",
-            "mlflow",
-        ),
-        *("huggingface_hub", "optimum", "tokenizers", "torch", "transformers"),
+        *("_catboost", "catboost", "huggingface_hub", "joblib", "lightgbm", "mlflow", "numpy", "onnxruntime"),
+        *("optimum", "pandas", "scipy", "sklearn", "tokenizers", "torch", "transformers", "xgboost"),
     )
 )
 """Libraries that raise ValueError for wrong input."""
@@ -33,20 +22,22 @@ LONGEST = 300
 """Characters of a library's message that a client gets. Some messages quote the whole input."""
 
 
-def refusal(
-    error: Exception, request: InferenceRequest, kinds: tuple[type[Exception], ...] = (ValueError,)
-) -> InvalidRequest | None:
-    """The framework's error as an error of the client; None if the model may have caused it.
+@contextmanager
+def refusing(request: InferenceRequest, kinds: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Raise the framework's error as one of the client, unless the model may have caused it.
 
     It is an error of the client if only libraries' code ran below the runtime: clients must not read errors of a
     custom transformer in a pipeline. Subclasses of `kinds` have other causes, such as a model without training.
     """
-    if type(error) not in kinds or not LIBRARIES.issuperset(_packages(error.__traceback__)):
-        return None
-    message = " ".join(str(error).split())
-    if len(message) > LONGEST:
-        message = f"{message[:LONGEST]}..."
-    return InvalidRequest(f"{inputs_of(request)}: {message}")
+    try:
+        yield
+    except kinds as error:
+        if type(error) not in kinds or not LIBRARIES.issuperset(_packages(error.__traceback__)):
+            raise
+        message = " ".join(str(error).split())
+        if len(message) > LONGEST:
+            message = f"{message[:LONGEST]}..."
+        raise InvalidRequest(f"{inputs_of(request)}: {message}") from error
 
 
 def inputs_of(request: InferenceRequest) -> str:
@@ -58,8 +49,7 @@ def inputs_of(request: InferenceRequest) -> str:
 
 
 def _packages(traceback: TracebackType | None) -> Iterator[str]:
-    """Packages of the code that ran below the runtime's call, without the standard library and the runtimes."""
-    traceback = traceback.tb_next if traceback is not None else None
+    """Packages of the code that ran, without the standard library and the runtimes."""
     while traceback is not None:
         module = str(traceback.tb_frame.f_globals.get("__name__"))
         package = module.partition(".")[0]

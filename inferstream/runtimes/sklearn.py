@@ -33,14 +33,8 @@ class SKLearnModel(Runtime):
 
     def method(self, artefact: Any, name: str) -> Function | None:
         function = super().method(artefact, name)
-        if (
-            function is None
-            and name == "predict"
-            and callable(artefact)
-            and not hasattr(artefact, "get_params")
-        ):
-            function = artefact
-        return function
+        bare = callable(artefact) and not hasattr(artefact, "get_params")
+        return artefact if function is None and name == "predict" and bare else function
 
     def features(self, artefact: Any) -> int | None:
         # A property that raises AttributeError if the first step of a pipeline, such as a vectorizer, has none.

@@ -1,7 +1,6 @@
 """Data frames with the columns of an MLflow signature, of the dtypes that it asks for."""
 
 import base64
-import binascii
 from collections.abc import Sequence
 from typing import Any
 
@@ -95,7 +94,7 @@ def _typed(name: str, column: Any, kind: str) -> Any:
         raise InvalidRequest(f'column "{name}": the model takes BYTES, got {_datatype(dtype)}')
     try:
         return _read(column, kind)
-    except (ValueError, TypeError, binascii.Error, orjson.JSONDecodeError) as error:
+    except (ValueError, TypeError) as error:
         form = {"datetime": "dates in the form of ISO 8601", "binary": "base64"}.get(kind, "JSON")
         raise InvalidRequest(f'column "{name}": the model takes {form}') from error
 

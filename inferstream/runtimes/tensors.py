@@ -1,19 +1,16 @@
 """The base of runtimes of named tensors, whose artefact says which tensors it takes and returns."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from ..codecs.base import content_type
-from ..codecs.numpy import Array, decoded, encoded
+from ..codecs.numpy import Array, decoded, encoded, objects
 from ..codecs.string import StringCodec
 from ..errors import InvalidRequest
 from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
 from .artefact import ArtefactModel
-from .refusals import refusal
+from .refusals import refusing
 
 
 class TensorSpec(NamedTuple):
@@ -56,7 +53,7 @@ class TensorSpec(NamedTuple):
             raise InvalidRequest(
                 f'input "{tensor.name}": the model takes shape {self.metadata.shape}, got {tensor.shape}'
             )
-        array = decoded(tensor) if tensor.datatype != "BYTES" else _objects(texts_of(tensor))
+        array = decoded(tensor) if tensor.datatype != "BYTES" else objects(texts_of(tensor))
         return array.reshape(shape[:rank] if rank else shape)
 
 
@@ -70,10 +67,6 @@ class TensorModel(ArtefactModel):
         self._artefact: Any = None
         self._takes: dict[str, TensorSpec] = {}
         self._returns: dict[str, TensorSpec] = {}
-
-    def open(self, path: Path) -> Any:
-        """Read the artefact. Runs in a thread."""
-        raise NotImplementedError
 
     def takes(self, artefact: Any) -> Sequence[TensorSpec]:
         """The inputs of an artefact."""
@@ -104,7 +97,7 @@ class TensorModel(ArtefactModel):
 
     def _check_batching(self) -> None:
         """Raise ModelLoadFailed if several requests cannot be one."""
-        if self.settings.max_batch_size <= 1 or self.settings.max_batch_time <= 0:
+        if not self._gathers:
             return
         for what, specs in (("input", self._takes), ("output", self._returns)):
             for spec in specs.values():
@@ -119,13 +112,8 @@ class TensorModel(ArtefactModel):
         if self._returns:
             _check_names("output", names, self._returns)
         arrays = arrays_of(self._takes, payload)
-        try:
+        with refusing(payload, self.refused):
             results = self.run(arrays, names)
-        except self.refused as error:
-            refused = refusal(error, payload, self.refused)
-            if refused is None:
-                raise
-            raise refused from error
         _check_names("output", names, results)
         outputs = [_output(name, results[name]) for name in names or results]
         return InferenceResponse.of(self.name, outputs, self.version)
@@ -171,12 +159,6 @@ def texts_of(tensor: RequestInput) -> list[str]:
     if None in texts:
         raise InvalidRequest(f'input "{tensor.name}": element {texts.index(None)} is null, not a text')
     return texts  # type: ignore[return-value]  # as just checked
-
-
-def _objects(texts: Sequence[str]) -> Array:
-    array = np.empty(len(texts), dtype=object)
-    array[:] = texts
-    return array
 
 
 def _output(name: str, array: Array) -> ResponseOutput:

@@ -81,7 +81,6 @@ class XGBoostModel(Runtime):
 
 
 def _width(regressor: Any) -> int:
-    """The number of values that a regressor predicts for each row."""
     learner = orjson.loads(regressor.get_booster().save_config())["learner"]
     known = learner["learner_model_param"]
     probabilities = learner["objective"]["name"] == "multi:softprob"

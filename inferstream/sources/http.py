@@ -47,13 +47,23 @@ def pieces(
             skipped = max(0, skipped - len(piece))
 
 
-class HttpsFile(RemoteSource):
+class HttpSource(RemoteSource):
+    """Files that a client of its own reads."""
+
+    def __init__(self, uri: str, url: str) -> None:
+        super().__init__(uri)
+        self._client = client(uri, url)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class HttpsFile(HttpSource):
     """One file, which `#sha256=` pins. An archive is the folder of its members."""
 
     def __init__(self, uri: str) -> None:
-        super().__init__(uri)
+        super().__init__(uri, uri)
         self._url, _, pinned = uri.partition("#")
-        self._client = client(uri, uri)
         self._etag: str | None = None
         match = SHA256.fullmatch(pinned)
         if pinned and match is None:
@@ -81,6 +91,3 @@ class HttpsFile(RemoteSource):
     def _condition(self) -> Mapping[str, str]:
         """The header that asks for this version alone; empty without an ETag that is strong."""
         return {"If-Match": self._etag} if self._etag and not self._etag.startswith("W/") else {}
-
-    def close(self) -> None:
-        self._client.close()

@@ -4,15 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..errors import InvalidSettings, MissingExtra
-from ..repository.remote import RemoteFile, RemoteSource
-from .http import client, pieces
+from ..repository.remote import RemoteFile
+from .http import HttpSource, pieces
 
 
-class HubModel(RemoteSource):
+class HubModel(HttpSource):
     """The files of one revision, `main` by default. Endpoint and token are those of huggingface_hub."""
 
     def __init__(self, uri: str) -> None:
-        super().__init__(uri)
         try:
             import huggingface_hub
         except ModuleNotFoundError as missing:
@@ -26,7 +25,7 @@ class HubModel(RemoteSource):
         self._model = f"{organisation}/{model}"
         self._revision = revision or None
         self._folder = ""
-        self._client = client(uri, huggingface_hub.HfApi().endpoint)
+        super().__init__(uri, huggingface_hub.HfApi().endpoint)
 
     def files(self) -> Sequence[RemoteFile]:
         info = self._hub.HfApi().model_info(self._model, revision=self._revision, files_metadata=True)
@@ -50,6 +49,3 @@ class HubModel(RemoteSource):
         path = f"{self._folder}/{file.path}" if self._folder else file.path
         url = self._hub.hf_hub_url(self._model, path, revision=self._revision)
         return pieces(self._client, url, offset, self._hub.utils.build_hf_headers())
-
-    def close(self) -> None:
-        self._client.close()

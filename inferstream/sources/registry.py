@@ -14,8 +14,8 @@ from typing import Any
 import httpx
 
 from ..errors import InvalidSettings
-from ..repository.remote import FetchFailed, RemoteFile, RemoteSource, shown
-from .http import client, pieces
+from ..repository.remote import FetchFailed, RemoteFile, shown
+from .http import HttpSource, pieces
 
 FORM = re.compile(
     r"oci://(?P<host>[^/@]+)/(?P<name>[^@]+?)(:(?P<tag>[^:/@]+))?(@(?P<digest>sha256:[0-9a-f]{64}))?"
@@ -43,11 +43,10 @@ LOOPBACK = re.compile(r"(localhost|127\.[0-9.]+|\[::1\])(:\d+)?")
 """Registries without TLS, as for Docker."""
 
 
-class RegistryImage(RemoteSource):
+class RegistryImage(HttpSource):
     """The layers of an image or artefact: files by their titles, else archives."""
 
     def __init__(self, uri: str) -> None:
-        super().__init__(uri)
         match = FORM.fullmatch(uri)
         if match is None:
             raise InvalidSettings(f"{shown(uri)} is not of the form oci://registry/image:tag")
@@ -56,7 +55,7 @@ class RegistryImage(RemoteSource):
         self._reference = match["digest"] or match["tag"] or "latest"
         scheme = "http" if LOOPBACK.fullmatch(self._host) else "https"
         self._url = f"{scheme}://{self._host}/v2/{self._name}"
-        self._client = client(uri, self._url)
+        super().__init__(uri, self._url)
         self._headers: dict[str, str] = {}
 
     def files(self) -> Sequence[RemoteFile]:
@@ -82,9 +81,6 @@ class RegistryImage(RemoteSource):
                 raise
             self._authorize(refused.response)
             yield from pieces(self._client, url, offset, self._headers)
-
-    def close(self) -> None:
-        self._client.close()
 
     def _manifest(self, reference: str) -> dict[str, Any]:
         url, accept = f"{self._url}/manifests/{reference}", {"Accept": MANIFESTS}

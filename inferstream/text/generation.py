@@ -1,6 +1,7 @@
 """`Generation`: what a client of any text dialect asks of a model."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -19,29 +20,23 @@ SEEDS = 2**63
 """Seeds that there are: a seed and its successors have to fit 64 bits."""
 
 
+@dataclass(slots=True, eq=False)
 class Generation:
     """One text to generate: what ends it, and the parameters that the model gets."""
 
-    __slots__ = ("_interface", "_thoughts", "_tools", "logprobs", "max_tokens", "parameters", "stop")
+    parameters: dict[str, Any]
+    stop: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    logprobs: bool = False
+    _interface: TextInterface | None = field(default=None, init=False)
+    _tools: list[Any] | None = field(default=None, init=False)
+    _thoughts: bool = field(default=False, init=False)
 
-    def __init__(
-        self,
-        parameters: dict[str, Any],
-        stop: tuple[str, ...] = (),
-        max_tokens: int | None = None,
-        logprobs: bool = False,
-    ) -> None:
-        self.parameters = parameters
-        self.stop = stop
-        self.max_tokens = max_tokens
-        self.logprobs = logprobs
-        self._interface: TextInterface | None = None
-        self._tools: list[Any] | None = None
-        self._thoughts = False
-        if max_tokens is not None:
-            parameters["max_tokens"] = max_tokens
-        if logprobs:
-            parameters["logprobs"] = True
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None:
+            self.parameters["max_tokens"] = self.max_tokens
+        if self.logprobs:
+            self.parameters["logprobs"] = True
 
     def reader(self) -> TextReader:
         """What reads the text of one such generation."""

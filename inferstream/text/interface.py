@@ -1,11 +1,12 @@
 """`TextInterface`: the tensors of a model that take a text, and whether it returns texts or vectors."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import orjson
 
-from ..codecs.values.base import SCHEMA
+from ..codecs.values.base import OPTIONAL, SCHEMA, fact
 from ..codecs.values.objects import Json
 from ..errors import Unsupported
 from ..settings import ModelSettings
@@ -23,6 +24,7 @@ UNDECLARED = MetadataTensor(name="prompt", datatype="BYTES", shape=[1])
 """The input of a model that declares none."""
 
 
+@dataclass(eq=False)
 class TextInterface:
     """How a model takes text.
 
@@ -30,37 +32,23 @@ class TextInterface:
     inputs that it declares, and `sampling` the parameters that it takes as inputs.
     """
 
-    def __init__(
-        self,
-        prompt: MetadataTensor | None,
-        extras: Mapping[str, MetadataTensor],
-        sampling: Mapping[str, MetadataTensor],
-        chat_prompt: Callable[[Sequence[dict[str, Any]]], str],
-        *,
-        generates: bool,
-        embeds: bool,
-        logprobs: bool,
-        streams: bool,
-        listed: bool,
-        calls: str | None = None,
-        reasoning: str | None = None,
-    ) -> None:
-        self.prompt = prompt
-        self.extras = extras
-        self.sampling = sampling
-        self.chat_prompt = chat_prompt
-        """Makes a prompt of chat messages, for a model that takes none."""
-        self.generates = generates
-        """Whether it may return texts."""
-        self.embeds = embeds
-        """Whether it returns vectors."""
-        self.logprobs = logprobs
-        self.streams = streams
-        self.listed = listed
-        """Whether lists of models show it."""
-        self.calls = calls
-        self.reasoning = reasoning
-        """The formats in which it writes calls and reasoning, where they are part of its text."""
+    prompt: MetadataTensor | None
+    extras: Mapping[str, MetadataTensor]
+    sampling: Mapping[str, MetadataTensor]
+    chat_prompt: Callable[[Sequence[dict[str, Any]]], str]
+    """Makes a prompt of chat messages, for a model that takes none."""
+    _: KW_ONLY
+    generates: bool
+    """Whether it may return texts."""
+    embeds: bool
+    """Whether it returns vectors."""
+    logprobs: bool
+    streams: bool
+    listed: bool
+    """Whether lists of models show it."""
+    calls: str | None = None
+    reasoning: str | None = None
+    """The formats in which it writes calls and reasoning, where they are part of its text."""
 
     def takes(self, name: str) -> bool:
         """Whether the model declares this special input."""
@@ -105,7 +93,9 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
     extras = {tensor.name: tensor for tensor in texts if tensor.name in SPECIAL}
     prompt = next((tensor for tensor in texts if tensor.name not in SPECIAL and holds_text(tensor)), None)
     known = {*sampling, *extras, *([] if prompt is None else [prompt.name])}
-    if not settings.openai and any(tensor.name not in known and not optional(tensor) for tensor in inputs):
+    if not settings.openai and any(
+        tensor.name not in known and not fact(tensor, OPTIONAL) for tensor in inputs
+    ):
         return None
     if not signature.inputs and (signature.streams or settings.openai):
         prompt = UNDECLARED
@@ -152,11 +142,6 @@ def holds_vectors(tensor: MetadataTensor) -> bool:
     return False
 
 
-def optional(tensor: MetadataTensor) -> bool:
-    """Whether a request may leave an input out."""
-    return tensor.parameters is not None and bool(tensor.parameters.get("optional"))
-
-
 def holds_bytes(tensor: MetadataTensor) -> bool:
     """Whether a tensor holds bytes that are no text, such as a file, and which JSON has as base64."""
     return tensor.datatype == "BYTES" and _content_type(tensor) == "base64"
@@ -174,7 +159,7 @@ def holds_image(tensor: MetadataTensor) -> bool:
 
 def only_needed(signature: Signature, holds: Callable[[MetadataTensor], bool]) -> MetadataTensor | None:
     """The one input that a request must have, where it is a single value of this kind; None for another model."""
-    needed = [tensor for tensor in signature.inputs or () if not optional(tensor)]
+    needed = [tensor for tensor in signature.inputs or () if not fact(tensor, OPTIONAL)]
     return needed[0] if len(needed) == 1 and needed[0].shape[:1] == [1] and holds(needed[0]) else None
 
 
@@ -182,7 +167,7 @@ def request_by_name(
     signature: Signature, needed: MetadataTensor, value: str | bytes, others: Mapping[str, Any]
 ) -> InferenceRequest:
     """A request with the needed input; the `others` are inputs where the model has one of the name, else parameters."""
-    named = {tensor.name: tensor for tensor in signature.inputs or () if optional(tensor)}
+    named = {tensor.name: tensor for tensor in signature.inputs or () if fact(tensor, OPTIONAL)}
     inputs = [_tensor(named[name], [given]) for name, given in others.items() if name in named]
     parameters = {name: given for name, given in others.items() if name not in named}
     return InferenceRequest.of(

@@ -177,7 +177,6 @@ class TextReader:
         return text[:decided]
 
     def _notice(self, parameters: Parameters, text: str) -> None:
-        """Read what the model says beside the text."""
         said = parameters.__pydantic_extra__
         if not said:
             return

@@ -73,7 +73,6 @@ def _form(fields: Fields, name: str, kind: str) -> Fields:
 
 
 def _content(fields: Fields, name: str, kind: str) -> Any:
-    """What a form of this kind consists of."""
     if kind != "choice":
         return fields.needed_text(name)
     choices = fields.needed_items(name, "choices", MOST_CHOICES)

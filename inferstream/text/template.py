@@ -31,9 +31,8 @@ def chat_template(settings: ModelSettings) -> Render:
     named = settings.chat_template
     folder = _folder(settings)
     if named is not None:
-        file = Path(folder or ".") / named
         try:
-            return _compiled(file.read_text() if "{" not in named and file.is_file() else named, {})
+            return _compiled(_text_of(named, folder), {})
         except Exception as error:
             raise ModelLoadFailed(f"Model {settings.name} did not load: chat_template: {error}") from error
     template, special = _of_tokenizer(folder)
@@ -63,15 +62,19 @@ def _source(settings: ModelSettings) -> str | None:
         named = (settings.parameters.extra or {}).get("chat_template")
     if not isinstance(named, str):
         return _of_tokenizer(folder)[0]
-    file = Path(folder or ".") / named
     try:
-        return file.read_text() if "{" not in named and file.is_file() else named
+        return _text_of(named, folder)
     except (OSError, ValueError):
         return None
 
 
+def _text_of(named: str, folder: Path | None) -> str:
+    """A template that settings hold, or name as a file."""
+    file = Path(folder or ".") / named
+    return file.read_text() if "{" not in named and file.is_file() else named
+
+
 def _folder(settings: ModelSettings) -> Path | None:
-    """The folder of the model's artefacts."""
     if settings.source is None:
         return None
     folder = Path(settings.source).parent

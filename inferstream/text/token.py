@@ -1,19 +1,19 @@
 """`Token` and `Usage`: what a model of text may yield beside tensors."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 
+@dataclass(slots=True, eq=False)
 class Usage:
     """How many tokens a model has read and written for one request."""
 
-    __slots__ = ("completion_tokens", "prompt_tokens")
-
-    def __init__(self, prompt_tokens: int, completion_tokens: int) -> None:
-        self.prompt_tokens = prompt_tokens
-        self.completion_tokens = completion_tokens
+    prompt_tokens: int
+    completion_tokens: int
 
 
+@dataclass(slots=True, eq=False)
 class Token:
     """A piece of a text, from `predict_stream`, `predict` or a step of a `StepModel`.
 
@@ -27,23 +27,11 @@ class Token:
     - `tool_calls`: pieces of tool calls, as in the `delta` of an OpenAI chunk.
     """
 
-    __slots__ = ("finish_reason", "id", "logprob", "text", "tool_calls", "top_logprobs", "usage")
-
-    def __init__(
-        self,
-        text: str | bytes = "",
-        id: int | None = None,
-        logprob: float | None = None,
-        *,
-        top_logprobs: Mapping[str, float] | None = None,
-        finish_reason: str | None = None,
-        usage: Usage | None = None,
-        tool_calls: Sequence[Mapping[str, Any]] | None = None,
-    ) -> None:
-        self.text = text
-        self.id = id
-        self.logprob = logprob
-        self.top_logprobs = top_logprobs
-        self.finish_reason = finish_reason
-        self.usage = usage
-        self.tool_calls = tool_calls
+    text: str | bytes = ""
+    id: int | None = None
+    logprob: float | None = None
+    _: KW_ONLY
+    top_logprobs: Mapping[str, float] | None = None
+    finish_reason: str | None = None
+    usage: Usage | None = None
+    tool_calls: Sequence[Mapping[str, Any]] | None = None

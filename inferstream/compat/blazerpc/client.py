@@ -12,9 +12,7 @@ from inferstream.errors import CallFailed, ConnectionFailed, ModelError
 
 from .errors import InferenceError, ModelNotFoundError, ValidationError
 from .grpclib import Status, status_named
-from .registry import SERVICE, ModelRegistry
-
-SERVICE_NAME = SERVICE
+from .registry import ModelRegistry
 
 GRPCError: Any = import_module("grpclib.exceptions").GRPCError
 """grpclib's error if it is installed, else ours."""

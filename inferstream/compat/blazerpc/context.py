@@ -5,9 +5,7 @@ from typing import Any
 
 from inferstream.context import RequestContext
 from inferstream.functions import injection
-from inferstream.functions.injection import State as AppState
-
-__all__ = ["AppState", "Context", "Depends", "Peer"]
+from inferstream.functions.injection import State
 
 
 class Peer(str):
@@ -32,14 +30,14 @@ class Context:
 
     __slots__ = ("app_state", "metadata", "method", "peer")
 
-    def __init__(self, stream: Any, method: str, app_state: AppState) -> None:
+    def __init__(self, stream: Any, method: str, app_state: State) -> None:
         self.metadata: Mapping[str, str] = stream.metadata
         self.peer: Any = stream.peer
         self.method = method
         self.app_state = app_state
 
     @classmethod
-    def from_raw(cls, metadata: Mapping[str, str], peer: Any, method: str, app_state: AppState) -> "Context":
+    def from_raw(cls, metadata: Mapping[str, str], peer: Any, method: str, app_state: State) -> "Context":
         """A context of these values, for tests of functions."""
         context = object.__new__(cls)
         context.metadata, context.peer, context.method = metadata, peer, method
@@ -58,7 +56,7 @@ class Depends(injection.Depends):
 MakeContext = Callable[[RequestContext], Context]
 
 
-def maker(method: str, state: AppState) -> MakeContext:
+def maker(method: str, state: State) -> MakeContext:
     """Makes the contexts of calls of one RPC."""
 
     def make(request: RequestContext) -> Context:

@@ -8,28 +8,9 @@ import httpx
 import numpy as np
 import orjson
 
-from inferstream.codecs.values.tensor_objects import KEYS, array_of_object
-from inferstream.codecs.values.tensor_objects import object_of as tensor_to_json
+from inferstream.codecs.values.tensor_objects import KEYS, array_of_object, object_of
 
 from .errors import BlazeRPCError, SerializationError
-
-__all__ = [
-    "INTERNAL_ERROR",
-    "INVALID_PARAMS",
-    "INVALID_REQUEST",
-    "METHOD_NOT_FOUND",
-    "PARSE_ERROR",
-    "JsonRpcClient",
-    "is_tensor_json",
-    "tensor_from_json",
-    "tensor_to_json",
-]
-
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
 
 
 class JsonRpcClient:
@@ -111,7 +92,7 @@ def tensor_from_json(obj: dict[str, Any]) -> Any:
 
 def _written(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: tensor_to_json(value) if isinstance(value, np.ndarray) else value
+        name: object_of(value) if isinstance(value, np.ndarray) else value
         for name, value in arguments.items()
     }
 

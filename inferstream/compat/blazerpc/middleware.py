@@ -39,11 +39,9 @@ class LoggingMiddleware(Middleware):
         self._log = logger or log
 
     async def on_request(self, event: RecvRequest) -> None:
-        """Log the path and the client."""
         self._log.info("RPC request: %s from %s", event.method_name, event.peer or "unknown")
 
     async def on_response(self, event: SendTrailingMetadata) -> None:
-        """Log the status."""
         self._log.info(
             "RPC response: %s status=%s message=%s",
             event.method_name,
@@ -52,26 +50,26 @@ class LoggingMiddleware(Middleware):
         )
 
 
-class Measuring(Middleware):
-    """The base of middleware that counts ends only."""
+class Quiet(Middleware):
+    """The base of middleware that does nothing at one of the two, or at both."""
 
-    async def on_request(self, event: RecvRequest) -> None:
-        """Nothing: the end of a call has its duration."""
+    async def on_request(self, event: RecvRequest) -> None: ...
+
+    async def on_response(self, event: SendTrailingMetadata) -> None: ...
 
 
-class MetricsMiddleware(Measuring):
+class MetricsMiddleware(Quiet):
     """Counts calls and their seconds for Prometheus. The server's metrics page shows them."""
 
     def __init__(self) -> None:
         self._count, self._seconds = _meters("blazerpc_request", "blazerpc_requests_total", "method")
 
     async def on_response(self, event: SendTrailingMetadata) -> None:
-        """Count the call."""
         self._count.labels(event.method_name, str(event.status.value)).inc()
         self._seconds.labels(event.method_name).observe(event.seconds)
 
 
-class OTelMetricsMiddleware(Measuring):
+class OTelMetricsMiddleware(Quiet):
     """Counts calls and their seconds by OpenTelemetry's API, with the meter provider of the program or a meter."""
 
     def __init__(self, meter: Any = None) -> None:
@@ -87,22 +85,15 @@ class OTelMetricsMiddleware(Measuring):
         self._seconds = meter.create_histogram("blazerpc.rpc.duration", "s", "Seconds of a call")
 
     async def on_response(self, event: SendTrailingMetadata) -> None:
-        """Count the call."""
         self._count.add(1, {"method": event.method_name, "status": str(event.status.value)})
         self._seconds.record(event.seconds, {"method": event.method_name})
 
 
-class ExceptionMiddleware(Middleware):
+class ExceptionMiddleware(Quiet):
     """Gives exceptions of functions a status: a subclass sets `statuses`."""
 
     statuses: ClassVar[Mapping[type[Exception], Any]] = {}
     """Statuses of gRPC by class of exception; the nearest base class counts."""
-
-    async def on_request(self, event: RecvRequest) -> None:
-        """Nothing."""
-
-    async def on_response(self, event: SendTrailingMetadata) -> None:
-        """Nothing."""
 
 
 @dataclass
@@ -147,12 +138,10 @@ class OfTransport(Middleware):
         self._inner = inner
 
     async def on_request(self, event: RecvRequest) -> None:
-        """Pass the request on."""
         info = RequestInfo(event.method_name, str(event.peer), event.metadata, event.transport)
         await self._inner.on_request(info)
 
     async def on_response(self, event: SendTrailingMetadata) -> None:
-        """Pass the end on."""
         await self._inner.on_response(ResponseInfo(http_of(event.status), event.seconds, event.transport))
 
 
@@ -163,11 +152,9 @@ class TransportLoggingMiddleware(TransportMiddleware):
         self._log = logger or log
 
     async def on_request(self, info: RequestInfo) -> None:
-        """Log the path and the client."""
         self._log.info("[%s] Request: %s from %s", info.transport, info.method, info.peer or "unknown")
 
     async def on_response(self, info: ResponseInfo) -> None:
-        """Log the status and the duration."""
         self._log.info("[%s] Response: status=%s duration=%.3fs", info.transport, info.status, info.duration)
 
 
@@ -183,7 +170,7 @@ class TransportMetricsMiddleware(TransportMiddleware):
         """Nothing: the end of a call has its duration."""
 
     async def on_response(self, info: ResponseInfo) -> None:
-        """Count the call. As in BlazeRPC, the method is empty."""
+        # As in BlazeRPC, the method is empty.
         self._count.labels("", str(info.status), info.transport).inc()
         self._seconds.labels("", info.transport).observe(info.duration)
 

@@ -7,9 +7,9 @@ import numpy as np
 
 from inferstream.codecs import lookup, signature
 from inferstream.codecs.base import InputCodecLike, RequestCodec, RequestCodecLike
-from inferstream.codecs.decoded import has_decoded, keep
+from inferstream.codecs.decoded import has_decoded
 from inferstream.codecs.lists import is_list_of
-from inferstream.codecs.numpy import Array, decoded, encoded
+from inferstream.codecs.numpy import Array, encoded
 from inferstream.codecs.numpy import to_dtype as dtype_of
 from inferstream.codecs.registry import CodecTable, inputs, requests
 from inferstream.errors import CodecNotFound
@@ -69,13 +69,6 @@ class _CodecRegistry:
 
 
 _codec_registry = _CodecRegistry()
-
-find_input_codec = _codec_registry.find_input_codec
-find_input_codec_by_payload = _codec_registry.find_input_codec_by_payload
-find_input_codec_by_type_hint = _codec_registry.find_input_codec_by_type_hint
-find_request_codec = _codec_registry.find_request_codec
-find_request_codec_by_payload = _codec_registry.find_request_codec_by_payload
-find_request_codec_by_type_hint = _codec_registry.find_request_codec_by_type_hint
 
 PredictFunc = Callable[[Any, InferenceRequest], Awaitable[InferenceResponse]]
 
@@ -143,10 +136,6 @@ def encode_inference_response(payload: Any, model_settings: ModelSettings) -> In
         return None
 
 
-def _save_decoded(parametrised_obj: Any, decoded_payload: Any) -> None:
-    keep(parametrised_obj, decoded_payload)
-
-
 ListElement = bytes | str
 ListPayload = ListElement | list[ListElement]
 
@@ -176,10 +165,6 @@ def to_dtype(input_or_output: InputOrOutput | Datatype | str) -> "np.dtype[Any]"
 
 def convert_nan(val: Any) -> Any:
     return None if val != val else val
-
-
-def _to_ndarray(input_or_output: InputOrOutput) -> Array:
-    return decoded(input_or_output)
 
 
 def _encode_data(data: Array, datatype: Datatype | str) -> list[Any]:

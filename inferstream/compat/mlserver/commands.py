@@ -8,15 +8,12 @@ from pathlib import Path
 import typer
 
 from inferstream.cli.main import app
-from inferstream.clients.client import transport_to
 from inferstream.clients.transport import Target
 from inferstream.compat.names import VERSION
 from inferstream.tools.image.image import IGNORED
 from inferstream.tools.image.image import dockerfile as dockerfile_of
-from inferstream.tools.infer.batch import BatchRun, Rate
-from inferstream.tools.infer.request_file import RequestFile
-from inferstream.tools.infer.results import ResultFile
-from inferstream.tools.infer.run import TransportName, headers_of
+from inferstream.tools.infer.batch import Rate
+from inferstream.tools.infer.run import Files, TransportName, headers_of, opened
 
 root = typer.main.get_command(app)
 assert isinstance(root, typer.core.TyperGroup)
@@ -93,13 +90,7 @@ async def process_batch(
 ) -> None:
     """Send every request of a file to the server at `url`, as `server infer` does."""
     target = Target(url, timeout, binary_data, use_ssl, not insecure, workers)
-    results = ResultFile(Path(output_data_path), False)
-    lines = RequestFile(Path(input_data_path), batch_size, results.done)
+    files = Files(Path(input_data_path), Path(output_data_path), batch_size, resume=False)
     pace = Rate(workers, retries, batch_interval, batch_jitter, headers_of(request_headers))
-    sender = transport_to(target, transport == "grpc")
-    try:
-        await BatchRun(sender, target, model_name, lines, results, pace, lambda: None).run()
-    finally:
-        await sender.aclose()
-        lines.close()
-        results.close()
+    async with opened(transport, target, model_name, files, pace) as batch:
+        await batch.run()

@@ -24,14 +24,10 @@ class MetricsRegistry(CollectorRegistry):
             raise MetricNotFound(metric_name)
         return metric
 
+    __contains__, __getitem__ = exists, get
+
     def _metric(self, metric_name: str) -> Any:
         return self._names_to_collectors.get(metric_name)
-
-    def __getitem__(self, metric_name: str) -> Any:
-        return self.get(metric_name)
-
-    def __contains__(self, metric_name: str) -> bool:
-        return self.exists(metric_name)
 
 
 class ServedRegistry(MetricsRegistry):

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from enum import Enum
 from math import prod
-from pathlib import Path
 from typing import Any
 
 from inferstream import MLModel, ModelSettings, Settings
-from inferstream.dataplane.cloudevents import CloudEvents
+from inferstream.dataplane.cloudevents import CloudEvents, namespace
 from inferstream.dataplane.stages.merging import merge, split
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, RequestOutput
 
@@ -157,8 +156,6 @@ CLOUDEVENTS_HEADER_SPECVERSION = "Ce-Specversion"
 CLOUDEVENTS_HEADER_SPECVERSION_DEFAULT = "0.3"
 CLOUDEVENTS_HEADER_TYPE = "Ce-Type"
 
-NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-
 
 class CloudEventsTypes(Enum):
     """The types of events."""
@@ -196,7 +193,4 @@ class CloudEventsMiddleware(InferenceMiddleware):
 
 def get_namespace() -> str | None:
     """The Kubernetes namespace of this process, or None."""
-    try:
-        return NAMESPACE.read_text()
-    except OSError:
-        return None
+    return namespace() or None

@@ -203,20 +203,14 @@ class PredictionRequest(ParsedRequest):
             raise HandlerStatus(answer)
         return head_of(answer), answer.content
 
-    def events(self) -> "Pieces":
-        return Pieces()
-
-    def failure(self, error: InferstreamError) -> None:
-        return None
-
-
-class Pieces:
-    """Writes what a handler sends."""
-
-    __slots__ = ()
+    def events(self) -> "PredictionRequest":
+        return self
 
     def __call__(self, response: InferenceResponse) -> bytes:
         return answer_in(response.outputs[0]).content
 
     def end(self) -> bytes:
         return b""
+
+    def failure(self, error: InferstreamError) -> None:
+        return None

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ...codecs.numpy import octets
 from ...errors import InvalidOutput, InvalidRequest
 from ...types import InferenceRequest, RequestInput, ResponseOutput, TensorData
 
@@ -68,9 +69,8 @@ def request_of(posted: Posted) -> InferenceRequest:
 
 def posted_rows(tensor: RequestInput) -> list[Posted]:
     """The requests in a tensor. Raises InvalidRequest for bytes that are none."""
-    rows = [row.encode() if isinstance(row, str) else bytes(row) for row in tensor.data.flat()]
     try:
-        return [_posted.decode(row) for row in rows]
+        return [_posted.decode(row) for row in octets(tensor.data.flat())]
     except msgspec.MsgspecError as error:
         raise InvalidRequest(f'input "{tensor.name}": {error}') from None
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
+from ...codecs.numpy import objects, octets
 from ...concurrency.pieces import pieces_of
 from ...errors import InvalidOutput, InvalidRequest, ModelError
 from ...repository.archives import UnsafeArchive
@@ -121,12 +122,10 @@ class ArchiveModel(ArtefactModel):
         return [{name: column[row] for name, column in columns.items()} for row in range(count)]
 
     def _column(self, tensor: RequestInput) -> list[Any]:
-        """The value of each row."""
         values = self.decode(tensor)
         if isinstance(values, TensorData):
             if tensor.datatype == "BYTES":
-                flat = [each.encode() if isinstance(each, str) else bytes(each) for each in values.flat()]
-                values = np.fromiter(flat, object, len(flat)).reshape(tensor.shape)
+                values = objects(octets(values.flat())).reshape(tensor.shape)
             else:
                 values = values.to_numpy(tensor.datatype).reshape(tensor.shape)
         if isinstance(values, np.ndarray):

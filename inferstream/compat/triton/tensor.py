@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ...codecs.numpy import to_datatype
+from ...codecs.numpy import objects, octets, to_datatype
 from ...types import RequestInput, ResponseOutput
 from ...types.conversion import join_bytes, split_bytes
 from ...types.datatypes import DTYPES
@@ -30,10 +30,7 @@ class BackendTensor:
     def of(cls, tensor: RequestInput) -> Self:
         """The tensor of a request."""
         if tensor.datatype == "BYTES":
-            values = [each.encode() if isinstance(each, str) else bytes(each) for each in tensor.data.flat()]
-            array = np.empty(len(values), object)
-            array[:] = values
-            return cls(tensor.name, array.reshape(tensor.shape))
+            return cls(tensor.name, objects(octets(tensor.data.flat())).reshape(tensor.shape))
         return cls(tensor.name, tensor.data.to_numpy(tensor.datatype, tensor.shape))
 
     def output(self) -> ResponseOutput:
@@ -128,7 +125,4 @@ def serialize_byte_tensor(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def deserialize_bytes_tensor(encoded: bytes | npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The texts in bytes that have that form. Raises ValueError."""
-    values = split_bytes(np.frombuffer(encoded, np.uint8).data)
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
+    return objects(split_bytes(np.frombuffer(encoded, np.uint8).data))

@@ -12,7 +12,6 @@ from ...context import request_context
 from ...errors import InvalidRequest
 from ...imports.folders import importing_alone
 from ...model import Emission, Finished, StepModel
-from ...repository.uri import get_model_uri, to_absolute_path
 from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
@@ -20,8 +19,8 @@ from ...text.detokenizer import Detokenizer
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ...text.template import text_formats
 from ...text.token import Token, Usage
-from ...types import InferenceRequest, MetadataTensor
-from ..framework import CONTEXT_LENGTH, TORCH_LOADING, FrameworkModel
+from ...types import InferenceRequest
+from ..framework import CONTEXT_LENGTH, TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
 from ..sampling import Sampling, read_sampling, refused
 from .prompts import Prompts, texts_of
@@ -52,12 +51,7 @@ class CausalLM(FrameworkModel, StepModel):
 
     async def load(self) -> bool:
         settings = self._checked(LanguageSettings)
-        named = settings.pretrained_model
-        if named is None:
-            source: Path | str = Path(await get_model_uri(self.settings))
-        else:
-            folder = Path(to_absolute_path(self.settings, named))
-            source = folder if folder.exists() else named
+        source = await self._source(settings.pretrained_model)
         await asyncio.to_thread(self._open, source, settings)
         return True
 
@@ -87,7 +81,7 @@ class CausalLM(FrameworkModel, StepModel):
         if not self.inputs:
             self.inputs = self._prompts.inputs(tools=self._calls in PARSERS)
         if not self.outputs:
-            self.outputs = [MetadataTensor(name="text", datatype="BYTES", shape=[1])]
+            self.outputs = [TEXT]
         self._description = Description(parameters={CONTEXT_LENGTH: self._context})
 
     def admit(self, request: InferenceRequest) -> TokenStream:
@@ -104,7 +98,8 @@ class CausalLM(FrameworkModel, StepModel):
             )
         most = sampling.max_tokens or self._max_tokens or self._context
         marked = self._calls in SPECIAL and (tools is not None or (self._calls == "harmony" and chat))
-        detokenizer = Detokenizer(self._decode_all if marked else self._decode, prompt[-CONTEXT:])
+        decode = partial(self._decode, skip=not marked)  # some models mark calls by special tokens
+        detokenizer = Detokenizer(decode, prompt[-CONTEXT:])
         limit = min(len(prompt) + most, self._context)
         stream = TokenStream(prompt, limit, sampling, detokenizer, request_context().single)
         stream.opening = beginning.opening
@@ -116,15 +111,10 @@ class CausalLM(FrameworkModel, StepModel):
         return stream
 
     def step(self, states: Sequence[TokenStream]) -> Sequence[Emission]:
-        if self._forms.waiting:
-            return self._step_beside_waiting(states)
-        choices = self._engine.step(states)
-        return [self._emission(state, choices[state]) if state in choices else None for state in states]
-
-    def _step_beside_waiting(self, states: Sequence[TokenStream]) -> Sequence[Emission]:
-        """A step without the streams that have no grammar yet, or a wrong form."""
-        failed = self._forms.settle(states)
-        left_out = failed.keys() | self._forms.waiting.keys()
+        # Without the streams that have no grammar yet, or a wrong form.
+        waiting = self._forms.waiting
+        failed = self._forms.settle(states) if waiting else {}
+        left_out = failed.keys() | waiting.keys()
         choices = self._engine.step([state for state in states if state not in left_out])
         return [
             self._emission(state, choices[state]) if state in choices else failed.get(state)
@@ -178,10 +168,6 @@ class CausalLM(FrameworkModel, StepModel):
             tokens, skip_special_tokens=skip, clean_up_tokenization_spaces=False
         )
         return text
-
-    def _decode_all(self, tokens: list[int]) -> str:
-        """With the special tokens, by which some models mark calls."""
-        return self._decode(tokens, skip=False)
 
     def _generator(self, sampling: Sampling) -> Any:
         generator = self._torch.Generator(self._device)

@@ -60,7 +60,9 @@ class Engine:
 
         A stream whose prompt ends in this step gets its first token in it.
         """
-        writing = sorted((each for each in streams if each.row >= 0 and not each.unread), key=_row)
+        writing = sorted(
+            (each for each in streams if each.row >= 0 and not each.unread), key=lambda each: each.row
+        )
         results = [self.write(writing)] if writing else []
         for group in grouped(shared_out([each for each in streams if each.unread], self._budget)):
             logits = self.read(group)
@@ -173,7 +175,3 @@ def grouped(pieces: list[Piece]) -> list[list[Piece]]:
 
 def _column(values: list[int]) -> list[list[int]]:
     return [[value] for value in values]
-
-
-def _row(stream: TokenStream) -> int:
-    return stream.row

@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
-from ...types import InferenceRequest, MetadataTensor, Parameters
+from ...types import InferenceRequest, MetadataTensor
+from ..framework import text_inputs
 from ..sampling import refused
 
 PROMPT = "prompt"
@@ -23,12 +24,9 @@ class Prompts:
         """Whether there is a template, so that messages can be read."""
 
     def inputs(self, tools: bool = False) -> list[MetadataTensor]:
-        """The inputs of a model that takes what this can read: all optional, because one of them is enough."""
+        """The inputs of a model that takes what this can read."""
         chat = [MESSAGES, *([TOOLS] if tools else [])] if self.chats else []
-        return [
-            MetadataTensor(name=name, datatype="BYTES", shape=[1], parameters=Parameters(optional=True))
-            for name in (PROMPT, *chat, RESPONSE_FORMAT)
-        ]
+        return text_inputs(PROMPT, *chat, RESPONSE_FORMAT)
 
     def read(self, inputs: Mapping[str, str], opening: str = "") -> tuple[list[int], str]:
         """The tokens of a prompt, and the name of the input that holds it. Raises InvalidRequest.

@@ -1,5 +1,6 @@
 """The rows of the shared cache: which stream has which, and which ended streams can be built upon."""
 
+from dataclasses import dataclass
 from itertools import count
 
 from .cache import SharedCache
@@ -9,14 +10,12 @@ FEW = 512
 """Tokens that are not worth an own resize to give their memory back."""
 
 
+@dataclass(slots=True, eq=False)
 class EndedRow:
     """The tokens that the row of an ended stream holds, and when it ended."""
 
-    __slots__ = ("tokens", "when")
-
-    def __init__(self, tokens: list[int], when: int) -> None:
-        self.tokens = tokens
-        self.when = when
+    tokens: list[int]
+    when: int
 
 
 class Rows:
@@ -163,7 +162,6 @@ class Rows:
 
 
 def _shared(one: list[int], other: list[int], most: int) -> int:
-    """Tokens with which both begin, at most `most`."""
     most = min(most, len(other))
     if one[:most] == other[:most]:
         return most

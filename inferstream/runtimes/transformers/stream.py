@@ -1,5 +1,6 @@
 """One stream of a language model: its tokens, its place in the cache and how its tokens are chosen."""
 
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from ...text.detokenizer import Detokenizer
@@ -7,49 +8,38 @@ from ..grammars.matching import FormedText
 from ..sampling import Sampling
 
 
+@dataclass(slots=True, eq=False)
 class TokenStream:
     """The state of one stream, which `admit` returns.
 
     `limit` is the number of tokens, prompt and text together, at which it ends.
     """
 
-    __slots__ = (
-        "detokenizer",
-        "generator",
-        "limit",
-        "number",
-        "opening",
-        "pieces",
-        "prompt_length",
-        "read",
-        "row",
-        "sampling",
-        "tokens",
-        "writing",
-    )
+    tokens: list[int]
+    """Those of its prompt at first."""
+    limit: int
+    sampling: Sampling
+    detokenizer: Detokenizer
+    single: InitVar[bool]
+    prompt_length: int = field(init=False)
+    pieces: list[str] | None = field(init=False)
+    """The text of a client that takes one response."""
+    generator: Any = None
+    """torch.Generator of a sampled stream."""
+    writing: FormedText | None = None
+    """Where it is in the grammar that it keeps to."""
+    row: int = -1
+    """Its row of the cache; -1 until its prompt begins to be read."""
+    opening: str = ""
+    """The end of its prompt, where that is the beginning of its text and not given out yet."""
+    read: int = 0
+    """Tokens that the cache holds for it."""
+    number: int = 0
+    """Order of arrival."""
 
-    def __init__(
-        self, prompt: list[int], limit: int, sampling: Sampling, detokenizer: Detokenizer, single: bool
-    ) -> None:
-        self.tokens = prompt
-        self.prompt_length = len(prompt)
-        self.limit = limit
-        self.sampling = sampling
-        self.detokenizer = detokenizer
-        self.generator: Any = None
-        """torch.Generator of a sampled stream."""
-        self.pieces: list[str] | None = [] if single else None
-        """The text of a client that takes one response."""
-        self.writing: FormedText | None = None
-        """Where it is in the grammar that it keeps to."""
-        self.row = -1
-        """Its row of the cache; -1 until its prompt begins to be read."""
-        self.opening = ""
-        """The end of its prompt, where that is the beginning of its text and not given out yet."""
-        self.read = 0
-        """Tokens that the cache holds for it."""
-        self.number = 0
-        """Order of arrival."""
+    def __post_init__(self, single: bool) -> None:
+        self.prompt_length = len(self.tokens)
+        self.pieces = [] if single else None
 
     @property
     def unread(self) -> int:

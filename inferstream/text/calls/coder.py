@@ -79,11 +79,7 @@ class Coder(CallParser):
         return self._go(state)
 
     def _behind(self) -> bool:
-        if not self._skip_space() or (self._text != CLOSE and CLOSE.startswith(self._text)):
-            return False
-        if self._text.startswith(CLOSE):
-            self._take(len(CLOSE))
-        return self._go(self._space)
+        return self._skip_end(CLOSE, self._space)
 
     def _space(self) -> bool:
         return self._skip_space() and self._go(self._start)

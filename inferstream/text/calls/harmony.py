@@ -17,7 +17,6 @@ class Harmony(CallParser):
     _kind = TEXT
 
     def _start(self) -> bool:
-        """Between messages."""
         return bool(self._give_up_to(TEXT, START, CHANNEL)) and self._go(self._header)
 
     def _header(self) -> bool:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from .brackets import Brackets, BrokenCall
 from .parser import ARGUMENTS, CALL, HELD, TEXT, CallParser
@@ -19,22 +19,33 @@ LONGEST = 512
 class ObjectParser(CallParser):
     """Reads the object of a call. Its arguments are given as they come; an object in another order, when it ends."""
 
+    OPEN: ClassVar[str]
+    """What announces a call."""
+
     _begin = 0
     """Where the object begins in the unread text, behind what announces it."""
     _brackets = Brackets(0)
     _depth = 1
     """Brackets that are still open behind the arguments."""
 
+    def _start(self) -> bool:
+        return self._content()
+
     def _content(self) -> bool:
         """Text, in which a call may come."""
-        raise NotImplementedError
+        return bool(self._give_up_to(TEXT, self.OPEN)) and self._go(self._opened)
+
+    def _opened(self) -> bool:
+        begin = _spaces(self._text, len(self.OPEN))
+        if begin == len(self._text):
+            return False
+        return self._open(begin) if self._text[begin] == "{" else self._refuse(begin)
 
     def _behind(self) -> bool:
         """What follows the object of a call."""
         raise NotImplementedError
 
     def _open(self, begin: int) -> bool:
-        """Go on with an object."""
         self._begin, self._brackets, self._depth = begin, Brackets(begin), 1
         return self._go(self._object)
 
@@ -66,7 +77,6 @@ class ObjectParser(CallParser):
         return self._go(self._arguments)
 
     def _whole(self, read: Any) -> bool:
-        """A call whose object had to be read whole."""
         if isinstance(read, dict):
             name, arguments = read.get("name"), read.get("arguments", read.get("parameters"))
             if isinstance(name, str) and name and isinstance(arguments, dict):
@@ -104,7 +114,6 @@ class ObjectParser(CallParser):
         return len(self._text) > HELD and self._go(self._content)
 
     def _space(self) -> bool:
-        """White space behind a call."""
         return self._skip_space() and self._go(self._content)
 
 
@@ -125,38 +134,16 @@ def _spaces(text: str, at: int) -> int:
 class Hermes(ObjectParser):
     """`<tool_call>{"name": "f", "arguments": {}}</tool_call>`, one for each call."""
 
-    OPEN, CLOSE = "<tool_call>", "</tool_call>"
-
-    def _start(self) -> bool:
-        return self._content()
-
-    def _content(self) -> bool:
-        return bool(self._give_up_to(TEXT, self.OPEN)) and self._go(self._opened)
-
-    def _opened(self) -> bool:
-        begin = _spaces(self._text, len(self.OPEN))
-        if begin == len(self._text):
-            return False
-        return self._open(begin) if self._text[begin] == "{" else self._refuse(begin)
+    OPEN = "<tool_call>"
 
     def _behind(self) -> bool:
-        if not self._skip_space() or (self._text != self.CLOSE and self.CLOSE.startswith(self._text)):
-            return False
-        if self._text.startswith(self.CLOSE):
-            self._take(len(self.CLOSE))
-        return self._go(self._space)
+        return self._skip_end("</tool_call>", self._space)
 
 
 class Mistral(ObjectParser):
     """`[TOOL_CALLS][{"name": "f", "arguments": {}}, …]`, or `[TOOL_CALLS]f[ARGS]{}` for each call."""
 
     OPEN = "[TOOL_CALLS]"
-
-    def _start(self) -> bool:
-        return self._content()
-
-    def _content(self) -> bool:
-        return bool(self._give_up_to(TEXT, self.OPEN)) and self._go(self._opened)
 
     def _opened(self) -> bool:
         text = self._text
@@ -185,22 +172,13 @@ class Mistral(ObjectParser):
 class Llama(ObjectParser):
     """`{"name": "f", "parameters": {}}` as the whole text, or behind `<|python_tag|>`; `;` between calls."""
 
-    TAG = "<|python_tag|>"
+    OPEN = "<|python_tag|>"
 
     def _start(self) -> bool:
         begin = _spaces(self._text, 0)
         if begin == len(self._text):
             return False
         return self._open(begin) if self._text[begin] == "{" else self._go(self._content)
-
-    def _content(self) -> bool:
-        return bool(self._give_up_to(TEXT, self.TAG)) and self._go(self._opened)
-
-    def _opened(self) -> bool:
-        begin = _spaces(self._text, len(self.TAG))
-        if begin == len(self._text):
-            return False
-        return self._open(begin) if self._text[begin] == "{" else self._refuse(begin)
 
     def _behind(self) -> bool:
         if not self._skip_space():

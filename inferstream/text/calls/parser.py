@@ -53,7 +53,6 @@ class CallParser(ABC):
         """The first state."""
 
     def _give(self, kind: str, count: int) -> None:
-        """Give the next characters as they are."""
         self._say(kind, self._take(count))
 
     def _say(self, kind: str, text: str) -> None:
@@ -91,6 +90,14 @@ class CallParser(ABC):
         """Drop white space; whether there is text behind it."""
         self._text = self._text.lstrip()
         return bool(self._text)
+
+    def _skip_end(self, marker: str, state: Callable[[], bool]) -> bool:
+        """Drop white space and, if it is there, a marker; then go on with a state."""
+        if not self._skip_space() or (self._text != marker and marker.startswith(self._text)):
+            return False
+        if self._text.startswith(marker):
+            self._take(len(marker))
+        return self._go(state)
 
 
 class Chain:

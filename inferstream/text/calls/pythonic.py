@@ -64,11 +64,7 @@ class Pythonic(CallParser):
         return self._go(self._end)
 
     def _end(self) -> bool:
-        if not self._skip_space() or (self._text != CLOSE and CLOSE.startswith(self._text)):
-            return False
-        if self._text.startswith(CLOSE):
-            self._take(len(CLOSE))
-        return self._go(self._content)
+        return self._skip_end(CLOSE, self._content)
 
     def _content(self) -> bool:
         self._give(TEXT, len(self._text))

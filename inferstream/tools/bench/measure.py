@@ -17,7 +17,7 @@ from ...cli.refusals import told
 from ...clients.transport import ModelName, Target, Transport
 from ...concurrency.event_loop import new_event_loop
 from ...errors import CallFailed
-from ...types import InferenceRequest, MetadataModelResponse
+from ...types import InferenceRequest
 from ..infer.run import TransportName
 from .figures import LoadLimits, figures
 from .load import BenchClient, LoadRun, Plan
@@ -80,9 +80,7 @@ async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) 
 
     transport = RestTransport(target)
     stack.push_async_callback(transport.aclose)
-    text, blobs = dump_request(
-        _request(question, await _metadata(transport, question, target)), target.binary
-    )
+    text, blobs = dump_request(await _request(transport, question, target), target.binary)
     headers = dict(question.headers)
     if target.binary:
         headers |= {HEADER_LENGTH: str(len(text)), "Content-Type": "application/octet-stream"}
@@ -98,18 +96,15 @@ async def _over_grpc(target: Target, question: Question, stack: AsyncExitStack) 
 
     transport = GrpcTransport(target)
     stack.push_async_callback(transport.aclose)
-    request = _request(question, await _metadata(transport, question, target))
+    request = await _request(transport, question, target)
     message = ModelInferRequestConverter.from_types(request, question.model, use_raw=target.binary)
     data = message.SerializeToString()
     channel = await transport.channel()
     return lambda: GrpcCaller(channel, target.timeout, question.stream, data, question.headers)
 
 
-async def _metadata(transport: Transport, question: Question, target: Target) -> MetadataModelResponse:
-    return await transport.metadata(ModelName(question.model), target.timeout)
-
-
-def _request(question: Question, metadata: MetadataModelResponse) -> InferenceRequest:
+async def _request(transport: Transport, question: Question, target: Target) -> InferenceRequest:
+    metadata = await transport.metadata(ModelName(question.model), target.timeout)
     if question.request is not None:
         return from_file(question.request)
     return from_metadata(metadata, question.rows)

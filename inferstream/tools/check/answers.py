@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...codecs.numpy import objects, octets
 from ...errors import InferstreamError
 from ...testing import arrays
 from ...types import InferenceResponse, MetadataTensor
@@ -40,10 +41,7 @@ def answers(response: InferenceResponse) -> Answers:
 def _octets(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.dtype.kind not in "OUS":
         return values
-    flat = [value.encode() if isinstance(value, str) else bytes(value) for value in values.ravel().tolist()]
-    made = np.empty(len(flat), dtype=object)
-    made[:] = flat
-    return made.reshape(values.shape)
+    return objects(octets(values.ravel().tolist())).reshape(values.shape)
 
 
 def same(one: Answers, other: Answers) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ...errors import Code, InvalidOutput
 from ...types import InferenceRequest, TensorData
 from .answers import Answers, brief, equal, fits, joined, same, text
-from .generators import begun
+from .blocked import begun
 from .subject import Subject, SubjectFailed, copied
 
 
@@ -44,7 +44,7 @@ class Contract:
 
     name: str
     run: Run
-    missing: Callable[[Subject], str]
+    missing: Callable[[Subject], str] = lambda subject: ""
     """Why the model cannot show it; empty where it can."""
     requests: int = 1
     rows: int | None = None
@@ -250,10 +250,6 @@ async def _agree(
             raise Fault(f"it answers {brief(expected)} {first}, and {brief(got)} over {door}")
 
 
-def _nothing(subject: Subject) -> str:
-    return ""
-
-
 def _rows(subject: Subject) -> str:
     variable = [bool(tensor.shape) and tensor.shape[0] < 0 for tensor in (*subject.inputs, *subject.outputs)]
     return (
@@ -268,14 +264,14 @@ def _both(subject: Subject) -> str:
 
 
 CONTRACTS = [
-    Contract("answers what it declares", answers_what_it_declares, _nothing),
+    Contract("answers what it declares", answers_what_it_declares),
     Contract(
         "declared equals real",
         declares_what_it_answers,
         lambda subject: "" if subject.outputs else "it declares no outputs",
     ),
-    Contract("keeps no state", answers_the_same_again, _nothing, requests=2),
-    Contract("concurrent calls", answers_each_caller_alone, _nothing, requests=4),
+    Contract("keeps no state", answers_the_same_again, requests=2),
+    Contract("concurrent calls", answers_each_caller_alone, requests=4),
     Contract("batch-invariant", answers_rows_as_alone, _rows, requests=3, rows=1),
     Contract("stream equals whole", streams_what_it_answers, _both),
     Contract(
@@ -284,14 +280,14 @@ CONTRACTS = [
         lambda subject: "" if subject.streams else "it does not stream",
         examples=3,
     ),
-    Contract("safe in workers", answers_in_a_worker, _nothing, examples=5, worker=True),
+    Contract("safe in workers", answers_in_a_worker, examples=5, worker=True),
     Contract(
         "JSON equals binary",
         answers_json_and_binary_alike,
         lambda subject: "" if subject.predicts else "it only streams",
         examples=10,
     ),
-    Contract("all doors equal", answers_through_all_doors_alike, _nothing, examples=10),
-    Contract("memory is flat", keeps_no_memory, _nothing, examples=1),
+    Contract("all doors equal", answers_through_all_doors_alike, examples=10),
+    Contract("memory is flat", keeps_no_memory, examples=1),
 ]
 """All contracts, in the order in which they are tried."""

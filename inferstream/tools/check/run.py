@@ -9,8 +9,10 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
+from ...cli.refusals import told
 from ...concurrency.event_loop import new_event_loop
 from ...errors import InferstreamError, InvalidSettings, MissingExtra
 from ...types import InferenceRequest
@@ -41,18 +43,13 @@ class Options(NamedTuple):
     report: Report
 
 
+@told
 def run(options: Options) -> int:
     """Check the models and print the results. Returns 0 if all passed, 1 for a fault or a failure."""
     results: list[Result] = []
-    try:
-        with _quiet(), asyncio.Runner(loop_factory=new_event_loop) as runner:
-            _check(options, runner, results)
-        return options.report.write(results)
-    except InvalidSettings as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201  # a command line's last word
-    except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)  # noqa: T201
-    return 1
+    with _quiet(), asyncio.Runner(loop_factory=new_event_loop) as runner:
+        _check(options, runner, results)
+    return options.report.write(results)
 
 
 @contextmanager
@@ -98,8 +95,6 @@ def _names(options: Options, subjects: Subjects, runner: asyncio.Runner) -> list
 def _one(
     name: str, options: Options, subjects: Subjects, runner: asyncio.Runner, results: list[Result]
 ) -> None:
-    """Add the results of one model."""
-
     async def subject() -> Subject:
         return Subject(subjects, name)
 
@@ -138,23 +133,21 @@ def _tried(
     return Result(subject.name, contract.name, "passed")
 
 
+@dataclass
 class _Attempt:
     """Examples of a contract, and what they showed."""
 
-    def __init__(
-        self,
-        contract: Contract,
-        subject: Subject,
-        options: Options,
-        runner: asyncio.Runner,
-        before: list[Result],
-    ) -> None:
-        self._contract, self._subject, self._options, self._runner = contract, subject, options, runner
-        self._before = before
-        self._until = time.monotonic() + options.limits.seconds
-        self.fault = ""
-        self.refusal = "none was made"
-        self.taken = 0
+    _contract: Contract
+    _subject: Subject
+    _options: Options
+    _runner: asyncio.Runner
+    _before: list[Result]
+    fault: str = ""
+    refusal: str = "none was made"
+    taken: int = 0
+
+    def __post_init__(self) -> None:
+        self._until = time.monotonic() + self._options.limits.seconds
 
     def examples(self) -> None:
         """Try them. Raises Fault, or an error of hypothesis where a fault does not come again."""

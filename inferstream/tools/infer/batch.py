@@ -31,43 +31,37 @@ class Rate:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class BatchRun:
     """One run. The results have every response that arrived before its end."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        target: Target,
-        model: str,
-        file: RequestFile,
-        results: ResultFile,
-        pace: Rate,
-        advanced: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._transport = transport
-        self._target = target
-        self._model = ModelName(model)
-        self._results = results
-        self._pace = pace
-        self._advanced = advanced
+    transport: Transport
+    target: Target
+    model: str
+    file: RequestFile
+    results: ResultFile
+    pace: Rate
+    advanced: Callable[[], None] = lambda: None
+    unreachable: str = ""
+    """The reason why the server is unreachable; empty while it is reachable."""
+    _merges: bool = True
+    _contacts: int = 0
+
+    def __post_init__(self) -> None:
         # Workers share this iterator, so only lines of calls in progress are in memory.
-        self._batches: Iterator[list[RequestLine]] = file.batches()
-        self._merges = True
-        self._contacts = 0
-        self.unreachable = ""
-        """The reason why the server is unreachable; empty while it is reachable."""
+        self._batches: Iterator[list[RequestLine]] = self.file.batches()
 
     async def run(self) -> None:
         """Send every line. Returns early, with `unreachable` set, when the server is unreachable."""
         async with asyncio.TaskGroup() as workers:
-            for _ in range(self._pace.workers):
+            for _ in range(self.pace.workers):
                 workers.create_task(self._take_batches())
 
     async def _take_batches(self) -> None:
         while not self.unreachable and (batch := next(self._batches, None)) is not None:
             await self._send(batch)
-            self._advanced()
-            pause = self._pace.interval + random.uniform(0, self._pace.jitter)
+            self.advanced()
+            pause = self.pace.interval + random.uniform(0, self.pace.jitter)
             if pause:
                 await asyncio.sleep(pause)
 
@@ -109,7 +103,7 @@ class BatchRun:
             await self._one_by_one(sent)
             return
         for (index, _), part in zip(sent, parts, strict=True):
-            self._results.succeed(index, response.id or str(request.id), part)
+            self.results.succeed(index, response.id or str(request.id), part)
 
     async def _one_by_one(self, sent: Sequence[NumberedRequest]) -> None:
         for index, request in sent:
@@ -118,17 +112,19 @@ class BatchRun:
             except CallFailed as error:
                 self._fail(index, str(error))
             else:
-                self._results.succeed(index, response.id or str(request.id), response)
+                self.results.succeed(index, response.id or str(request.id), response)
 
     async def _call(self, request: InferenceRequest) -> InferenceResponse:
         contacts = self._contacts
         identity = str(request.id)
-        headers = {"seldon-puid": identity, "x-request-id": identity, **self._pace.headers}
+        headers = {"seldon-puid": identity, "x-request-id": identity, **self.pace.headers}
         logger.debug("asking %s", identity)
-        target = self._target
-        call = OutgoingCall(self._model, request, headers, target.timeout, target.binary, tells_timeout=False)
+        target = self.target
+        call = OutgoingCall(
+            ModelName(self.model), request, headers, target.timeout, target.binary, tells_timeout=False
+        )
         try:
-            response = await retried(lambda: self._transport.infer(call), self._pace.retries)
+            response = await retried(lambda: self.transport.infer(call), self.pace.retries)
         except CallFailed as error:
             if not error.unreachable:
                 self._contacts += 1
@@ -141,4 +137,4 @@ class BatchRun:
 
     def _fail(self, index: int, message: str) -> None:
         logger.info("line %d: %s", index, message)
-        self._results.fail(index, message)
+        self.results.fail(index, message)

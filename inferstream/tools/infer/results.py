@@ -44,6 +44,7 @@ class ResultFile:
         """Index and reason of the first failures."""
         if resume and path.exists():
             self._keep_results(path)
+        self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | (0 if resume else os.O_TRUNC), 0o666)
         self._end = os.lseek(self._file, 0, os.SEEK_END)
 
@@ -76,7 +77,8 @@ class ResultFile:
         try:
             while left:
                 left = left[os.write(self._file, left) :]
-        except OSError:
+        except OSError as error:
+            error.filename = self._path
             with contextlib.suppress(OSError):  # an output that is not a file cannot be truncated
                 os.ftruncate(self._file, self._end)  # removes the part of a line that a full disk took
             raise

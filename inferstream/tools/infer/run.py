@@ -3,10 +3,9 @@
 import asyncio
 import logging
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +13,7 @@ from typing import Literal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from ...cli.refusals import told
 from ...clients.client import transport_to
 from ...clients.transport import Target
 from ...errors import InvalidSettings
@@ -35,21 +35,15 @@ class Files:
     resume: bool
 
 
+@told
 def run(
     transport: TransportName, target: Target, model: str, files: Files, pace: Rate, verbosity: int
 ) -> int:
     """Run the batch. Returns 0 if every line has a response, 130 after Ctrl-C, else 1."""
     _log(verbosity)
     console = Console(stderr=True, highlight=False)
-    try:
-        _check(files)
-        return asyncio.run(_run(transport, target, model, files, pace, console))
-    except InvalidSettings as error:
-        reason = error.message
-    except OSError as error:
-        reason = f"{error.filename or files.output}: {error.strerror}"
-    print(f"error: {reason}", file=sys.stderr)  # noqa: T201  # a command line's last word
-    return 1
+    _check(files)
+    return asyncio.run(_run(transport, target, model, files, pace, console))
 
 
 def headers_of(given: Sequence[str]) -> dict[str, str]:
@@ -76,24 +70,33 @@ def _check(files: Files) -> None:
         raise InvalidSettings("the output would replace the input")
 
 
-async def _run(
-    name: TransportName, target: Target, model: str, files: Files, pace: Rate, console: Console
-) -> int:
-    started = time.monotonic()
+@asynccontextmanager
+async def opened(
+    name: TransportName, target: Target, model: str, files: Files, pace: Rate
+) -> AsyncIterator[BatchRun]:
+    """A run of these files, which are closed behind it."""
     results = ResultFile(files.output, files.resume)
     request_file = RequestFile(files.requests, files.batch_size, results.done)
     transport = transport_to(target, name == "grpc")
     try:
-        with _progress(request_file, console) as advanced:
-            batch = BatchRun(transport, target, model, request_file, results, pace, advanced)
-            stopped = await _until_signalled(batch)
+        yield BatchRun(transport, target, model, request_file, results, pace)
     finally:
         await transport.aclose()
         request_file.close()
         results.close()
+
+
+async def _run(
+    name: TransportName, target: Target, model: str, files: Files, pace: Rate, console: Console
+) -> int:
+    started = time.monotonic()
+    async with opened(name, target, model, files, pace) as batch:
+        with _progress(batch.file, console) as batch.advanced:
+            stopped = await _until_signalled(batch)
+    results = batch.results
     parts = [f"{results.succeeded} answered", f"{results.failed} failed"]
     if files.resume:
-        parts.append(f"{request_file.skipped} answered before")
+        parts.append(f"{batch.file.skipped} answered before")
     console.print(f"{', '.join(parts)} in {time.monotonic() - started:.1f} s")
     for line in _failures(results, files.output):
         console.print(line, soft_wrap=True, markup=False)

@@ -80,8 +80,7 @@ def _documents_compared(before: Any, now: Any, tolerance: Tolerance) -> Differen
             detail = _apart(value, other) if texts else f"{other!r} and not {value!r}"
             return Difference("text" if texts else "structure", f"{path}: {detail}")
     one, more = zip(*numbers, strict=True) if numbers else ((), ())
-    why = numbers_apart(one, more, tolerance)
-    return Difference("values") if why is None else Difference("numbers", why)
+    return _numbers_compared(one, more, tolerance)
 
 
 def _pieces_compared(before: str, now: str, tolerance: Tolerance) -> Difference:
@@ -95,7 +94,11 @@ def _pieces_compared(before: str, now: str, tolerance: Tolerance) -> Difference:
     one, other = ([leaf for leaf in leaves if isinstance(leaf, float | bool)] for leaves in (values, others))
     if len(one) != len(other):
         return Difference("numbers", _apart(before, now))
-    why = numbers_apart(one, other, tolerance)
+    return _numbers_compared(one, other, tolerance)
+
+
+def _numbers_compared(before: Sequence[Any], now: Sequence[Any], tolerance: Tolerance) -> Difference:
+    why = numbers_apart(before, now, tolerance)
     return Difference("values") if why is None else Difference("numbers", why)
 
 
@@ -110,7 +113,6 @@ def _masked(recorded: Recorded, parts: Sequence[Content]) -> str:
 
 
 def _readable(recorded: Recorded, part: Content) -> str:
-    """A message."""
     if recorded.door == "grpc":
         name = recorded.request["target"].rpartition("/")[2]
         method = next((each for each in METHODS if each.name == name), None)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,8 +12,9 @@ from urllib.parse import urlsplit
 import httpx
 from websockets.exceptions import WebSocketException
 
+from ...cli.refusals import told
 from ...concurrency.event_loop import new_event_loop
-from ...errors import InferstreamError, MissingExtra
+from ...errors import InvalidSettings, MissingExtra
 from ...settings import Tolerance
 from ..check.results import Report, Result
 from ..check.subject import server_of
@@ -41,18 +41,16 @@ class ReplayOptions(NamedTuple):
     report: Report
 
 
+@told
 def run(options: ReplayOptions) -> int:
     """Replay and print the results. Returns 0 if all passed, 1 for a difference or a failure."""
+    recordings = read(options.file)
     try:
-        recordings = read(options.file)
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             results = runner.run(_replay(options, recordings))
-        return options.report.write(results)
-    except (InferstreamError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201  # a command line's last word
-    except OSError as error:
-        print(f"error: {error.filename or options.against}: {error.strerror}", file=sys.stderr)  # noqa: T201
-    return 1
+    except ValueError as error:  # a URL that is none
+        raise InvalidSettings(f"{options.against}: {error}") from None
+    return options.report.write(results)
 
 
 async def _replay(options: ReplayOptions, recordings: Sequence[Recorded]) -> list[Result]:

@@ -124,7 +124,6 @@ def increase(before: float, after: float) -> float:
 
 
 def _between(before: Scrape | None, after: Scrape, name: str, model: Model) -> Buckets:
-    """The observations of a histogram between two scrapes."""
     later = after.buckets[name].get(model, {})
     past = {} if before is None else before.buckets[name].get(model, {})
     if past.get(math.inf, 0.0) > later.get(math.inf, 0.0):

@@ -14,15 +14,15 @@ other.long: from .own import One,
 
 def test_a_table_has_the_names_of_each_module() -> None:
     shared = Instead("a sentence of several lines of the table")
-    assert parsed(TABLE, {"SHARED": shared.sentence}) == {
+    assert parsed(TABLE, {"SHARED": shared.sentence}, "server") == {
         "other": {
-            "One": ".own",
-            "Three": ".own:Two",
+            "One": "inferstream.compat.server.own",
+            "Three": "inferstream.compat.server.own:Two",
             "cwd": Late("os:getcwd"),
             "sep": Late("os"),
             "Gone": shared,
             "Lost": shared,
         },
         "other.below": {"Away": Instead("write `own` instead")},
-        "other.long": {"One": ".own", "Two": ".own"},
+        "other.long": dict.fromkeys(("One", "Two"), "inferstream.compat.server.own"),
     }

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ....codecs.values.base import OPTIONAL, fact
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
@@ -18,7 +19,7 @@ from ....errors import InferstreamError, InvalidOutput, InvalidRequest
 from ....signature import Signature
 from ....text.fields import Fields
 from ....text.generation import RESERVED
-from ....text.interface import FLOATS, holds_text, optional
+from ....text.interface import FLOATS, holds_text
 from ....types import (
     InferenceRequest,
     InferenceResponse,
@@ -110,7 +111,7 @@ class Ranking(NamedTuple):
 def ranking_of(signature: Signature) -> Ranking | None:
     """The inputs of a model that ranks: one text, and a list of texts; its outputs are floats. None for another."""
     inputs, outputs = signature.inputs or (), signature.outputs or ()
-    needed = [tensor for tensor in inputs if not optional(tensor)]
+    needed = [tensor for tensor in inputs if not fact(tensor, OPTIONAL)]
     if len(needed) != 2 or not outputs or not all(map(holds_text, needed)):
         return None
     query, documents = needed
