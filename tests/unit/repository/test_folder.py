@@ -1,6 +1,7 @@
 """Which settings files of a folder are models."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ from inferstream.repository.artefacts import NO_MODEL
 from inferstream.repository.folder import FolderRepository, settings_files
 from inferstream.repository.inspection import inspect_folder
 from tests.torchserve import archive
+
+
+@pytest.fixture(autouse=True)
+def no_module_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "model", raising=False)
 
 
 def test_what_is_installed_in_an_environment_beside_the_models_is_no_model(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,11 @@ from . import folders
 
 HEAD = "import numpy as np\nimport triton_python_backend_utils as pb_utils\nclass TritonPythonModel:\n"
 CONFIG = 'backend: "python" output [{ name: "OUT" data_type: TYPE_INT32 dims: [1] }]'
+
+
+@pytest.fixture(autouse=True)
+def no_module_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "model", raising=False)
 
 
 async def made(folder: Path) -> Any:
