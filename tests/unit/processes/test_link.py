@@ -4,7 +4,9 @@ import asyncio
 import socket
 
 import msgspec
+import pytest
 
+from inferstream.concurrency import outgoing
 from inferstream.processes.frames import Frame, Logged
 from inferstream.processes.link import Link
 
@@ -43,7 +45,8 @@ async def test_frames_arrive_in_order_whatever_their_size() -> None:
     ends.right.close()
 
 
-async def test_what_is_ready_together_leaves_together() -> None:
+async def test_what_is_ready_together_leaves_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outgoing, "perf_counter", lambda: 1.0)  # however long the system lets them wait
     ends = Ends()
     writes = []
     send = ends.right._write
