@@ -20,6 +20,12 @@ def request(path: bytes) -> bytes:
     return encode([(b":method", b"POST"), (b":scheme", b"http"), (b":path", path), (b":authority", b"a")])
 
 
+@pytest.fixture(autouse=True)
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the system sets the tests aside, no time passes between two writes of one turn."""
+    monkeypatch.setattr(sending, "monotonic", lambda: 0.0)
+
+
 def opened(limits: Http2Limits | None = None, **values: int) -> Served:
     served = Served(limits)
     chosen = {getattr(settings, name): value for name, value in values.items()}
