@@ -2,7 +2,7 @@
 
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 
 import orjson
 
@@ -54,11 +54,12 @@ class LoadReports:
         """The serialized report."""
         return self._write("message")
 
-    async def fresh(self) -> bytes:
-        """The serialized report of the load now."""
+    async def successive(self) -> AsyncGenerator[bytes]:
+        """Serialized reports of the load when each is asked for, with the rates since the one before."""
         latest, before = self._loads.recent()
-        now = await self._loads.current(ends=True)
-        return serialized(*_numbers(now, before if latest.at >= now.at else latest))
+        while True:
+            yield serialized(*_numbers(latest, before))
+            latest, before = await self._loads.current(ends=True), latest
 
     def _write(self, form: str) -> bytes:
         latest, before = self._loads.recent()

@@ -1,6 +1,7 @@
 """Load reports over gRPC: in the trailers of inferences, and in a stream of their own."""
 
 import asyncio
+from contextlib import aclosing
 
 from ...protos.orca_request_pb2 import OrcaLoadReportRequest
 from ..orca import FORMAT, TRAILER, LoadReports
@@ -26,9 +27,10 @@ class OrcaService:
         seconds = 0.0
         if request is not None:
             seconds = request.report_interval.seconds + request.report_interval.nanos / 1e9
-        while True:
-            await exchange.write(await self._reports.fresh())
-            await asyncio.sleep(max(seconds, SHORTEST) if seconds > 0 else USUAL)
+        async with aclosing(self._reports.successive()) as reports:
+            async for report in reports:
+                await exchange.write(report)
+                await asyncio.sleep(max(seconds, SHORTEST) if seconds > 0 else USUAL)
 
 
 def with_load(reports: LoadReports, serve: ServeRpc) -> ServeRpc:

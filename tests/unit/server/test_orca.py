@@ -23,6 +23,10 @@ class Loaded:
     def recent(self) -> tuple[ServerLoad, ServerLoad]:
         return self.latest, self.before
 
+    async def current(self, ends: bool) -> ServerLoad:
+        assert ends
+        return ServerLoad(Load(), [], 50, 2, 1.0 + CORES, 7.5)
+
 
 def reports(always: bool = False) -> LoadReports:
     return LoadReports(cast(Loads, Loaded()), always)
@@ -112,3 +116,12 @@ def test_a_client_that_asks_for_no_known_form_gets_a_report_only_if_all_do(form:
 def test_a_report_is_written_once_for_all_responses_of_its_time() -> None:
     written = reports()
     assert written.header(b"json") is written.header(b"json")
+
+
+async def test_reports_of_a_stream_have_the_rates_since_the_one_before() -> None:
+    successive = reports().successive()
+    assert fields_of(OrcaLoadReport.FromString(await anext(successive))) == EXPECTED
+    second = fields_of(OrcaLoadReport.FromString(await anext(successive)))
+    assert (second["rps_fractional"], second.get("eps", 0.0)) == (40.0, 0.0)
+    assert "rps_fractional" not in fields_of(OrcaLoadReport.FromString(await anext(successive)))
+    await successive.aclose()

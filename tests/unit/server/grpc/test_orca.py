@@ -1,6 +1,7 @@
 """Load reports in trailers and in a stream."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ class Reports:
     def trailer(self) -> bytes:
         return b"report"
 
-    async def fresh(self) -> bytes:
-        return b"fresh"
+    async def successive(self) -> AsyncIterator[bytes]:
+        while True:
+            yield b"fresh"
 
 
 class Context:
