@@ -47,6 +47,7 @@ demo: $(STAMP)  ## start the server on the examples, stream an answer over REST 
 
 unit: export PYTHONDONTWRITEBYTECODE :=
 unit: export HYPOTHESIS_PROFILE := unit
+unit: export SPLIT_OUTPUTS := 10
 # Threads of scikit-learn's that wait for a core spin, and so take the one that they wait for.
 unit: export OMP_NUM_THREADS := 1
 unit: $(STAMP)  ## the unit tests, with fewer generated examples: a minute
