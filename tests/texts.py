@@ -5,11 +5,14 @@ import shutil
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
-from openai import OpenAI
 
 from tests.serving import HERE, Running, eventually
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 _prompts = count()
 
@@ -115,13 +118,15 @@ def _write(folder: Path, name: str, model: dict) -> None:
     (folder / "model-settings.json").write_text(json.dumps(settings))
 
 
-def client(server: Running, prefix: str = "/v1") -> OpenAI:
+def client(server: Running, prefix: str = "/v1") -> "OpenAI":
     """OpenAI's client, which asks once."""
     return _client(server.url + prefix)
 
 
 @cache  # each loads the certificates of the system, which takes longer than a test
-def _client(url: str) -> OpenAI:
+def _client(url: str) -> "OpenAI":
+    from openai import OpenAI  # late: half a second of every run of tests, most of which need none
+
     return OpenAI(base_url=url, api_key="none", max_retries=0, timeout=20)
 
 
