@@ -258,10 +258,11 @@ class InferenceResponse(
     model_name = _BesideValue[str]()
     model_version = _BesideValue[str | None]()
 
-    def _set_parameters(self, parameters: Parameters | None) -> None:
+    def _set_parameters(self, parameters: Parameters | dict[str, Any] | None) -> None:
+        """Model code assigns what it would give to the constructor, dictionaries too."""
         if self.form is not None:
             self._expand(self.form)
-        self._parameters = parameters
+        self._parameters = Parameters(**parameters) if isinstance(parameters, dict) else parameters
 
     parameters = _Parameters(attrgetter("_parameters"), _set_parameters)
 

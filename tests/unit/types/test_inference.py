@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from inferstream.types import Headers, InferenceRequest, RequestInput, TensorData
+from inferstream.types import Headers, InferenceRequest, InferenceResponse, RequestInput, TensorData
 
 
 class Connection:
@@ -32,3 +32,11 @@ def test_a_request_as_it_arrives_can_be_copied_and_pickled(
     assert made.parameters.headers == {"a": "b"}
     made.inputs[0].data.root.append(2)
     assert request.inputs[0].data.to_numpy("INT32").tolist() == [1]
+
+
+def test_a_dictionary_that_is_assigned_to_a_response_becomes_parameters() -> None:
+    response = InferenceResponse(model_name="m", outputs=[])
+    response.parameters = {"unit": "cm", "headers": {"x-a": "1"}}
+    assert (response.parameters.unit, response.parameters.headers) == ("cm", {"x-a": "1"})
+    response.parameters = None
+    assert response.parameters is None
