@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inferstream.errors import InvalidRequest
 from inferstream.functions.arguments import Arguments
-from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.dataplane_pb2 import InferParameter, ModelInferRequest
 from inferstream.protos.grpc import FIELDS, request_from
 from inferstream.protos.json_requests import build_request, build_values_request, load
 from inferstream.types import InferenceRequest
@@ -161,7 +161,7 @@ def test_plain_messages_need_no_tensors() -> None:
 
 def test_other_messages_are_read_as_tensors() -> None:
     plain = message(VALUES)
-    others = [message({"i": 1}), message(VALUES, parameters={"priority": {"int64_param": 1}})]
+    others = [message({"i": 1}), message(VALUES, parameters={"priority": InferParameter(int64_param=1)})]
     others.append(message(VALUES, outputs=[{"name": "output"}]))
     for change in (
         lambda tensor: tensor.parameters["content_type"].MergeFrom(type(tensor.parameters["x"])()),

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from google.protobuf import __version__ as protobuf
 
 HERE = Path(__file__).parents[3] / "inferstream" / "protos"
 
@@ -51,6 +52,10 @@ STUBS = {
 }
 
 
+OLD = int(protobuf.split(".")[0]) < 6
+
+
+@pytest.mark.skipif(OLD, reason="protobuf 5 writes stubs in another form")
 @pytest.mark.parametrize("name", STUBS)
 def test_each_stub_is_written_from_its_proto(tmp_path: Path, name: str) -> None:
     folder, source = STUBS[name]

@@ -3,10 +3,13 @@
 import logging
 
 import pytest
+from google.protobuf import __version__ as protobuf
 
 from inferstream.errors import InvalidSettings
 from inferstream.repository.folder import FolderRepository, read_settings, settings_files
 from inferstream.repository.pbtxt import settings_of
+
+OLD = int(protobuf.split(".")[0]) < 6
 
 FULL = """
 # a comment
@@ -97,6 +100,7 @@ def test_a_field_that_is_not_read_is_named(tmp_path, caplog) -> None:
     assert 'config.pbtxt: line 2: the field "optimization" is not read' in caplog.text
 
 
+@pytest.mark.skipif(OLD, reason="protobuf 5 passes over no list of messages")
 def test_a_list_that_is_not_read_needs_no_colon(tmp_path, caplog) -> None:
     text = """
 backend: "onnxruntime"
@@ -121,7 +125,7 @@ parameters [ { key: "path" value: { string_value: "b ['#[" } } ]
         ('backend: "onnxruntime" input [', "line 1:"),
         ('backend: "tensorrt"', 'the backend "tensorrt" is not here; these are: '),
         (
-            'platform: "ensemble" ensemble_scheduling { step [ { model_name: "a" } ] }',
+            'platform: "ensemble" ensemble_scheduling { step { model_name: "a" } }',
             "with the setting calls",
         ),
         ("", 'the backend "" is not here'),

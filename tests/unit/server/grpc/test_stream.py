@@ -1,6 +1,7 @@
 """A stream speaks the dialect that its metadata and first request say."""
 
 import pytest
+from google.protobuf.json_format import ParseDict
 
 from inferstream.dataplane.access import Access, Action
 from inferstream.dataplane.caller import Caller
@@ -14,8 +15,10 @@ from inferstream.settings import Settings
 from inferstream.types import Headers
 
 
-def message(**fields):
-    return ModelInferRequest(**fields)
+def message(raw_input_contents=(), **fields):
+    made = ParseDict(fields, ModelInferRequest())  # protobuf 5 takes no dictionary for a message in a map
+    made.raw_input_contents.extend(raw_input_contents)
+    return made
 
 
 PYTHON = {"user-agent": "grpc-python/1.81.1 grpc-c/53.0.0 (linux; chttp2)"}
