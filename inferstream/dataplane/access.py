@@ -125,9 +125,8 @@ class Access:
                 scope = SCOPES[action]
                 if scope is not None and scope not in key.scopes:
                     raise PermissionDenied(f'The key lacks the scope "{scope}".')
-                if not (
-                    model is None or key.sees_every_model or key.sees(model)
-                ):  # also one that is not there
+                sees = model is None or key.sees_every_model or key.sees(model)
+                if not sees:  # whether or not the model exists
                     raise PermissionDenied(f'The key does not allow the model "{model}".')
         except InferstreamError as error:
             self.refused(action.name.lower(), caller, model or "", error)

@@ -245,7 +245,6 @@ class TensorData:
         if not self.checked:
             self._check_harmless(datatype)
             return
-        expected = prod(shape)
         if datatype == "BYTES":
             values = self._root
             if values is None and self._raw is not None:
@@ -260,12 +259,12 @@ class TensorData:
                 count = check_bytes(self.peek())
         elif self._raw is not None:
             check_size(self._raw.nbytes, datatype, shape)
-            if datatype == "BOOL" and expected and max(self._raw) > 1:
+            if datatype == "BOOL" and self._raw.nbytes and max(self._raw) > 1:
                 raise ValueError("BOOL needs bytes that are 0 or 1")
             return
         else:
             count = self.to_numpy(datatype).size
-        if count != expected:
+        if count != (expected := prod(shape)):
             raise ValueError(f"shape {list(shape)} needs {expected} values, got {count}")
 
     def __iter__(self) -> Iterator[Any]:

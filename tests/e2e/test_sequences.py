@@ -131,5 +131,6 @@ def test_several_front_ends_have_no_sequences(tmp_path: Path) -> None:
     client = triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}")
     reasons = [each["reason"] for each in client.get_model_repository_index()]
     assert "sequence_idle needs frontends 1" in reasons[0]
+    assert "sequence" not in client.get_server_metadata()["extensions"]
     client.close()
     server.stop()

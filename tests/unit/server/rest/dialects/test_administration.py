@@ -1,4 +1,4 @@
-"""Shared memory over REST."""
+"""Triton's extensions beside inference."""
 
 import pytest
 
