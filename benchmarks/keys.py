@@ -17,6 +17,7 @@ from rich.table import Table
 from inferstream import App
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.caller import Caller
+from inferstream.keys.credentials import SplitHeaders
 from inferstream.server.application import Application
 from inferstream.types import Headers, InferenceRequest, RequestInput
 
@@ -31,6 +32,8 @@ HEADERS = [
     (b"authorization", f"Bearer {KEY}".encode()),
 ]
 LIMITS = {"requests_per_second": 1e6, "in_flight": 100, "tokens_per_minute": 10**12}
+_heads: dict[Application, SplitHeaders] = {}
+
 ITEMS = 1000
 """Tokens of a stream."""
 
@@ -79,6 +82,7 @@ async def measure(folder: Path, rounds: int, requests: int) -> dict[str, tuple[f
     figures: dict[str, list[tuple[float, float]]] = {name: [] for name in applications}
     for application in applications.values():
         await application.start()
+        _heads[application] = application.dataplane.access.split(HEADERS)
     try:
         for _ in range(rounds):
             for name, application in applications.items():
@@ -119,17 +123,23 @@ async def _cpu(work: Callable[[], Coroutine[None, None, None]], times: int) -> f
 
 
 async def _call(application: Application) -> None:
-    caller = Caller(Headers(HEADERS), "rest")
+    caller = _caller(application)
     admission = application.dataplane.admit("double", None, caller)
     await admission.open(Operation.INFER, _request(3))
 
 
 async def _stream(application: Application) -> None:
-    caller = Caller(Headers(HEADERS), "rest")
+    caller = _caller(application)
     admission = application.dataplane.admit("count", None, caller)
     async with await admission.open(Operation.STREAM, _request(ITEMS)) as reply:
         async for _ in reply:
             pass
+
+
+def _caller(application: Application) -> Caller:
+    """The client of a request whose head the port remembers, as it does of one that a client repeats."""
+    public, shown = _heads[application]
+    return Caller(Headers(public), "rest", None, shown)
 
 
 def _request(n: int) -> InferenceRequest:

@@ -1,7 +1,7 @@
 """The one question whether a caller may do something: every route, RPC and message asks `Access.check`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from ipaddress import ip_address
 from typing import TypeVar
@@ -10,6 +10,7 @@ from ..errors import InferstreamError, PermissionDenied
 from ..keys.access_control import AccessControl, keys_configured, names_principals
 from ..keys.audit import open_audit_log
 from ..keys.counters import Counters, LocalCounters
+from ..keys.credentials import SplitHeaders, split
 from ..keys.quotas import Quotas
 from ..settings import Settings
 from .caller import Caller
@@ -120,7 +121,10 @@ class Access:
                     )
             elif action not in OPEN:
                 caller.principal = caller.key = None
-                key = caller.key = self.keys.authenticate(caller.headers)
+                shown = caller.shown
+                if shown is None:
+                    shown = caller.hide_keys()
+                key = caller.key = self.keys.authenticate(shown, caller.headers)
                 caller.principal = key.name
                 scope = SCOPES[action]
                 if scope is not None and scope not in key.scopes:
@@ -131,6 +135,10 @@ class Access:
         except InferstreamError as error:
             self.refused(action.name.lower(), caller, model or "", error)
             raise
+
+    def split(self, raw: Iterable[tuple[bytes | str, bytes | str]]) -> SplitHeaders:
+        """The headers of a request, for doors that remember heads: `check` does it for each `Caller` without."""
+        return SplitHeaders(raw, None) if self.keys is None else split(raw)
 
     def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
         """Tell the audit log, if there is one, of a refusal before there was a call."""

@@ -4,14 +4,13 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import InferstreamError, ModelNotFound
-from ..keys.credentials import WithoutKeys
 from ..keys.quotas import KeyUse
 from ..signature import Signature
 from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters
-from .call import Call, Operation, apply_parameters, identify
+from .call import INFER, Call, Operation, apply_parameters, identify
 from .caller import Caller
-from .metering import Metering, metered
+from .metering import Metering, counted, metered
 from .reply import Reply
 from .stages.access_log import refused
 
@@ -44,7 +43,6 @@ class Admission:
         "_registry",
         "_served",
         "caller",
-        "headers",
         "metering",
         "model",
         "pipeline",
@@ -72,8 +70,6 @@ class Admission:
         self.model = model
         self.version = version
         self.caller = caller
-        self.headers = caller.headers if caller.key is None else WithoutKeys(caller.headers)
-        """Those that middleware and model get."""
         self.size = 0
         """Bytes of the request, which count with the next call. Doors set it where there is a `metering`."""
 
@@ -97,7 +93,7 @@ class Admission:
 
     def identify(self, request: InferenceRequest) -> Parameters | None:
         """Set the headers of a later request, and its id if it has none. `open` does this for the first request."""
-        parameters = identify(request, self.headers)
+        parameters = identify(request, self.caller.headers)
         if self._events is not None:
             self._events.add_to(request, self.model)
         return parameters
@@ -128,7 +124,7 @@ class Admission:
             self.model,
             self.version,
             request,
-            self.headers,
+            self.caller.headers,
             more,
             caller.deadline,
             caller.task,
@@ -152,7 +148,9 @@ class Admission:
             opening = served.handler(call)
         else:
             size, self.size = self.size, 0
-            opening = metered(self.metering, served.handler, call, caller, size)
+            key = caller.key
+            free = key is not None and key.limits is None and operation is INFER
+            opening = (counted if free else metered)(self.metering, served.handler, call, caller, size)
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening
@@ -160,14 +158,16 @@ class Admission:
     @property
     def usage(self) -> KeyUse | None:
         """Where bytes of responses are added as `sent`; None without a key."""
-        if self.metering is None or self.caller.key is None:
+        key = self.caller.key
+        if self.metering is None or key is None:
             return None
-        return self.metering.quotas.responses_to(self.caller.key)
+        return key.use or self.metering.quotas.use_of(key)
 
     def sent(self, size: int) -> None:
         """Count the bytes of a whole response."""
-        if (usage := self.usage) is not None:
-            usage.sent += size
+        key = self.caller.key
+        if key is not None and self.metering is not None:
+            (key.use or self.metering.quotas.use_of(key)).sent += size
 
     def received(self, size: int) -> None:
         """Count the bytes of a later message of a request. Raises LimitExceeded."""

@@ -25,6 +25,10 @@ class Operation(Enum):
     STREAM = "stream"
 
 
+INFER, STREAM = Operation
+"""The members themselves: Python 3.11 takes 60 ns to find one in its class."""
+
+
 class Call(Scope):
     """One inference request from any door, and the scope of its opening. A stream that is open has one of its own.
 

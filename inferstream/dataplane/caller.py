@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from ..keys.credentials import split
 from ..types import Headers
 
 if TYPE_CHECKING:
+    from ..keys.credentials import Shown
     from ..keys.principal import Principal
 
 
@@ -57,6 +59,8 @@ class Caller:
     headers: Headers
     dialect: str
     task: asyncio.Task[object] | None = None
+    shown: "Shown | None" = None
+    """Its headers that may hold a key, which `headers` do not have then. None where they may have them."""
     deadline: float | None = None
     priority: int = 0
     pace: float = 0.0
@@ -76,6 +80,12 @@ class Caller:
     def door(self) -> str:
         """The transport: `grpc`, `websocket`, `kafka` or `http`."""
         return self.dialect if self.dialect in ("grpc", "websocket", "kafka") else "http"
+
+    def hide_keys(self) -> "Shown":
+        """Take the headers that may hold a key out of `headers`, which middleware and model get."""
+        public, self.shown = split(self.headers.raw)
+        self.headers = Headers(public, None, self.headers.origin)
+        return self.shown or ()
 
     def sees(self, model: str) -> bool:
         """Whether lists of models name this one to the client."""

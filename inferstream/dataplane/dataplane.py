@@ -173,7 +173,7 @@ class DataPlane:
             len(request.body),
         )
         if self.access.keys is not None and caller.key is not None:
-            self.access.keys.quotas.responses_to(caller.key).sent += len(response.body)
+            (caller.key.use or self.access.keys.quotas.use_of(caller.key)).sent += len(response.body)
         return response
 
     def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:

@@ -8,13 +8,14 @@ from typing import TypeVar
 from ..context import request_id_var
 from ..errors import Abandoned, InferstreamError, own_status
 from ..keys.audit import AuditLog, AuditRecord
+from ..keys.counters import BYTES, REQUESTS, TOKENS
 from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
-from ..keys.quotas import KeyUse, MeteredUse, Quotas
+from ..keys.quotas import MeteredUse, Quotas
 from ..statuses import CONFLICT, TABLE, Code
 from ..text.usage import tokens_of
 from ..types import InferenceResponse
-from .call import Call, Handler, Operation
+from .call import STREAM, Call, Handler
 from .caller import Caller
 from .proxies import Proxies
 from .reply import Reply, Watcher
@@ -25,9 +26,6 @@ Result = TypeVar("Result")
 STATUSES = {code: status.http for code, status in TABLE.items()} | {Code.ALREADY_EXISTS: CONFLICT}
 """HTTP statuses of the ends of calls, in audit records."""
 
-NOBODY = Principal("", "", (), ())
-"""The principal of a client that needs no key."""
-
 
 class Metering:
     """Counts what clients use, and has a line in the audit log for each operation, whether it was refused or done."""
@@ -36,6 +34,8 @@ class Metering:
         self.quotas = quotas
         self.audit = audit
         self._proxies = proxies
+        self.nobody = Principal("", "", (), ())
+        """The principal of a client that needs no key."""
 
     async def run(
         self, operation: str, caller: Caller, model: str, size: int, work: Callable[[], Awaitable[Result]]
@@ -44,7 +44,7 @@ class Metering:
         use: MeteredUse | None = None
         failure: BaseException | None = None
         try:
-            use = self.quotas.begin(caller.key or NOBODY, False, 0, size)
+            use = self.quotas.begin(caller.key or self.nobody, False, 0, size)
             return await work()
         except BaseException as error:
             failure = error
@@ -113,30 +113,27 @@ def kind_of(error: BaseException | None) -> str:
 
 async def metered(metering: Metering, handler: Handler, call: Call, caller: Caller, size: int) -> Reply:
     """Open a call, whose request has `size` bytes. Raises LimitExceeded, and the errors of the handler."""
-    key = caller.key or NOBODY
-    stream = call.operation is Operation.STREAM
-    share = call.share = Share((caller.picked and caller.picked.fairness_id) or key.name)
-    use: MeteredUse | KeyUse | None = None
+    key = caller.key or metering.nobody
+    share = call.share = _share(key, caller)
+    use: MeteredUse | None = None
     try:
-        quotas = metering.quotas
-        use = quotas.begin(key, True, 0, size) if stream else quotas.begin_single(key, size)
+        stream = call.operation is STREAM
+        use = metering.quotas.begin(key, stream, 0 if stream else 1, size)
         reply = await handler(call)
         if not reply.single:
-            assert isinstance(use, MeteredUse)
             try:
-                return reply.watch(_UseOfStream(metering, use, call, caller))
+                return reply.watch(_watcher(metering, use, call, caller))
             except LimitExceeded as error:
                 await reply.aclose(error)
                 raise
     except BaseException as error:  # a cancelled call has ended too
-        tokens = use.tokens if isinstance(use, MeteredUse) else 0
+        tokens = 0 if use is None else use.tokens
         if use is not None:
             use.end()
-            share.end(tokens)
+        share.end(tokens)
         _record(metering, call, caller, tokens, 0 if use is None else size, error)
         raise
-    last = None if reply.first is None else reply.first.parameters
-    tokens = 1 if last is None else tokens_of(last, 1)
+    tokens = _tokens(reply)
     use.end(tokens)
     share.end(tokens)
     if metering.audit is not None:
@@ -144,17 +141,74 @@ async def metered(metering: Metering, handler: Handler, call: Call, caller: Call
     return reply
 
 
-class _UseOfStream(Watcher):
-    """Counts the items of a stream before its reader gets them."""
+async def counted(metering: Metering, handler: Handler, call: Call, caller: Caller, size: int) -> Reply:
+    """Open a call of one response for a key without limits, as `metered` does, for half of what that costs.
 
-    __slots__ = ("_call", "_caller", "_last", "_metering", "_use")
+    It counts the call itself, because each call of a function makes a key dearer.
+    """
+    key = caller.key or metering.nobody
+    own = (key.use or metering.quotas.use_of(key)).own
+    own[REQUESTS] += 1
+    own[BYTES] += size
+    share = call.share = Share(key.name) if caller.picked is None else _share(key, caller)
+    try:
+        reply = await handler(call)
+    except BaseException as error:  # a cancelled call has ended too
+        share.end(0)
+        _record(metering, call, caller, 0, size, error)
+        raise
+    tokens = 1 if reply.first is None or reply.first.parameters is None else _tokens(reply)
+    own[TOKENS] += tokens
+    if share.charged != tokens:
+        share.end(tokens)
+    if metering.audit is not None:
+        _record(metering, call, caller, tokens, size, None)
+    return reply
+
+
+def _share(key: Principal, caller: Caller) -> Share:
+    picked = caller.picked
+    return Share(key.name if picked is None else picked.fairness_id or key.name)
+
+
+def _tokens(reply: Reply) -> int:
+    return tokens_of(None if reply.first is None else reply.first.parameters, 1)
+
+
+def _watcher(metering: Metering, use: MeteredUse, call: Call, caller: Caller) -> "_UseOfStream":
+    kind = _UseOfStream if use.unlimited else _LimitedUseOfStream
+    return kind(metering, use, call, caller)
+
+
+class _UseOfStream(Watcher):
+    """Counts the items of a stream without a limit of tokens."""
+
+    __slots__ = ("_call", "_caller", "_last", "_metering", "_tokens", "_use")
 
     def __init__(self, metering: Metering, use: MeteredUse, call: Call, caller: Caller) -> None:
         self._metering = metering
         self._use = use
         self._call = call
         self._caller = caller
+        self._tokens = 0
         self._last: InferenceResponse | None = None
+
+    def item(self, response: InferenceResponse) -> None:
+        self._tokens += 1
+        self._last = response
+
+    def end(self, error: BaseException | None) -> None:
+        use, last = self._use, self._last
+        use.tokens += self._tokens
+        use.end(tokens_of(None if last is None else last.parameters, use.tokens))
+        self._call.share.end(use.tokens)
+        _record(self._metering, self._call, self._caller, use.tokens, use.bytes, error)
+
+
+class _LimitedUseOfStream(_UseOfStream):
+    """Counts the items of a stream before its reader gets them."""
+
+    __slots__ = ()
 
     def item(self, response: InferenceResponse) -> None:
         """Raise LimitExceeded, which the reader gets in place of the response."""
@@ -168,16 +222,10 @@ class _UseOfStream(Watcher):
                 use.charge()
         self._last = response
 
-    def end(self, error: BaseException | None) -> None:
-        use, last = self._use, self._last
-        use.end(tokens_of(None if last is None else last.parameters, use.tokens))
-        self._call.share.end(use.tokens)
-        _record(self._metering, self._call, self._caller, use.tokens, use.bytes, error)
-
 
 def _record(
     metering: Metering, call: Call, caller: Caller, tokens: int, size: int, error: BaseException | None
 ) -> None:
-    operation = "stream" if call.operation is Operation.STREAM else "infer"
+    operation = "stream" if call.operation is STREAM else "infer"
     version, request_id = call.version or "", call.request.id or ""
     metering.record(operation, caller, call.model, version, request_id, tokens, size, error)

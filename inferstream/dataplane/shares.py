@@ -4,6 +4,8 @@ It is a deficit round robin with a quantum of one token that omits the rounds in
 turn is that of the flow that has used the least, and the one that had it longest ago among equals.
 """
 
+from collections import defaultdict
+
 MOST = 4096
 """Principals of a priority that are known at once. Beyond, all start anew."""
 
@@ -37,12 +39,10 @@ class Shares:
     """The lanes of one model in this process, by priority. Its queues have them in common."""
 
     def __init__(self) -> None:
-        self._lanes: dict[int, Lane] = {}
+        self.lanes: dict[int, Lane] = defaultdict(Lane)
 
     def flow(self, name: str, priority: int) -> Flow:
-        lane = self._lanes.get(priority)
-        if lane is None:
-            lane = self._lanes[priority] = Lane()
+        lane = self.lanes[priority]
         flow = lane.flows.get(name)
         if flow is None:
             if len(lane.flows) == MOST:
@@ -54,12 +54,12 @@ class Shares:
 class Share:
     """The part of one call in what the principal `name` uses."""
 
-    __slots__ = ("_charged", "_flow", "_settled", "name")
+    __slots__ = ("_flow", "_settled", "charged", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._flow: Flow | None = None
-        self._charged = 0
+        self.charged = 0
         """Tokens of the request in progress, before it ends."""
         self._settled = 0
         """Tokens of the requests of the call that have ended."""
@@ -76,25 +76,28 @@ class Share:
     def begin(self) -> None:
         """Charge a request of the call, which has waited, with the usual tokens; once."""
         flow = self._flow
-        if flow is not None and not self._charged:
+        if flow is not None and not self.charged:
             if flow.lane.virtual_time < flow.used:
                 flow.lane.virtual_time = flow.used
-            self._charged = flow.usual
+            self.charged = flow.usual
             flow.used += flow.usual
 
     def start(self, shares: Shares, priority: int) -> None:
         """As `enter` and `begin`, for a request that need not wait: without their calls it costs half."""
-        if self._charged:
+        if self.charged:
             return
         flow = self._flow
         if flow is None:
-            flow = self._flow = shares.flow(self.name, priority)
+            flow = shares.lanes[priority].flows.get(self.name)
+            if flow is None:
+                flow = shares.flow(self.name, priority)
+            self._flow = flow
         lane = flow.lane
         if flow.used > lane.virtual_time:
             lane.virtual_time = flow.used
         elif not flow.waiting:
             flow.used = lane.virtual_time
-        self._charged = flow.usual
+        self.charged = flow.usual
         flow.used += flow.usual
 
     def end(self, tokens: int) -> None:
@@ -103,11 +106,11 @@ class Share:
         A later request of the call is charged as it begins.
         """
         flow = self._flow
-        if flow is not None and self._charged:
+        if flow is not None and self.charged:
             tokens -= self._settled
             flow.usual = tokens if tokens > 1 else 1
-            flow.used += flow.usual - self._charged
-            self._charged = 0
+            flow.used += flow.usual - self.charged
+            self.charged = 0
             self._settled += flow.usual
 
     def settle(self, tokens: int) -> None:

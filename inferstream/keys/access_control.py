@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-import math
 import os
 import threading
 import time
+from math import inf
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidSettings
@@ -13,7 +13,7 @@ from ..settings import Settings
 from ..types import Headers
 from .authenticator import Authenticator, KeyAuthenticator
 from .counters import Counters, LocalCounters
-from .credentials import NAMES, Shown, credential
+from .credentials import Shown, credential
 from .document import Document
 from .errors import Unauthenticated
 from .file import VARIABLE, KeySource
@@ -61,28 +61,23 @@ class AccessControl:
             for principal, tokens in self._usage.today(time.time()):
                 self.quotas.restore(principal, tokens)
 
-    def authenticate(self, headers: Headers) -> Principal:
-        """The principal of a request. Raises Unauthenticated.
+    def authenticate(self, shown: Shown, headers: Headers) -> Principal:
+        """The principal of a request, by its headers that may hold a key. Raises Unauthenticated.
 
-        The same headers as before cost a lookup. It tells nothing of a key by its time, because the hash of bytes is
+        Those that were shown before cost a lookup. It tells nothing of a key by its time, because the hash of bytes is
         secret and bytes are compared only where hashes are equal.
         """
-        shown = []
-        for name, value in headers.raw:  # a comprehension is one more call, and calls are what a key costs
-            if name in NAMES:
-                shown.append((name, value))
-        known = tuple(shown)
-        principal = self._known.get(known)
-        if principal is not None and (principal.expires == math.inf or principal.expires > time.time()):
+        principal = self._known.get(shown)
+        if principal is not None and (principal.expires == inf or principal.expires > time.time()):
             return principal
-        secret = credential(Headers(known))
+        secret = credential(Headers(shown))
         kinds: tuple[Authenticator | None, ...] = (self._tokens, self._keys)
         for kind in kinds:
             if kind is not None and (principal := kind.authenticate(secret, headers.identities)):
                 if secret is not None:
                     if len(self._known) == MOST_KNOWN:
                         self._known.clear()
-                    self._known[known] = principal
+                    self._known[shown] = principal
                 return principal
         raise Unauthenticated
 

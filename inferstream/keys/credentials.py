@@ -1,9 +1,8 @@
 """Credentials of a caller: a key in its headers, or the names in its certificate."""
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from ..types import Headers
 from .errors import Unauthenticated
 
 SUBPROTOCOL = "inferstream.key."
@@ -20,18 +19,19 @@ Shown = tuple[tuple[bytes | str, bytes | str], ...]
 """The headers of a request that may hold a key, as they arrived."""
 
 
-class WithoutKeys(Headers):
-    """Headers for model code, which may log them or send them elsewhere: all but those that may hold a key."""
+class SplitHeaders(NamedTuple):
+    """The headers of a request where the server asks for keys."""
 
-    __slots__ = ()
+    public: Iterable[tuple[bytes | str, bytes | str]]
+    """For middleware and model code, which may log them or send them elsewhere."""
+    shown: Shown | None
+    """Those that may hold a key. None where the server asks for none, and all headers are public."""
 
-    def __init__(self, headers: Headers) -> None:
-        self._raw, self._origin = headers._raw, headers._origin
-        self._more = self._decoded = None
 
-    @property
-    def raw(self) -> list[tuple[bytes | str, bytes | str]]:
-        return without_keys(self._raw)
+def split(raw: Iterable[tuple[bytes | str, bytes | str]]) -> SplitHeaders:
+    """Take the headers that may hold a key out of the others."""
+    shown = tuple([pair for pair in raw if pair[0] in NAMES])
+    return SplitHeaders(without_keys(raw) if shown else raw, shown)
 
 
 def without_keys(raw: Iterable[tuple[Name, Name]]) -> list[tuple[Name, Name]]:

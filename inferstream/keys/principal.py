@@ -4,8 +4,12 @@ import fnmatch
 import math
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
+
+if TYPE_CHECKING:
+    from .quotas import KeyUse
 
 SCOPES = ("infer", "stream", "repository", "metrics", "docs", "access")
 
@@ -53,6 +57,7 @@ class Principal:
         "scopes",
         "sees_every_model",
         "token_limits",
+        "use",
     )
 
     def __init__(
@@ -81,6 +86,8 @@ class Principal:
         self.request_window = self.burst * self.request_nanoseconds if rate else 0
         self.byte_limit = limits.bytes_per_second is not None
         self.token_limits = limits.tokens_per_minute is not None or limits.tokens_per_day is not None
+        self.use: KeyUse | None = None
+        """What its key has used in this process. `Quotas` sets it."""
 
     def sees(self, model: str) -> bool:
         """Whether the key has the model, which may be `model:version`: names of models have no colon."""

@@ -17,9 +17,9 @@ _NOWHERE = (0, 0)
 
 
 class KeyUse:
-    """What one key has used in this process. `principal` is the last one that had a response.
+    """What one key has used in this process. `principal` is what it was last, before a change of its limits or after.
 
-    It stands for each of its single calls without limits, which need no `MeteredUse`.
+    Single calls of a key without limits are counted here, and need no `MeteredUse`.
     """
 
     __slots__ = ("own", "principal", "sent")
@@ -29,12 +29,6 @@ class KeyUse:
         self.own = row.own
         self.sent = 0
         """Bytes of responses that count at the next call or tick: to count each message would cost a token 0.3 µs."""
-
-    def end(self, tokens: int = 0) -> None:
-        """End a single call that has used these."""
-        self.own[REQUESTS] += 1
-        if tokens:
-            self.own[TOKENS] += tokens
 
 
 class MeteredUse:
@@ -75,6 +69,11 @@ class MeteredUse:
         self.principal = principal
         self.tokens = 0
         self.bytes = size
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether no limit of tokens ends it."""
+        return self.paid == _UNLIMITED
 
     def charge(self, tokens: int = 1) -> None:
         """Count tokens of a stream before they are sent. Raises LimitExceeded, and then counts nothing."""
@@ -139,7 +138,7 @@ class Quotas:
 
         `tokens` are reserved until then; `size` are the bytes of the request. Raises LimitExceeded.
         """
-        usage = self._usages.get(principal.key) or self._usage(principal)
+        usage = principal.use or self.use_of(principal)
         if usage.sent:
             self._settle_sent(usage)
         limits = principal.limits
@@ -161,15 +160,6 @@ class Quotas:
             raise
         paid = tokens if principal.token_limits else _UNLIMITED
         return MeteredUse(self, account, usage, principal, stream, paid, counted, size)
-
-    def begin_single(self, principal: Principal, size: int) -> MeteredUse | KeyUse:
-        """Admit a call of one response and one token, as `begin` does. `end` has to be called once."""
-        if principal.limits is not None:
-            return self.begin(principal, False, 1, size)
-        usage = self._usages.get(principal.key) or self._usage(principal)
-        if size:
-            usage.own[BYTES] += size
-        return usage
 
     def headers(self, principal: Principal) -> dict[str, str]:
         """The values of `x-ratelimit-*` for a principal that was admitted or refused."""
@@ -211,7 +201,7 @@ class Quotas:
 
     def receive(self, principal: Principal, size: int) -> None:
         """Count bytes of a message behind the request of a call. Raises LimitExceeded, and then counts nothing."""
-        usage = self.responses_to(principal)
+        usage = principal.use or self.use_of(principal)
         if usage.sent:
             self._settle_sent(usage)
         if principal.byte_limit and (limits := principal.limits):
@@ -219,10 +209,17 @@ class Quotas:
             self._locked(account, lambda: account.take_bytes(limits, size, self._clock()))
         usage.own[BYTES] += size
 
-    def responses_to(self, principal: Principal) -> KeyUse:
-        """Where the bytes of responses to a principal are added as `sent`."""
-        usage = self._usages.get(principal.key) or self._usage(principal)
+    def use_of(self, principal: Principal) -> KeyUse:
+        """What its key has used: `principal.use` from now on. Bytes of responses are added there, as `sent`."""
+        usage = self._usages.get(principal.key)
+        if usage is None:
+            try:
+                row = self._counters.row(f"key {principal.key}")
+            except LimitExceeded:
+                return KeyUse(principal, self._unlimited.row)
+            usage = self._usages[principal.key] = KeyUse(principal, row)
         usage.principal = principal
+        principal.use = usage
         return usage
 
     def _settle_sent(self, usage: KeyUse) -> None:
@@ -255,11 +252,3 @@ class Quotas:
         row = self._counters.row(f"principal {name}")
         account = self._accounts[name] = Account(row, self._counters.count)
         return account
-
-    def _usage(self, principal: Principal) -> KeyUse:
-        try:
-            row = self._counters.row(f"key {principal.key}")
-        except LimitExceeded:
-            return KeyUse(principal, self._unlimited.row)
-        usage = self._usages[principal.key] = KeyUse(principal, row)
-        return usage

@@ -9,7 +9,7 @@ import grpc
 from ..concurrency.channel import Channel
 from ..concurrency.tasks import Tasks
 from ..server.grpc.grpcio.handlers import CODES, Reminder
-from ..server.grpc.metadata import Metadata
+from ..server.grpc.metadata import CallMetadata, Metadata
 from ..server.grpc.rpc import RpcFailed, Rpcs, ServedRpc
 from ..server.grpc.statuses import StatusCode
 
@@ -55,6 +55,7 @@ class RayContext:
         self._context = context
         self._messages = _only(messages) if isinstance(messages, bytes) else messages
         self._trailing: Metadata = ()
+        self.metadata = CallMetadata(context.invocation_metadata())
         self.responses: Channel[Sent] = Channel(WINDOW)
 
     @property
@@ -64,9 +65,6 @@ class RayContext:
     @property
     def identities(self) -> tuple[str, ...]:
         return tuple(name.decode() for name in self._context.peer_identities() or ())
-
-    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]]:
-        return self._context.invocation_metadata()
 
     async def read(self) -> bytes | None:
         return await anext(self._messages, None)

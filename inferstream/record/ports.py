@@ -50,7 +50,7 @@ class Recorder:
         async def recorded(incoming: bytes | None, context: Any) -> bytes | None:
             if random() >= self._sample:
                 return await serve(incoming, context)
-            recording = self._begin("grpc", "grpc", "", RecordedRequest(path, context.invocation_metadata()))
+            recording = self._begin("grpc", "grpc", "", RecordedRequest(path, context.metadata.pairs))
             status = "CANCELLED"
             try:
                 if incoming is not None:

@@ -114,7 +114,7 @@ class TorchServe(InferenceDialect):
         for field in fields:
             if field.media_type == JSON_TYPE:
                 limits.check(field.content)
-        posted = Posted(uuid4().hex, dict(admission.headers), fields)
+        posted = Posted(uuid4().hex, dict(admission.caller.headers), fields)
         return PredictionRequest(admission, posted)
 
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:

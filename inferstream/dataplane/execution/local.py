@@ -22,7 +22,7 @@ from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.model_meters import ModelMeters
 from ...telemetry.stages import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
-from ..call import Call, Operation
+from ..call import INFER, Call
 from ..checks import checks_of, strictness_of
 from ..classification import labels_of
 from ..outputs import finish_of
@@ -209,7 +209,7 @@ class Local:
     def __call__(self, call: Call) -> Awaitable[Reply]:
         model_name_var.set(self._name)
         model_version_var.set(self._version or "")
-        single = call.operation is Operation.INFER
+        single = call.operation is INFER
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
         enter(RequestContext(remaining, single))
         if single:

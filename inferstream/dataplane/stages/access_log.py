@@ -6,7 +6,7 @@ from time import perf_counter, time
 from ...context import request_id_var
 from ...errors import InferstreamError
 from ...telemetry.access import AccessLines, AccessRecord
-from ..call import Call, Handler, Operation
+from ..call import STREAM, Call, Handler
 from ..caller import Caller
 from ..metering import kind_of
 from ..reply import CountedEnd, Reply
@@ -39,7 +39,7 @@ def record_of(call: Call, began: float, items: int, error: BaseException | None)
     return AccessRecord(
         time(),
         call.dialect or "process",
-        "stream" if call.operation is Operation.STREAM else "infer",  # an Enum's value takes 0.3 µs
+        "stream" if call.operation is STREAM else "infer",  # an Enum's value takes 0.3 µs
         call.model,
         call.version or "",
         "success" if error is None else kind_of(error),

@@ -14,7 +14,7 @@ from ...errors import Code, InferenceFailed, InferstreamError, InvalidOutput, Mo
 from ...rows import RowErrors
 from ...telemetry.stages import BatchMeters, QueueMeters
 from ...types import InferenceResponse
-from ..call import Call, Handler, MergedCall, Operation, new_id
+from ..call import INFER, Call, Handler, MergedCall, new_id
 from ..checks import Checks
 from ..reply import Reply
 from ..slots import Slots
@@ -129,7 +129,7 @@ class Batching:
         self._tasks = Tasks()
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        if call.operation is not Operation.INFER:
+        if call.operation is not INFER:
             return self._inner(call)
         key = key_of(call.request, self._checks)
         return self._inner(call) if key is None else self._share(key, call)
@@ -281,7 +281,7 @@ class Batching:
             request, headers = first.request, first.headers
         else:
             request, headers = merge([member.call.request for member in members], new_id()), {}
-        call = MergedCall(Operation.INFER, first.model, first.version, request, headers, deadline=latest)
+        call = MergedCall(INFER, first.model, first.version, request, headers, deadline=latest)
         call.halved = len(members) > 1
         if {member.call.principal for member in members} == {first.principal}:
             call.principal = first.principal

@@ -8,7 +8,7 @@ from weakref import WeakSet
 from ...concurrency.scope import Scope
 from ...errors import DeadlineExceeded
 from ...settings import ModelSettings, Settings
-from ..call import CALL_OF_MODEL, Call, Handler, Operation
+from ..call import CALL_OF_MODEL, INFER, Call, Handler
 from ..reply import AtEnd, Reply, Watcher
 
 Result = TypeVar("Result")
@@ -170,4 +170,4 @@ def _is_limited(call: Call) -> bool:
     """
     if call.dialect == CALL_OF_MODEL and call.waits:
         return True
-    return call.operation is Operation.INFER and call.dialect != "kafka"
+    return call.operation is INFER and call.dialect != "kafka"

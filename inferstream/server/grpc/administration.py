@@ -28,7 +28,7 @@ class AdministrationService:
     async def ModelStatistics(
         self, request: pb.ModelStatisticsRequest, context: RpcContext
     ) -> pb.ModelStatisticsResponse:
-        caller, version = caller_of(context), request.version or None
+        caller, version = caller_of(context, self._dataplane.access), request.version or None
         of = await statistics_of(self._dataplane, self._meters, caller, request.name or None, version)
         return ParseDict({"model_stats": of}, pb.ModelStatisticsResponse(), ignore_unknown_fields=True)
 
@@ -65,7 +65,7 @@ class AdministrationService:
 
     def _owner(self, context: RpcContext) -> Caller:
         """The client with its principal, whose the regions are."""
-        caller = caller_of(context)
+        caller = caller_of(context, self._dataplane.access)
         self._dataplane.access.check(Action.SHARED_MEMORY, caller)
         return caller
 

@@ -2,15 +2,16 @@
 
 import logging
 import re
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
+from ...dataplane.access import Access
 from ...dataplane.call import header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.cloudevents import CloudEvents
 from ...types import Headers, Parameters
 from ..headers import ResponseHeaders
-from .metadata import Metadata
+from .metadata import CallMetadata, Metadata
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -19,8 +20,6 @@ LARGEST_METADATA = 3072
 
 PER_HEADER = 32
 """Bytes that HTTP/2 adds to the name and value of each header."""
-
-PRIORITY = "x-request-priority"
 
 _NAME = re.compile(r"(?!grpc-)[0-9a-z_.-]+(?<!-bin)")
 _VALUE = re.compile(r"[ -~]*")
@@ -41,8 +40,9 @@ class RpcContext(Protocol):
     def identities(self) -> tuple[str, ...]:
         """The names in the client's verified certificate."""
 
-    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]]:
-        """The client's metadata; values of names in `-bin` are bytes."""
+    @property
+    def metadata(self) -> CallMetadata:
+        """What the client sends. Raises InvalidRequest."""
 
     def read(self) -> Awaitable[bytes | None]:
         """The next message, or None when the client has half-closed."""
@@ -59,18 +59,17 @@ class RpcContext(Protocol):
 
 
 def headers_of(context: RpcContext) -> Headers:
-    """The call's metadata, decoded when a model reads it."""
-    return Headers(context.invocation_metadata(), None, context)
+    """The call's metadata, decoded when somebody reads it."""
+    return Headers(context.metadata.pairs, None, context)
 
 
-def caller_of(context: RpcContext) -> Caller:
+def caller_of(context: RpcContext, access: Access) -> Caller:
     """The client of an RPC, with the deadline and the priority that it states. Raises InvalidRequest."""
-    metadata = context.invocation_metadata()
-    priority = 0
-    for name, value in metadata:
-        if name == PRIORITY:
-            priority = header_priority(value)
-    return Caller(Headers(metadata, None, context), "grpc", None, context.deadline, priority)
+    metadata = context.metadata
+    if (split := metadata.split) is None:
+        split = metadata.split = access.split(metadata.pairs)
+    priority = 0 if metadata.priority is None else header_priority(metadata.priority)
+    return Caller(Headers(split[0], None, context), "grpc", None, split[1], context.deadline, priority)
 
 
 class TrailingHeaders(ResponseHeaders[str]):

@@ -17,7 +17,7 @@ class RepositoryService:
     async def RepositoryIndex(
         self, request: pb.RepositoryIndexRequest, context: RpcContext
     ) -> pb.RepositoryIndexResponse:
-        items = await self._dataplane.index(caller_of(context), request.ready)
+        items = await self._dataplane.index(caller_of(context, self._dataplane.access), request.ready)
         return pb.RepositoryIndexResponse(
             models=[RepositoryIndexResponseItemConverter.from_types(item) for item in items]
         )
@@ -28,14 +28,14 @@ class RepositoryService:
         name = model_named(request) or ""
         if request.parameters:
             raise InvalidRequest("a load takes a name only: what a model is, its folder says")
-        await self._dataplane.load(name, caller_of(context))
+        await self._dataplane.load(name, caller_of(context, self._dataplane.access))
         return pb.RepositoryModelLoadResponse(model_name=name, isLoaded=True)
 
     async def RepositoryModelUnload(
         self, request: pb.RepositoryModelUnloadRequest, context: RpcContext
     ) -> pb.RepositoryModelUnloadResponse:
         name = model_named(request) or ""
-        await self._dataplane.unload(name, caller_of(context))
+        await self._dataplane.unload(name, caller_of(context, self._dataplane.access))
         return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
 
@@ -48,7 +48,9 @@ class RequestsService:
     async def Cancel(self, request: CancelRequest, context: RpcContext) -> CancelResponse:
         if not request.id:
             raise InvalidRequest('"id" is missing')
-        return CancelResponse(cancelled=await self._dataplane.cancel(request.id, caller_of(context)))
+        return CancelResponse(
+            cancelled=await self._dataplane.cancel(request.id, caller_of(context, self._dataplane.access))
+        )
 
 
 def model_named(request: object) -> str | None:

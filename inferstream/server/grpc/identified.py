@@ -16,9 +16,7 @@ def identified(ids: RequestIds, serve: ServeRpc) -> ServeRpc:
     def with_id(incoming: bytes | None, context: RpcContext) -> Awaitable[bytes | None]:
         sent: str | bytes | None = None
         try:
-            for name, value in context.invocation_metadata():
-                if name == NAME:
-                    sent = value
+            sent = context.metadata.request_id
         except InvalidRequest:  # `serve` raises it again, and counts it
             return serve(incoming, context)
         if sent is None and not every:

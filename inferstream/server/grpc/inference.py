@@ -1,6 +1,6 @@
 """The unary RPCs of GRPCInferenceService: health, metadata and ModelInfer."""
 
-from ...dataplane.call import Operation
+from ...dataplane.call import INFER
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
 from ...dataplane.region_use import RegionUse
@@ -49,7 +49,7 @@ class InferenceService:
         return ModelMetadataResponseConverter.from_types(metadata)
 
     async def ModelInfer(self, request: InferMessage, context: RpcContext) -> bytes:
-        model, caller = request.model_name, caller_of(context)
+        model, caller = request.model_name, caller_of(context, self._dataplane.access)
         try:
             version = request.model_version or None
             try:
@@ -67,7 +67,7 @@ class InferenceService:
         except InferstreamError as error:
             self._dataplane.refused(caller, "infer", model, error)
             raise
-        reply = await admission.open(Operation.INFER, inputs)
+        reply = await admission.open(INFER, inputs)
         response = reply.first
         assert response is not None
         if use is not None:

@@ -2,16 +2,20 @@
 
 import re
 from binascii import Error, a2b_base64, b2a_base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from ...errors import InvalidRequest
+from ...keys.credentials import SplitHeaders
 
 Header = tuple[bytes, bytes]
 """The name in lower case, and the value."""
 
 Metadata = tuple[tuple[str, str | bytes], ...]
 """Names and values. The value of a name with the suffix "-bin" is bytes."""
+
+REQUEST_ID = "x-request-id"
+PRIORITY = "x-request-priority"
 
 RESERVED = frozenset(
     b":method :path :scheme :authority :protocol"
@@ -28,6 +32,21 @@ AS_IT_IS = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _MOST_DIGITS = 8
 _TO_ENCODE = re.compile("[^ -$&-~]")
+
+
+class CallMetadata:
+    """The metadata of an RPC, and what the server reads in it. Calls with the same head may share it."""
+
+    __slots__ = ("pairs", "priority", "request_id", "split")
+
+    def __init__(self, pairs: Sequence[tuple[str, str | bytes]]) -> None:
+        self.pairs = pairs
+        """Names and values; values of names in `-bin` are bytes."""
+        find = dict(pairs).get
+        self.priority = find(PRIORITY)
+        self.request_id = find(REQUEST_ID)
+        self.split: SplitHeaders | None = None
+        """Metadata for models, and those that may hold a key; None before the first call."""
 
 
 def metadata_of(headers: Iterable[Header]) -> Metadata:

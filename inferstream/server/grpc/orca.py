@@ -37,7 +37,7 @@ def with_load(reports: LoadReports, serve: ServeRpc) -> ServeRpc:
     """An RPC whose trailers have the load when it ends."""
 
     async def reported(incoming: bytes | None, context: RpcContext) -> bytes | None:
-        if not reports.always and all(name != FORMAT for name, _ in context.invocation_metadata()):
+        if not reports.always and all(name != FORMAT for name, _ in context.metadata.pairs):
             return await serve(incoming, context)
         try:
             return await serve(incoming, context)

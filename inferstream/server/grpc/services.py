@@ -228,7 +228,7 @@ class Services:
 
         def asked(message: Request, context: RpcContext) -> Awaitable[Message | bytes]:
             model = None if action is Action.SHARED_MEMORY else model_named(message)
-            self._access.check(action, caller_of(context), model)
+            self._access.check(action, caller_of(context, self._access), model)
             return behaviour(message, context)
 
         served = behaviour if action in UNASKED else asked
@@ -246,7 +246,7 @@ class Services:
         meters, action = self._meters.rpc(kind, service, name), ACTIONS[name]
 
         def asked(exchange: RpcExchange[Request]) -> Awaitable[None]:
-            self._access.check(action, caller_of(exchange.context))
+            self._access.check(action, caller_of(exchange.context, self._access))
             return behaviour(exchange)
 
         served = behaviour if action in UNASKED else asked

@@ -45,7 +45,7 @@ class StreamService:
         self._dialects = {dialect.name: dialect(dataplane, settings.status_profile) for dialect in DIALECTS}
 
     async def ModelStreamInfer(self, exchange: StreamExchange) -> None:
-        caller = caller_of(exchange.context)
+        caller = caller_of(exchange.context, self._dataplane.access)
         self._dataplane.access.check(Action.STREAM, caller)  # a later refusal is a message of the stream
         message = await exchange.read()
         if message is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from ...dataplane.access import Action
-from ...dataplane.call import Operation
+from ...dataplane.call import INFER, STREAM
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest, ModelNotReady
 from ...protos.typed import PREFIX, Method, method_of
@@ -43,7 +43,7 @@ class TypedRpc:
 
     async def infer(self, data: bytes, context: RpcContext) -> bytes:
         """Serve one request with one response."""
-        model, caller = self.method.model, caller_of(context)
+        model, caller = self.method.model, caller_of(context, self._dataplane.access)
         try:
             admission = self._dataplane.admit(model, None, caller)
             admission.size = len(data)
@@ -51,7 +51,7 @@ class TypedRpc:
         except InferstreamError as error:
             self._dataplane.refused(caller, "infer", model, error)
             raise
-        reply = await admission.open(Operation.INFER, request)
+        reply = await admission.open(INFER, request)
         response = reply.first
         assert response is not None
         message = response.accept(self._writer)
@@ -61,7 +61,7 @@ class TypedRpc:
 
     async def stream(self, exchange: RpcExchange[bytes]) -> None:
         """Serve a call with a stream in one direction or both."""
-        caller = caller_of(exchange.context)
+        caller = caller_of(exchange.context, self._dataplane.access)
         admission = self._dataplane.admit(self.method.model, None, caller, Action.STREAM)
         data = await exchange.read()
         if data is None:
@@ -75,7 +75,7 @@ class TypedRpc:
             more = later_requests(admission, exchange, request, self._reader.read_later, len)
         usage = admission.usage
         last: tuple[str | None, Parameters | None] | None = None
-        async with await admission.open(Operation.STREAM, request, more) as reply:
+        async with await admission.open(STREAM, request, more) as reply:
             async for response in reply:
                 last = response.id, response.parameters
                 message = response.accept(self._writer)

@@ -16,7 +16,7 @@ from ...concurrency.outgoing import give
 from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
-from ...dataplane.call import PACE, Operation, header_interval, header_priority
+from ...dataplane.call import INFER, PACE, STREAM, header_interval, header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
@@ -102,11 +102,13 @@ class InferenceDoor:
         meters = self._meters
         meters.in_progress += 1
         status, held, opened = 499, False, False
-        caller = Caller(Headers(exchange.headers, None, exchange), route.dialect.name, exchange.task)
+        head = exchange.head
+        if (split := head.split) is None:
+            split = head.split = self._dataplane.access.split(exchange.headers)
+        caller = Caller(Headers(split[0], None, exchange), route.dialect.name, exchange.task, split[1])
         try:
             # One coroutine for all of it, because each costs as much as a stage.
             try:
-                head = exchange.head
                 posted = method == "POST"
                 if not head.trusted:
                     self._origins.check(exchange.headers)
@@ -166,11 +168,11 @@ class InferenceDoor:
                         asked.admission.size = len(body)
                         self._check_stream(route, asked, caller)
                     opened = True
-                    if asked.operation is Operation.INFER:  # a whole answer, which has nothing to close
+                    if asked.operation is INFER:  # a whole answer, which has nothing to close
                         if asked.several:
                             reply = await asked.open()
                         else:  # without the frame of `open`
-                            reply = await asked.admission.open(Operation.INFER, asked.request)
+                            reply = await asked.admission.open(INFER, asked.request)
                         assert reply.first is not None
                         headers, text = asked.response(reply.first)
                         if caller.key is not None:
@@ -217,7 +219,7 @@ class InferenceDoor:
 
     def _check_stream(self, route: Route, asked: ParsedRequest, caller: Caller) -> None:
         """Ask for a stream that its body asks for, and not its path. Raises PermissionDenied."""
-        streams = asked.operation is Operation.STREAM and route.action is not Action.STREAM
+        streams = asked.operation is STREAM and route.action is not Action.STREAM
         if caller.key is not None and streams and asked.gathering() is None:
             self._dataplane.access.check(Action.STREAM, caller, asked.admission.model)
 
@@ -240,7 +242,7 @@ class InferenceDoor:
 
     def serves(self, route: Route, method: str, headers: RawHeaders) -> bool:
         """Whether a request with a method other than POST is for a stream."""
-        if method not in ("GET", "DELETE") or route.operation is not Operation.STREAM:
+        if method not in ("GET", "DELETE") or route.operation is not STREAM:
             return False
         if dict(headers).get(b"last-event-id") is not None:
             return route.resumable

@@ -9,6 +9,7 @@ import orjson
 
 from ...concurrency.scope import ClientLeft as ClientLeft
 from ...errors import Code, InferstreamError, InvalidRequest, PayloadTooLarge, UnsupportedEncoding
+from ...keys.credentials import SplitHeaders
 from ...keys.errors import LimitExceeded
 from ..compression import DEFLATE, GZIP, deflate, inflate
 from ..status import Profile, http_headers, status_of
@@ -75,6 +76,7 @@ class Head:
         "prefer",
         "priority",
         "request_id",
+        "split",
         "timeout",
         "trusted",
     )
@@ -96,6 +98,8 @@ class Head:
         self.timeout = find(b"x-request-timeout")
         self.limited = not (self.pace is self.priority is self.timeout is None)
         """Whether it states a limit or a priority."""
+        self.split: SplitHeaders | None = None
+        """Headers for models, and those that may hold a key; None before the first request with this head."""
         self.trusted = False
         """Whether the headers are those of no foreign page, and announce a body that may come."""
 

@@ -58,7 +58,7 @@ class Interop:
         return b""
 
     async def unary(self, data: bytes, context: RpcContext) -> bytes:
-        self.clients.append((context.peer, [*map(tuple, context.invocation_metadata())]))
+        self.clients.append((context.peer, [*map(tuple, context.metadata.pairs)]))
         await self._echo_metadata(context)
         responses = await self._serve(data)
         return responses[0] if responses else b""
@@ -104,7 +104,7 @@ class Interop:
         return [bytes(size) for size in options.get("sizes", ())]
 
     async def _echo_metadata(self, context: RpcContext) -> None:
-        for name, value in context.invocation_metadata():
+        for name, value in context.metadata.pairs:
             if name == INITIAL:
                 await context.send_initial_metadata(((INITIAL, str(value)),))
             elif name == TRAILING:

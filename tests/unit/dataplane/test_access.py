@@ -86,6 +86,19 @@ def test_a_key_needs_scope_and_model(tmp_path: Path) -> None:
             access.check(action, caller, "b")
 
 
+def test_model_code_gets_no_key(tmp_path: Path) -> None:
+    access = Access(keyed(tmp_path, ["infer"], ["*"]))
+    raw = [(b"x-a", b"1"), (b"x-api-key", KEY.encode())]
+    split = access.split(raw)
+    remembered = Caller(Headers(split.public), "v2", None, split.shown)
+    for caller in (Caller(Headers(raw), "v2"), remembered):
+        for _ in range(2):  # of a connection, for each of its requests
+            access.check(Action.INFER, caller, "m")
+            assert (caller.principal, dict(caller.headers)) == ("ann", {"x-a": "1"})
+            assert caller.headers.raw == [(b"x-a", b"1")]
+    assert Access(Settings()).split(raw) == (raw, None)
+
+
 async def test_a_revoked_key_leaves_nothing_on_its_caller(tmp_path: Path) -> None:
     access = Access(keyed(tmp_path, ["infer"], ["*"]))
     assert access.keys is not None

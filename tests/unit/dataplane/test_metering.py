@@ -1,19 +1,23 @@
 """What clients use, and the line of each operation in the audit log."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from inferstream.dataplane.caller import Caller
-from inferstream.dataplane.metering import Metering, kind_of
+from inferstream.dataplane.call import Call, Handler, Operation
+from inferstream.dataplane.caller import Caller, Picked
+from inferstream.dataplane.metering import Metering, counted, kind_of, metered
+from inferstream.dataplane.reply import Reply
+from inferstream.dataplane.shares import Shares
 from inferstream.errors import Abandoned, InferenceFailed, ModelError, ModelNotFound, Overloaded
 from inferstream.keys.audit import AuditRecord
 from inferstream.keys.counters import LocalCounters
 from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.principal import KeyLimits, Principal
 from inferstream.keys.quotas import Quotas
-from inferstream.types import Headers
+from inferstream.types import Headers, InferenceRequest, InferenceResponse, Parameters
 
 
 class Audit:
@@ -124,3 +128,59 @@ async def test_calls_in_flight_come_back_when_an_operation_fails() -> None:
 )
 def test_the_end_of_a_call_is_a_word(error: BaseException | None, kind: str) -> None:
     assert kind_of(error) == kind
+
+
+def call() -> Call:
+    return Call(Operation.INFER, "m", None, InferenceRequest(id="1", inputs=[]), {})
+
+
+def answered(**parameters: int) -> Handler:
+    """A model whose answer tells its usage, if there are parameters."""
+
+    async def handle(call: Call) -> Reply:
+        told = Parameters(**parameters) if parameters else None
+        return Reply(InferenceResponse(model_name="m", outputs=[], parameters=told))
+
+    return handle
+
+
+async def failing(call: Call) -> Reply:
+    raise InferenceFailed("broken")
+
+
+@pytest.mark.parametrize("open_call", [counted, metered])
+async def test_a_call_counts_with_its_tokens_and_bytes_however_it_ends(open_call: Any) -> None:
+    metering_, records = metering()
+    who = caller()
+    assert who.key is not None
+    await open_call(metering_, answered(), call(), who, 10)
+    await open_call(metering_, answered(prompt_tokens=3, completion_tokens=4), call(), who, 20)
+    with pytest.raises(InferenceFailed):
+        await open_call(metering_, failing, call(), who, 30)
+    assert metering_.quotas.used("k1") == (3, 0, 8, 60)
+    assert [(each.tokens, each.bytes, each.status) for each in records] == [
+        *((1, 10, 200), (7, 20, 200), (0, 30, 500)),
+    ]
+
+
+@pytest.mark.parametrize("open_call", [counted, metered])
+@pytest.mark.parametrize(
+    ("handler", "used"),
+    [(answered(), 1), (answered(completion_tokens=9), 9), (answered(completion_tokens=1), 1), (failing, 1)],
+)
+async def test_a_share_is_charged_with_what_a_call_has_used(
+    open_call: Any, handler: Handler, used: int
+) -> None:
+    shares, metering_ = Shares(), metering()[0]
+
+    async def charged(call: Call) -> Reply:
+        call.share.start(shares, 5)
+        return await handler(call)
+
+    named = caller()
+    named.picked = Picked(fairness_id="team")
+    for name, client in (("alice", caller()), ("team", named)):
+        before = shares.flow(name, 5).used
+        with suppress(InferenceFailed):
+            await open_call(metering_, charged, call(), client, 0)
+        assert shares.flow(name, 5).used - before == used

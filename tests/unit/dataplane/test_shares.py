@@ -154,7 +154,7 @@ def test_names_without_end_take_no_memory_without_end(monkeypatch: pytest.Monkey
         call = call_of(str(number))
         queue.add(call, call, 0.0)
         pop(queue)
-    assert len(known._lanes[5].flows) <= 8
+    assert len(known.lanes[5].flows) <= 8
 
 
 class Counting(StepModel):

@@ -10,6 +10,7 @@ from inferstream import App, testing
 from inferstream.dataplane.caller import Caller
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
 from inferstream.server.grpc.inference import InferenceService
+from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.types import Headers, InferenceRequest, RequestInput
 from inferstream.types.forms import InputsForm
 
@@ -50,9 +51,7 @@ class Rpc:
 
     deadline = None
     peer = ""
-
-    def invocation_metadata(self) -> tuple[()]:
-        return ()
+    metadata = CallMetadata(())
 
     def time_remaining(self) -> None:
         return None

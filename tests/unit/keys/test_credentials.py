@@ -2,9 +2,8 @@
 
 import pytest
 
-from inferstream.keys.credentials import WithoutKeys, credential, without_keys
+from inferstream.keys.credentials import credential, split, without_keys
 from inferstream.keys.errors import Unauthenticated
-from inferstream.types import Headers
 
 
 @pytest.mark.parametrize(
@@ -42,8 +41,14 @@ def test_two_different_keys_are_refused(headers):
         credential(headers)
 
 
-def test_model_code_gets_no_key():
-    raw = [(b"x-a", b"1"), (b"authorization", b"Bearer k"), (b"x-api-key", b"k"), (b"x-b", b"2")]
-    headers = WithoutKeys(Headers(raw))
-    assert dict(headers) == {"x-a": "1", "x-b": "2"}
-    assert headers.raw == without_keys(raw) == [(b"x-a", b"1"), (b"x-b", b"2")]
+def test_headers_that_may_hold_a_key_are_taken_out_of_the_others():
+    raw = [(b"x-a", b"1"), (b"authorization", b"Bearer k"), ("x-api-key", "k"), (b"x-b", b"2")]
+    public, shown = split(raw)
+    assert public == without_keys(raw) == [(b"x-a", b"1"), (b"x-b", b"2")]
+    assert shown == ((b"authorization", b"Bearer k"), ("x-api-key", "k"))
+
+
+def test_headers_without_a_key_are_public_as_they_are():
+    raw = [(b"x-a", b"1")]
+    assert split(raw) == (raw, ())
+    assert split(raw).public is raw

@@ -245,7 +245,7 @@ def test_a_body_that_is_larger_than_a_second_needs_a_full_bucket(quotas, clock):
 def test_bytes_of_responses_delay_what_follows(quotas, clock):
     who = principal(bytes_per_second=1000)
     use = quotas.begin(who, size=100)
-    quotas.responses_to(who).sent += 5000
+    quotas.use_of(who).sent += 5000
     use.end()
     assert refused(lambda: quotas.receive(who, 1)) == ("bytes_per_second", 5)
     assert refused(lambda: quotas.begin(who)) == ("bytes_per_second", 5)
@@ -257,16 +257,16 @@ def test_bytes_of_responses_delay_what_follows(quotas, clock):
 def test_other_processes_see_the_bytes_of_responses_after_a_tick(clock):
     counters = create_counters(2)
     one, other = (Quotas(SharedCounters(counters, each, 2), clock, clock.wall) for each in range(2))
-    who = principal(bytes_per_second=1000)
-    one.responses_to(who).sent += 5000
-    other.begin(who).end()
+    here, there = (principal(bytes_per_second=1000) for _ in range(2))
+    one.use_of(here).sent += 5000
+    other.begin(there).end()
     one.tick()
-    assert refused(lambda: other.begin(who)) == ("bytes_per_second", 5)
+    assert refused(lambda: other.begin(there)) == ("bytes_per_second", 5)
 
 
 def test_bytes_of_responses_without_a_limit_are_only_counted(quotas):
     who = principal(requests_per_second=1000, burst=1000)
-    quotas.responses_to(who).sent += 10**12
+    quotas.use_of(who).sent += 10**12
     assert admitted(quotas, who) == 1000
     assert quotas.used(who.key) == (1000, 0, 0, 10**12)
 
@@ -347,20 +347,13 @@ def test_whatever_happens_no_minute_has_more(steps, limit):
         assert sum(start <= time < start + 60 for time in used) <= limit
 
 
-def test_single_calls_without_limits_are_counted_as_they_end(quotas):
-    who = principal()
-    first, second = quotas.begin_single(who, 10), quotas.begin_single(who, 20)
-    assert first is second
-    first.end(7)
-    second.end()
-    assert quotas.used(who.key) == (2, 0, 7, 30)
+def test_a_key_is_counted_in_one_place_whoever_has_read_it(quotas):
+    before, after = principal(), principal(requests_per_second=1)
+    assert quotas.use_of(before) is quotas.use_of(after) is before.use is after.use
+    assert before.use.principal is after
 
 
-def test_single_calls_with_limits_are_admitted_by_them(quotas):
-    who = principal(in_flight=1, tokens_per_minute=10)
-    use = quotas.begin_single(who, 10)
-    assert refused(lambda: quotas.begin_single(who, 10))[0] == "in_flight"
-    use.end(9)
-    quotas.begin_single(who, 0).end(1)
-    assert refused(lambda: quotas.begin_single(who, 0))[0] == "tokens_per_minute"
-    assert quotas.used(who.key) == (2, 2, 10, 10)
+def test_only_a_limit_of_tokens_ends_a_stream(quotas):
+    assert quotas.begin(principal(), stream=True).unlimited
+    assert quotas.begin(principal(streams=5), stream=True).unlimited
+    assert not quotas.begin(principal(tokens_per_day=5), stream=True).unlimited

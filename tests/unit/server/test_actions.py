@@ -20,6 +20,7 @@ from inferstream.errors import InferstreamError, PermissionDenied
 from inferstream.kafka.messages import request_of
 from inferstream.protos.json_checks import JsonLimits
 from inferstream.server.application import Application
+from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.services import ACTIONS as OF_RPCS
 from inferstream.server.grpc.statuses import StatusCode
@@ -129,8 +130,7 @@ class Context:
     peer = ""
     identities = ()
 
-    def invocation_metadata(self) -> tuple[()]:
-        return ()
+    metadata = CallMetadata(())
 
     async def read(self) -> bytes:
         return b""
@@ -289,8 +289,7 @@ async def test_each_rpc_and_each_kind_of_key(guarded: Any, who: str) -> None:
     }[refusal]
 
     class Keyed(Context):
-        def invocation_metadata(self) -> Any:
-            return tuple(headers.items())
+        metadata = CallMetadata(tuple(headers.items()))
 
         async def read(self) -> None:  # type: ignore[override]
             return None

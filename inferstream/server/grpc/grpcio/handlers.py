@@ -10,7 +10,7 @@ import grpc
 from grpc.aio import EOF, InternalError  # type: ignore[attr-defined]  # EOF is missing from the stubs
 
 from ....concurrency.scope import PATIENCE, ClientLeft
-from ..metadata import Metadata
+from ..metadata import CallMetadata, Metadata
 from ..rpc import RpcFailed, Rpcs, ServedRpc
 from ..statuses import StatusCode
 
@@ -43,12 +43,13 @@ class LibraryContext(Protocol):
 class GrpcioContext:
     """The context of an RPC over the library's. The library raises InternalError once the client has left."""
 
-    __slots__ = ("_context", "_initial", "_trailing")
+    __slots__ = ("_context", "_initial", "_trailing", "metadata")
 
     def __init__(self, context: LibraryContext) -> None:
         self._context = context
         self._initial: Metadata = ()
         self._trailing: Metadata = ()
+        self.metadata = CallMetadata(context.invocation_metadata() or ())
 
     @property
     def deadline(self) -> float | None:
@@ -62,9 +63,6 @@ class GrpcioContext:
     @property
     def identities(self) -> tuple[str, ...]:
         return tuple(name.decode() for name in self._context.peer_identities() or ())
-
-    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]]:
-        return self._context.invocation_metadata() or ()
 
     async def read(self) -> bytes | None:
         try:

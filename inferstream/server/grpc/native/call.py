@@ -9,7 +9,7 @@ from ....errors import DeadlineExceeded, InferstreamError, PayloadTooLarge
 from ...connections import address, identities
 from ...http2.stream import Stream
 from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
-from ..metadata import Metadata
+from ..metadata import CallMetadata, Metadata
 from ..options import GrpcOptions
 from ..rpc import RpcFailed, ServedRpc
 from ..statuses import StatusCode, grpc_status
@@ -90,7 +90,8 @@ class GrpcCall:
     def identities(self) -> tuple[str, ...]:
         return identities(self._stream.connection.transport.get_extra_info("peercert"))
 
-    def invocation_metadata(self) -> Metadata:
+    @property
+    def metadata(self) -> CallMetadata:
         return self._head.metadata
 
     async def read(self) -> bytes | None:

@@ -4,7 +4,7 @@ from ....errors import InvalidRequest
 from ...http2.hpack import encode
 from ...http2.request import Request
 from ..messages import ACCEPTED, IDENTITY, accepts
-from ..metadata import Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
+from ..metadata import CallMetadata, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
 from ..statuses import StatusCode
 
 CONTENT_TYPE = b"application/grpc"
@@ -32,7 +32,7 @@ class CallHead:
     def __init__(self, request: Request) -> None:
         fields = dict(request.fields)
         self._fields = request.fields
-        self._metadata: Metadata | None = None
+        self._metadata: CallMetadata | None = None
         self._accepted = fields.get(b"grpc-accept-encoding", b"")
         self.path = request.path.decode("latin-1")
         self.encoding = fields.get(b"grpc-encoding", IDENTITY)
@@ -47,10 +47,10 @@ class CallHead:
             self.refusal = NOT_GRPC
 
     @property
-    def metadata(self) -> Metadata:
+    def metadata(self) -> CallMetadata:
         """The client's metadata. Raises InvalidRequest."""
         if self._metadata is None:
-            self._metadata = metadata_of(self._fields)
+            self._metadata = CallMetadata(metadata_of(self._fields))
         return self._metadata
 
     def accepts(self, encoding: bytes) -> bool:

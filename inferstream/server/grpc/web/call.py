@@ -12,7 +12,7 @@ from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
 from ...compression import DEFLATE, GZIP, inflate
 from ...connections import ScopeClient
 from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, check_encoding, decompressed, prefixed
-from ..metadata import Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
+from ..metadata import CallMetadata, Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
 from ..statuses import StatusCode
 from .text import TextDecoder, encoded
 
@@ -56,7 +56,7 @@ class WebCall(ScopeClient, StallGuard):
         self._text_in = is_text(media)
         self._text_out = is_text(accepted) or (self._text_in and b"grpc-web" not in accepted)
         self._encoding = self._find(b"grpc-encoding", IDENTITY)
-        self._metadata: Metadata = ()
+        self.metadata = CallMetadata(())
         self._buffer = MessageBuffer(limits.receive)
         self._initial: Metadata = ()
         self._trailing: Metadata = ()
@@ -65,9 +65,6 @@ class WebCall(ScopeClient, StallGuard):
         self._turn = Turn()
 
     # What the RPC uses
-
-    def invocation_metadata(self) -> Metadata:
-        return self._metadata
 
     async def read(self) -> bytes | None:
         await self._turn.end()
@@ -102,7 +99,7 @@ class WebCall(ScopeClient, StallGuard):
         if (timeout := self._find(b"grpc-timeout")) is not None:
             self.deadline = now + timeout_of(timeout)
         check_encoding(self._encoding)
-        self._metadata = metadata_of(self.headers)
+        self.metadata = CallMetadata(metadata_of(self.headers))
 
     async def receive(self) -> None:
         """Receive the whole body, and then wait for the disconnect in a task.

@@ -4,9 +4,15 @@ from typing import Any
 
 import pytest
 
+from inferstream.dataplane.access import Access
 from inferstream.errors import InvalidRequest
+from inferstream.keys.file import VARIABLE
 from inferstream.server.grpc.context import LARGEST_METADATA, TrailingHeaders, caller_of
+from inferstream.server.grpc.metadata import CallMetadata
+from inferstream.settings import Settings
 from inferstream.types import Parameters
+
+ACCESS = Access(Settings())
 
 
 class Context:
@@ -15,22 +21,29 @@ class Context:
     identities = ()
 
     def __init__(self, *metadata: tuple[str, str | bytes]) -> None:
-        self._metadata = metadata
+        self.metadata = CallMetadata(metadata)
         self.trailing: Any = ()
-
-    def invocation_metadata(self) -> Any:
-        return self._metadata
 
     def add_trailing_metadata(self, metadata: Any) -> None:
         self.trailing += metadata
 
 
 def test_a_caller_has_a_deadline_and_a_priority() -> None:
-    caller: Any = caller_of(Context(("x-request-priority", "2"), ("x-a", "b")))  # type: ignore[arg-type]
+    context: Any = Context(("x-request-priority", "2"), ("x-a", "b"))
+    caller = caller_of(context, ACCESS)
     assert (caller.deadline, caller.priority, caller.headers["x-a"]) == (7.5, 2, "b")
-    assert caller.peer == Context.peer
+    assert (caller.peer, caller.shown) == (Context.peer, None)
     with pytest.raises(InvalidRequest):
-        caller_of(Context(("x-request-priority", "high")))  # type: ignore[arg-type]
+        caller_of(Context(("x-request-priority", "high")), ACCESS)  # type: ignore[arg-type]
+
+
+def test_metadata_that_calls_share_are_split_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, '{"version": 1, "keys": []}')
+    context: Any = Context(("authorization", "Bearer k"), ("x-a", "b"))
+    first, second = (caller_of(context, access) for access in (Access(Settings()), ACCESS))
+    assert first.shown is second.shown
+    assert first.shown == (("authorization", "Bearer k"),)
+    assert dict(first.headers) == {"x-a": "b"}
 
 
 def sent(headers: dict[str, str]) -> Any:

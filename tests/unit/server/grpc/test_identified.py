@@ -7,16 +7,14 @@ import pytest
 
 from inferstream.context import request_id_var
 from inferstream.server.grpc.identified import identified
+from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.request_ids import RequestIds
 
 
 class Context:
     def __init__(self, *metadata: tuple[str, str | bytes]) -> None:
-        self._metadata = metadata
+        self.metadata = CallMetadata(metadata)
         self.initial: Any = ()
-
-    def invocation_metadata(self) -> Any:
-        return self._metadata
 
     def add_initial_metadata(self, metadata: Any) -> None:
         self.initial += metadata

@@ -8,6 +8,7 @@ import pytest
 
 from inferstream.protos.orca_request_pb2 import OrcaLoadReportRequest
 from inferstream.server.grpc import orca
+from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.orca import SHORTEST, USUAL, OrcaService, with_load
 
 
@@ -24,11 +25,8 @@ class Reports:
 
 class Context:
     def __init__(self, *metadata: tuple[str, str]) -> None:
-        self.metadata = metadata
+        self.metadata = CallMetadata(metadata)
         self.trailing: Any = ()
-
-    def invocation_metadata(self) -> Any:
-        return self.metadata
 
     def add_trailing_metadata(self, metadata: Any) -> None:
         self.trailing += metadata

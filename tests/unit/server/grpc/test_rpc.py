@@ -10,6 +10,7 @@ from inferstream import App, Application
 from inferstream.concurrency.scope import ClientLeft
 from inferstream.errors import Overloaded
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
+from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.rpc import RpcFailed, ServedRpc, streaming, unary
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.grpc.typed import Received
@@ -23,13 +24,11 @@ class Context:
 
     deadline = None
     peer = "ipv4:127.0.0.1:1"
+    metadata = CallMetadata(())
 
     def __init__(self, *messages: Any) -> None:
         self._messages = iter((*messages, None))
         self.written: list[bytes] = []
-
-    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
-        return ()
 
     async def read(self) -> Any:
         return next(self._messages)

@@ -10,6 +10,7 @@ from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.grpc_requests import InferMessage
 from inferstream.server.grpc import stream
 from inferstream.server.grpc.dialects.dialect import StreamDialect, StreamExchange, StreamRequest
+from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.stream import dialect_of
 from inferstream.settings import Settings
 from inferstream.types import Headers
@@ -91,9 +92,7 @@ class Exchange:
         self.written: list[bytes] = []
 
     deadline = None
-
-    def invocation_metadata(self) -> tuple[()]:
-        return ()
+    metadata = CallMetadata(())
 
     async def read(self) -> ModelInferRequest:
         return self._request

@@ -11,6 +11,7 @@ import pytest
 from inferstream import App, Application, MLModel
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InvalidSettings
+from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.grpc.typed import TypedServices
@@ -27,9 +28,7 @@ class Context:
     def __init__(self, deadline: float | None = None) -> None:
         self.trailing: Any = ()
         self.deadline = deadline
-
-    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
-        return (("x-mark", "here"),)
+        self.metadata = CallMetadata((("x-mark", "here"),))
 
     def add_trailing_metadata(self, metadata: Any) -> None:
         self.trailing = metadata

@@ -7,6 +7,7 @@ import pytest
 from inferstream import App, Application
 from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelStreamInferResponse
 from inferstream.server.grpc.dialects.triton import FINAL, WANTS_EMPTY_FINAL, TritonDialect
+from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.types import Headers
@@ -20,10 +21,7 @@ class Asking(Context):
 
     def __init__(self, *messages: Any, **metadata: str) -> None:
         super().__init__(*messages)
-        self.metadata = (("x-stream-dialect", "triton"), *metadata.items())
-
-    def invocation_metadata(self) -> Any:
-        return self.metadata
+        self.metadata = CallMetadata((("x-stream-dialect", "triton"), *metadata.items()))
 
 
 def request(text: str, id: str, model: str = "size", **parameters: bool) -> bytes:

@@ -73,7 +73,7 @@ async def echo(message: Any, context: Any) -> Any:
     loop = asyncio.get_running_loop()
     assert context.deadline == pytest.approx(loop.time() + 5, abs=1)
     assert context.peer == "ipv4:127.0.0.1:1"
-    assert context.invocation_metadata() == ()
+    assert context.metadata.pairs == ()
     if message is not None:
         return message
     while (message := await context.read()) is not None:

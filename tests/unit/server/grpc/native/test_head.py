@@ -28,7 +28,7 @@ def head(
 def test_a_call_has_a_path_a_timeout_and_metadata() -> None:
     call = head((b"grpc-timeout", b"100m"), (b"x-a", b"b"), (b"grpc-accept-encoding", b"identity, gzip"))
     assert (call.path, call.timeout, call.refusal) == ("/s/M", 0.1, None)
-    assert call.metadata == (("x-a", "b"),)
+    assert call.metadata.pairs == (("x-a", "b"),)
     assert call.accepts(b"gzip")
     assert not call.accepts(b"deflate")
 

@@ -109,7 +109,7 @@ async def test_context_shows_the_request() -> None:
     seen = []
 
     async def serve(_: bytes | None, context: RpcContext) -> None:
-        seen.append((context.peer, context.invocation_metadata(), context.deadline))
+        seen.append((context.peer, context.metadata.pairs, context.deadline))
         context.add_trailing_metadata((("b", "2"),))
         await context.send_initial_metadata((("a", "1"),))
         raise RpcFailed(StatusCode.ABORTED, "50% ü", (("retry-after", "3"),))
