@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum
 from ipaddress import ip_address
+from math import inf
+from time import time
 from typing import TypeVar
 
 from ..errors import InferstreamError, PermissionDenied
@@ -113,24 +115,27 @@ class Access:
         It authenticates each time, so that a revoked key ends with its current call, also on an open socket.
         """
         try:
-            if self.keys is None:
+            keys = self.keys
+            if keys is None:
                 if action in self._closed:
                     raise PermissionDenied(
                         f"{CLOSED[action]} is closed because the server listens beyond loopback; "
                         "a key with its scope opens it, or the setting allow_open_repository."
                     )
             elif action not in OPEN:
-                caller.principal = caller.key = None
                 shown = caller.shown
                 if shown is None:
                     shown = caller.hide_keys()
-                key = caller.key = self.keys.authenticate(shown, caller.headers)
+                key = keys.known.get(shown)
+                if key is None or (key.expires != inf and key.expires <= time()):
+                    caller.principal = caller.key = None
+                    key = keys.authenticate(shown, caller.headers)
+                caller.key = key
                 caller.principal = key.name
-                scope = SCOPES[action]
-                if scope is not None and scope not in key.scopes:
-                    raise PermissionDenied(f'The key lacks the scope "{scope}".')
-                sees = model is None or key.sees_every_model or key.sees(model)
-                if not sees:  # whether or not the model exists
+                if SCOPES[action] not in key.scopes:
+                    raise PermissionDenied(f'The key lacks the scope "{SCOPES[action]}".')
+                # whether or not the model exists
+                if not (key.sees_every_model or model is None or key.sees(model)):
                     raise PermissionDenied(f'The key does not allow the model "{model}".')
         except InferstreamError as error:
             self.refused(action.name.lower(), caller, model or "", error)

@@ -149,8 +149,10 @@ class Admission:
         else:
             size, self.size = self.size, 0
             key = caller.key
-            free = key is not None and key.limits is None and operation is INFER
-            opening = (counted if free else metered)(self.metering, served.handler, call, caller, size)
+            if operation is INFER and key is not None and key.limits is None:
+                opening = counted(self.metering, served.handler, call, caller, size, key)
+            else:
+                opening = metered(self.metering, served.handler, call, caller, size)
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening

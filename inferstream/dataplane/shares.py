@@ -92,13 +92,13 @@ class Share:
             if flow is None:
                 flow = shares.flow(self.name, priority)
             self._flow = flow
-        lane = flow.lane
-        if flow.used > lane.virtual_time:
-            lane.virtual_time = flow.used
+        lane, used = flow.lane, flow.used
+        if used > lane.virtual_time:
+            lane.virtual_time = used
         elif not flow.waiting:
-            flow.used = lane.virtual_time
-        self.charged = flow.usual
-        flow.used += flow.usual
+            used = lane.virtual_time
+        self.charged = usual = flow.usual
+        flow.used = used + usual
 
     def end(self, tokens: int) -> None:
         """Charge the call with its tokens, of all requests, or its last one with one, because a failure has had a turn.

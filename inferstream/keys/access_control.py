@@ -5,7 +5,6 @@ import logging
 import os
 import threading
 import time
-from math import inf
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidSettings
@@ -52,8 +51,12 @@ class AccessControl:
         self._keys = KeyAuthenticator(document)
         self._names = _names(document)
         self._tokens = _tokens(document, None)
-        self._known: dict[Shown, Principal] = {}
-        """Principals by the headers that they have shown since the keys were last looked at."""
+        self.known: dict[Shown, Principal] = {}
+        """Principals by the headers that they have shown since the keys were last looked at. They may have expired.
+
+        A lookup tells nothing of a key by its time, because the hash of bytes is secret, and bytes are compared only
+        where hashes are equal.
+        """
         self.quotas = Quotas(counters or LocalCounters())
         self._saving = threading.Lock()
         self._usage = UsageFile(settings.usage_file) if settings.usage_file and saves else None
@@ -62,22 +65,15 @@ class AccessControl:
                 self.quotas.restore(principal, tokens)
 
     def authenticate(self, shown: Shown, headers: Headers) -> Principal:
-        """The principal of a request, by its headers that may hold a key. Raises Unauthenticated.
-
-        Those that were shown before cost a lookup. It tells nothing of a key by its time, because the hash of bytes is
-        secret and bytes are compared only where hashes are equal.
-        """
-        principal = self._known.get(shown)
-        if principal is not None and (principal.expires == inf or principal.expires > time.time()):
-            return principal
+        """The principal of a request, by its headers that may hold a key. Raises Unauthenticated."""
         secret = credential(Headers(shown))
         kinds: tuple[Authenticator | None, ...] = (self._tokens, self._keys)
         for kind in kinds:
             if kind is not None and (principal := kind.authenticate(secret, headers.identities)):
                 if secret is not None:
-                    if len(self._known) == MOST_KNOWN:
-                        self._known.clear()
-                    self._known[shown] = principal
+                    if len(self.known) == MOST_KNOWN:
+                        self.known.clear()
+                    self.known[shown] = principal
                 return principal
         raise Unauthenticated
 
@@ -99,7 +95,7 @@ class AccessControl:
     async def read_again(self) -> None:
         """Take the keys of the file if it has changed; those of a broken file are not taken."""
         document, tokens = await asyncio.to_thread(self._read_again)
-        self._known.clear()
+        self.known.clear()
         if document is not None:
             self._keys.replace(document)
             self._names.update(_names(document))

@@ -71,7 +71,8 @@ class Principal:
     ) -> None:
         self.name = name
         self.key = key
-        self.scopes = frozenset(scopes)
+        self.scopes: frozenset[str | None] = frozenset((*scopes, None))
+        """With None, for operations that every key may ask for."""
         self.expires = math.inf if expires is None else expires
         """Seconds since 1970."""
         patterns = [*models]

@@ -62,8 +62,8 @@ InferMessage = ModelInferRequest | LargeRequest
 
 def size_of(message: InferMessage) -> int:
     """Bytes of a message, as protobuf writes it."""
-    raws = message.raw_input_contents if isinstance(message, LargeRequest) else ()
-    return message.ByteSize() + sum(map(len, raws))
+    size = message.ByteSize()
+    return size + sum(map(len, message.raw_input_contents)) if isinstance(message, LargeRequest) else size
 
 
 def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:

@@ -166,7 +166,8 @@ class InferenceDoor:
                         asked = await self._dataplane.when_loaded(parse, caller.deadline)
                     if asked.admission.metering is not None:
                         asked.admission.size = len(body)
-                        self._check_stream(route, asked, caller)
+                        if asked.operation is STREAM and route.action is not Action.STREAM:
+                            self._check_stream(asked, caller)
                     opened = True
                     if asked.operation is INFER:  # a whole answer, which has nothing to close
                         if asked.several:
@@ -177,7 +178,8 @@ class InferenceDoor:
                         headers, text = asked.response(reply.first)
                         if caller.key is not None:
                             asked.admission.sent(len(text))
-                            headers = headers + self._rate_limits(caller)
+                            if caller.key.limits is not None:
+                                headers = headers + self._rate_limits(caller)
                         waiting = self._respond(exchange, reply.first, asked, headers, text)
                         if waiting is not None:
                             await waiting
@@ -214,13 +216,11 @@ class InferenceDoor:
 
     def _rate_limits(self, caller: Caller) -> RawHeaders:
         """Headers that say how much of its limits a key has left."""
-        values = self._dataplane.access.rate_limits(caller)
-        return [(name.encode(), value.encode()) for name, value in values.items()]
+        return [(k.encode(), v.encode()) for k, v in self._dataplane.access.rate_limits(caller).items()]
 
-    def _check_stream(self, route: Route, asked: ParsedRequest, caller: Caller) -> None:
+    def _check_stream(self, asked: ParsedRequest, caller: Caller) -> None:
         """Ask for a stream that its body asks for, and not its path. Raises PermissionDenied."""
-        streams = asked.operation is STREAM and route.action is not Action.STREAM
-        if caller.key is not None and streams and asked.gathering() is None:
+        if caller.key is not None and asked.gathering() is None:
             self._dataplane.access.check(Action.STREAM, caller, asked.admission.model)
 
     def _check_page(self, exchange: Exchange, resumed: bool) -> None:

