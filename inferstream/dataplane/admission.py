@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import InferstreamError, ModelNotFound
-from ..keys.quotas import KeyUse
+from ..keys.principal import KeyUse
 from ..signature import Signature
 from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters

@@ -5,30 +5,15 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from .account import Account
-from .counters import BYTES, IN_FLIGHT, REFUSED, REQUESTS, STREAMS, TOKENS, Counters, LocalCounters, Row
+from .counters import BYTES, IN_FLIGHT, REFUSED, REQUESTS, STREAMS, TOKENS, Counters, LocalCounters
 from .errors import LimitExceeded
-from .principal import NO_LIMITS, Principal
+from .principal import NO_LIMITS, KeyUse, Principal
 from .ratelimit import headers_of
 from .usage import Used
 
 _UNLIMITED = 2**62
 
 _NOWHERE = (0, 0)
-
-
-class KeyUse:
-    """What one key has used in this process. `principal` is what it was last, before a change of its limits or after.
-
-    Single calls of a key without limits are counted here, and need no `MeteredUse`.
-    """
-
-    __slots__ = ("own", "principal", "sent")
-
-    def __init__(self, principal: Principal, row: Row) -> None:
-        self.principal = principal
-        self.own = row.own
-        self.sent = 0
-        """Bytes of responses that count at the next call or tick: to count each message would cost a token 0.3 µs."""
 
 
 class MeteredUse:

@@ -49,7 +49,11 @@ def rules(tmp_path):
 
 def test_claims_become_a_principal(rules):
     principal = TokenAuthenticator(rules).authenticate(token())
-    assert (principal.name, principal.key, principal.scopes) == ("alice", "jwt:alice", {"infer", "stream", None})
+    assert (principal.name, principal.key, principal.scopes) == (
+        "alice",
+        "jwt:alice",
+        {"infer", "stream", None},
+    )
     assert principal.sees("llm-1")
     assert not principal.sees("other")
     assert principal.limits.in_flight == 2

@@ -13,7 +13,7 @@ from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.reply import Reply
 from ....errors import InferstreamError, InvalidRequest
-from ....keys.quotas import KeyUse
+from ....keys.principal import KeyUse
 from ....protos import sse
 from ....settings import Settings
 from ....telemetry.console import TITLES
