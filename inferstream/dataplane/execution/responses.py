@@ -17,6 +17,9 @@ logger = logging.getLogger("inferstream.model")
 CLOSE_LIMIT = 5.0
 """Seconds that a caller waits for a model's `finally`."""
 
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "failed to allocate memory")
+"""Words of CUDA, of PyTorch's allocator on a processor, and of ONNX Runtime; their errors have no class in common."""
+
 StartStream = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
 
 
@@ -132,6 +135,8 @@ def _stays(error: BaseException) -> bool:
 
 
 def _tells_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: Python and NumPy raise MemoryError, PyTorch and CUDA say it in the text."""
-    told = isinstance(error, RuntimeError) and "out of memory" in str(error).lower()
-    return told or isinstance(error, MemoryError)
+    """Whether memory ran out: Python and NumPy raise MemoryError, the libraries of models say it in the text."""
+    if isinstance(error, RuntimeError) or type(error).__module__.startswith("onnxruntime."):
+        said = str(error).lower()
+        return any(words in said for words in OUT_OF_MEMORY)
+    return isinstance(error, MemoryError)

@@ -3,13 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import numpy as np
 import pytest
 
 from inferstream import App
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.caller import Caller
+from inferstream.dataplane.execution.responses import translated
+from inferstream.errors import InferenceFailed
+from inferstream.processes.errors import OutOfMemory
 from inferstream.testing import run
 from inferstream.types import Headers, InferenceRequest
+
+FLOAT, INT64 = 1, 7
+"""Of onnx.TensorProto."""
 
 app = App()
 
@@ -32,3 +39,36 @@ async def test_a_cleanup_that_ends_cancelled_cancels_no_reader(caplog: pytest.Lo
         async with await admission.open(Operation.STREAM, InferenceRequest(inputs=[])) as reply:
             await reply.aclose(None)
     assert "failed in its cleanup" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"
+        ),
+    ],
+)
+def test_a_model_without_memory_is_no_fault_of_its_code(error: BaseException) -> None:
+    assert isinstance(translated(error, "m", "1"), OutOfMemory)
+
+
+def test_a_graph_without_memory_is_no_fault_of_its_code() -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    helper = pytest.importorskip("onnx").helper
+    shape = helper.make_tensor_value_info("shape", INT64, [1])
+    values = helper.make_tensor_value_info("values", FLOAT, None)
+    node = helper.make_node("ConstantOfShape", ["shape"], ["values"])
+    graph = helper.make_graph([node], "graph", [shape], [values])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    with pytest.raises(Exception) as raised:
+        session.run(None, {"shape": np.array([10**13])})
+    assert isinstance(translated(raised.value, "m", "1"), OutOfMemory)
+
+
+def test_words_of_other_errors_say_nothing_of_memory() -> None:
+    assert isinstance(translated(ValueError("out of memory"), "m", "1"), InferenceFailed)
+    assert isinstance(translated(RuntimeError("broken"), "m", "1"), InferenceFailed)
