@@ -70,10 +70,12 @@ def _draw(scores: torch.Tensor, streams: Sequence[TokenStream]) -> list[int]:
     if any(each.min_p for each in samplings):
         least = _column([each.min_p for each in samplings], scores) * probabilities.amax(-1, keepdim=True)
         probabilities = scores.masked_fill(probabilities < least, -torch.inf).softmax(-1)
-    return [
-        int(torch.multinomial(row, 1, generator=stream.generator))
+    drawn = [
+        torch.multinomial(row, 1, generator=stream.generator)
         for row, stream in zip(probabilities, streams, strict=True)
     ]
+    tokens: list[int] = torch.cat(drawn).tolist()  # a device is waited for once, not for each stream
+    return tokens
 
 
 def _of_top_k(scores: torch.Tensor, samplings: Sequence[Sampling]) -> torch.Tensor:
