@@ -44,7 +44,7 @@ class Action(Enum):
     REFLECTION = "reflection"
     CUSTOM_ROUTE = "route of a model"
     ACCESS_LOG = "access log"
-    SETTINGS = "settings of traces, logs and memory"
+    SETTINGS = "settings of traces and logs"
 
 
 OPEN = frozenset((Action.HEALTH, Action.PAGE))
@@ -56,8 +56,9 @@ CLOSED = {
     Action.ACCESS_LOG: "The access log",
     Action.DOCUMENTATION: "The documentation",
     Action.REFLECTION: "Reflection",
+    Action.SETTINGS: "The API of log and trace settings",
 }
-"""Operations for this machine alone where there are no keys: code from disk, clients, and what models take."""
+"""Operations for this machine alone where there are no keys: code from disk, the log, clients, what models take."""
 
 SCOPES = {
     Action.INFER: "infer",

@@ -49,6 +49,7 @@ def test_management_documentation_and_the_access_log_are_closed_beyond_loopback(
         Action.ACCESS_LOG,
         Action.DOCUMENTATION,
         Action.REFLECTION,
+        Action.SETTINGS,
     }
 
 

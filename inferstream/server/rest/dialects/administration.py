@@ -30,7 +30,7 @@ class Administration(HttpDialect):
             ReadClaim("/v2/models/{model_name}/config", Action.MODEL_METADATA, self._config),
             ReadClaim("/v2/logging", Action.SETTINGS, self._logging, GET_OR_POST, takes_body=True),
             *trace,
-            ReadClaim("/v2/cudasharedmemory/{path}", Action.SETTINGS, _refuse_cuda, methods=None),
+            ReadClaim("/v2/cudasharedmemory/{path}", Action.SHARED_MEMORY, _refuse_cuda, methods=None),
         ]
 
     async def _all_statistics(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
