@@ -38,8 +38,8 @@ class InferstreamError(Exception):
 
     code = Code.INTERNAL
 
-    audited = False
-    """Whether the audit log has a line for it."""
+    stands_for: "InferstreamError | None" = None
+    """The error that it tells of, and of which others may have told already."""
 
     def __init__(self, message: str) -> None:
         # Model code may pass any text, and no transport carries a lone surrogate.

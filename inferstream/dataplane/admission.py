@@ -43,9 +43,11 @@ class Admission:
         "_registry",
         "_served",
         "caller",
+        "key",
         "metering",
         "model",
         "pipeline",
+        "principal",
         "size",
         "version",
     )
@@ -70,6 +72,9 @@ class Admission:
         self.model = model
         self.version = version
         self.caller = caller
+        # The caller of a connection changes with its later requests.
+        self.key = caller.key
+        self.principal = caller.principal
         self.size = 0
         """Bytes of the request, which count with the next call. Doors set it where there is a `metering`."""
 
@@ -129,7 +134,7 @@ class Admission:
             caller.deadline,
             caller.task,
             caller.priority,
-            caller.principal,
+            self.principal,
             caller.dialect,
             caller.pace,
         )
@@ -148,11 +153,12 @@ class Admission:
             opening = served.handler(call)
         else:
             size, self.size = self.size, 0
-            key = caller.key
+            key = self.key
             if operation is INFER and key is not None and key.limits is None:
                 opening = counted(self.metering, served.handler, call, caller, size, key)
             else:
-                opening = metered(self.metering, served.handler, call, caller, size)
+                nobody = self.metering.nobody
+                opening = metered(self.metering, served.handler, call, caller, size, key or nobody)
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening
@@ -160,21 +166,21 @@ class Admission:
     @property
     def usage(self) -> KeyUse | None:
         """Where bytes of responses are added as `sent`; None without a key."""
-        key = self.caller.key
+        key = self.key
         if self.metering is None or key is None:
             return None
         return key.use or self.metering.quotas.use_of(key)
 
     def sent(self, size: int) -> None:
         """Count the bytes of a whole response."""
-        key = self.caller.key
+        key = self.key
         if key is not None and self.metering is not None:
             (key.use or self.metering.quotas.use_of(key)).sent += size
 
     def received(self, size: int) -> None:
         """Count the bytes of a later message of a request. Raises LimitExceeded."""
-        if self.metering is not None and self.caller.key is not None:
-            self.metering.quotas.receive(self.caller.key, size)
+        if self.metering is not None and self.key is not None:
+            self.metering.quotas.receive(self.key, size)
 
     def end(self, error: Exception) -> None:
         """End the last call that was opened, if it has not ended."""

@@ -9,6 +9,9 @@ from ..keys.credentials import split
 from ..types import Headers
 
 if TYPE_CHECKING:
+    from weakref import ref
+
+    from ..errors import InferstreamError
     from ..keys.credentials import Shown
     from ..keys.principal import Principal
 
@@ -70,6 +73,8 @@ class Caller:
     """What a trusted gateway says of the request. Only `DataPlane.admit` sets it."""
     key: "Principal | None" = None
     """What the key of the client allows; None where the server asks for none. Only `Access` sets it."""
+    told: "ref[InferstreamError] | None" = None
+    """The last error of which the audit log has a line for this client. Only `Metering` sets it."""
 
     @property
     def peer(self) -> str:

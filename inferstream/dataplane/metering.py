@@ -4,6 +4,7 @@ trusted gateway, has no `Metering`."""
 from collections.abc import Awaitable, Callable
 from time import time
 from typing import TypeVar
+from weakref import ref
 
 from ..context import request_id_var
 from ..errors import Abandoned, InferstreamError, own_status
@@ -41,10 +42,11 @@ class Metering:
         self, operation: str, caller: Caller, model: str, size: int, work: Callable[[], Awaitable[Result]]
     ) -> Result:
         """Do what is no inference. Raises LimitExceeded, and the errors of `work`."""
+        key = caller.key
         use: MeteredUse | None = None
         failure: BaseException | None = None
         try:
-            use = self.quotas.begin(caller.key or self.nobody, False, 0, size)
+            use = self.quotas.begin(key or self.nobody, False, 0, size)
             return await work()
         except BaseException as error:
             failure = error
@@ -52,17 +54,20 @@ class Metering:
         finally:
             if use is not None:
                 use.end()
-            self.record(operation, caller, model, "", "", 0, 0 if use is None else size, failure)
+            self.record(operation, caller, key, model, "", "", 0, 0 if use is None else size, failure)
             del failure  # its traceback has this frame
 
     def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
         """Record a refusal before there was a call; once, whoever tells of it."""
-        self.record(operation, caller, model, "", "", 0, 0, error)
+        error = getattr(error, "stands_for", None) or error
+        if caller.told is None or caller.told() is not error:
+            self.record(operation, caller, caller.key, model, "", "", 0, 0, error)
 
     def record(
         self,
         operation: str,
         caller: Caller,
+        key: Principal | None,
         model: str,
         version: str,
         request_id: str,
@@ -70,12 +75,11 @@ class Metering:
         size: int,
         error: BaseException | None,
     ) -> None:
-        """Write a line about what has ended, unless there is one about its error. `size` is in bytes."""
-        if self.audit is None or getattr(error, "audited", False):
+        """Write a line about what has ended. `size` is in bytes, `key` that of the beginning."""
+        if self.audit is None:
             return
         if isinstance(error, InferstreamError):
-            error.audited = True
-        key = caller.key
+            caller.told = ref(error)
         self.audit.put(
             AuditRecord(
                 time(),
@@ -111,9 +115,10 @@ def kind_of(error: BaseException | None) -> str:
     return "cancelled" if isinstance(error, Abandoned) or not isinstance(error, Exception) else "internal"
 
 
-async def metered(metering: Metering, handler: Handler, call: Call, caller: Caller, size: int) -> Reply:
+async def metered(
+    metering: Metering, handler: Handler, call: Call, caller: Caller, size: int, key: Principal
+) -> Reply:
     """Open a call, whose request has `size` bytes. Raises LimitExceeded, and the errors of the handler."""
-    key = caller.key or metering.nobody
     share = call.share = _share(key, caller)
     use: MeteredUse | None = None
     try:
@@ -131,13 +136,13 @@ async def metered(metering: Metering, handler: Handler, call: Call, caller: Call
         if use is not None:
             use.end()
         share.end(tokens)
-        _record(metering, call, caller, tokens, 0 if use is None else size, error)
+        _record(metering, call, caller, key, tokens, 0 if use is None else size, error)
         raise
     tokens = _tokens(reply)
     use.end(tokens)
     share.end(tokens)
     if metering.audit is not None:
-        _record(metering, call, caller, tokens, size, None)
+        _record(metering, call, caller, key, tokens, size, None)
     return reply
 
 
@@ -156,14 +161,14 @@ async def counted(
         reply = await handler(call)
     except BaseException as error:  # a cancelled call has ended too
         share.end(0)
-        _record(metering, call, caller, 0, size, error)
+        _record(metering, call, caller, key, 0, size, error)
         raise
     tokens = 1 if reply.first is None or reply.first.parameters is None else _tokens(reply)
     own[TOKENS] += tokens
     if share.charged != tokens:
         share.end(tokens)
     if metering.audit is not None:
-        _record(metering, call, caller, tokens, size, None)
+        _record(metering, call, caller, key, tokens, size, None)
     return reply
 
 
@@ -203,7 +208,7 @@ class _UseOfStream(Watcher):
         use.tokens += self._tokens
         use.end(tokens_of(None if last is None else last.parameters, use.tokens))
         self._call.share.end(use.tokens)
-        _record(self._metering, self._call, self._caller, use.tokens, use.bytes, error)
+        _record(self._metering, self._call, self._caller, use.principal, use.tokens, use.bytes, error)
 
 
 class _LimitedUseOfStream(_UseOfStream):
@@ -225,8 +230,15 @@ class _LimitedUseOfStream(_UseOfStream):
 
 
 def _record(
-    metering: Metering, call: Call, caller: Caller, tokens: int, size: int, error: BaseException | None
+    metering: Metering,
+    call: Call,
+    caller: Caller,
+    key: Principal,
+    tokens: int,
+    size: int,
+    error: BaseException | None,
 ) -> None:
     operation = "stream" if call.operation is STREAM else "infer"
     version, request_id = call.version or "", call.request.id or ""
-    metering.record(operation, caller, call.model, version, request_id, tokens, size, error)
+    known = None if key is metering.nobody else key
+    metering.record(operation, caller, known, call.model, version, request_id, tokens, size, error)

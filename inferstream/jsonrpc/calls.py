@@ -69,7 +69,7 @@ class AllAnswered(InferstreamError):
         first = failures[0]
         super().__init__("" if first is None else first.message)
         if first is not None:
-            self.code, self.audited = first.code, first.audited
+            self.code, self.stands_for = first.code, failures[-1]
         self.body = body_of(prepared, batch)
         self.refusal = first if all(isinstance(each, REFUSALS) for each in failures) else None
 

@@ -11,7 +11,7 @@ from inferstream.dataplane.caller import Caller, Picked
 from inferstream.dataplane.metering import Metering, counted, kind_of, metered
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.shares import Shares
-from inferstream.errors import Abandoned, InferenceFailed, ModelError, ModelNotFound, Overloaded
+from inferstream.errors import Abandoned, Draining, InferenceFailed, ModelError, ModelNotFound, Overloaded
 from inferstream.keys.audit import AuditRecord
 from inferstream.keys.counters import LocalCounters
 from inferstream.keys.errors import LimitExceeded
@@ -97,10 +97,53 @@ async def test_a_failure_is_a_line_with_its_status(error: BaseException, status:
 
 async def test_a_refusal_has_one_line_whoever_tells_of_it() -> None:
     metered, records = metering()
-    refusal = Overloaded("full")
+    refusal, made = Overloaded("full"), Caller(Headers(()), "v2")
     for _ in range(2):
-        metered.refused("infer", Caller(Headers(()), "v2"), "m", refusal)
+        metered.refused("infer", made, "m", refusal)
+    another = Overloaded("")
+    another.stands_for = refusal
+    metered.refused("infer", made, "m", another)
     assert [(record.principal, record.status) for record in records] == [(None, 429)]
+
+
+async def test_calls_that_end_by_the_same_error_have_a_line_each() -> None:
+    metering_, records = metering()
+    ended, client = Draining(), caller()
+
+    async def stopped(call: Call) -> Reply:
+        raise ended
+
+    async def stop() -> None:
+        raise ended
+
+    assert client.key is not None
+    for open_call in (counted, metered):
+        with pytest.raises(Draining):
+            await open_call(metering_, stopped, call(), client, 0, client.key)
+    with pytest.raises(Draining):
+        await metering_.run("load", client, "m", 0, stop)
+    metering_.refused("infer", caller(), "m", ended)
+    assert [record.status for record in records] == [503] * 4
+
+
+async def test_a_call_belongs_to_the_key_that_it_began_with() -> None:
+    metering_, records = metering()
+    client = caller()
+
+    async def refused_meanwhile(call: Call) -> Reply:
+        client.principal = client.key = None  # by a later request of the connection
+        return await answered()(call)
+
+    async def load() -> None:
+        client.principal = client.key = None
+
+    for open_call in (counted, metered):
+        client = caller()
+        assert client.key is not None
+        await open_call(metering_, refused_meanwhile, call(), client, 0, client.key)
+    client = caller()
+    await metering_.run("load", client, "m", 0, load)
+    assert [record.principal for record in records] == ["alice"] * 3
 
 
 async def test_calls_in_flight_come_back_when_an_operation_fails() -> None:
@@ -148,27 +191,22 @@ async def failing(call: Call) -> Reply:
     raise InferenceFailed("broken")
 
 
-async def count(metering_: Metering, handler: Handler, call: Call, client: Caller, size: int) -> Reply:
-    assert client.key is not None
-    return await counted(metering_, handler, call, client, size, client.key)
-
-
-@pytest.mark.parametrize("open_call", [count, metered])
+@pytest.mark.parametrize("open_call", [counted, metered])
 async def test_a_call_counts_with_its_tokens_and_bytes_however_it_ends(open_call: Any) -> None:
     metering_, records = metering()
     who = caller()
     assert who.key is not None
-    await open_call(metering_, answered(), call(), who, 10)
-    await open_call(metering_, answered(prompt_tokens=3, completion_tokens=4), call(), who, 20)
+    await open_call(metering_, answered(), call(), who, 10, who.key)
+    await open_call(metering_, answered(prompt_tokens=3, completion_tokens=4), call(), who, 20, who.key)
     with pytest.raises(InferenceFailed):
-        await open_call(metering_, failing, call(), who, 30)
+        await open_call(metering_, failing, call(), who, 30, who.key)
     assert metering_.quotas.used("k1") == (3, 0, 8, 60)
     assert [(each.tokens, each.bytes, each.status) for each in records] == [
         *((1, 10, 200), (7, 20, 200), (0, 30, 500)),
     ]
 
 
-@pytest.mark.parametrize("open_call", [count, metered])
+@pytest.mark.parametrize("open_call", [counted, metered])
 @pytest.mark.parametrize(
     ("handler", "used"),
     [(answered(), 1), (answered(completion_tokens=9), 9), (answered(completion_tokens=1), 1), (failing, 1)],
@@ -187,5 +225,6 @@ async def test_a_share_is_charged_with_what_a_call_has_used(
     for name, client in (("alice", caller()), ("team", named)):
         before = shares.flow(name, 5).used
         with suppress(InferenceFailed):
-            await open_call(metering_, charged, call(), client, 0)
+            assert client.key is not None
+            await open_call(metering_, charged, call(), client, 0, client.key)
         assert shares.flow(name, 5).used - before == used
