@@ -144,7 +144,7 @@ class Access:
 
     def split(self, raw: Iterable[tuple[bytes | str, bytes | str]]) -> SplitHeaders:
         """The headers of a request, for doors that remember heads: `check` does it for each `Caller` without."""
-        return SplitHeaders(raw, None) if self.keys is None else split(raw)
+        return SplitHeaders(raw, None) if self.keys is None else SplitHeaders(*split(raw))
 
     def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
         """Tell the audit log, if there is one, of a refusal before there was a call."""

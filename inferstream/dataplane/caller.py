@@ -88,9 +88,9 @@ class Caller:
 
     def hide_keys(self) -> "Shown":
         """Take the headers that may hold a key out of `headers`, which middleware and model get."""
-        public, self.shown = split(self.headers.raw)
-        self.headers = Headers(public, None, self.headers.origin)
-        return self.shown or ()
+        public, shown = split(self.headers.raw)
+        self.headers, self.shown = Headers(public, None, self.headers.origin), shown
+        return shown
 
     def sees(self, model: str) -> bool:
         """Whether lists of models name this one to the client."""

@@ -1,12 +1,12 @@
 """The interface for doors: inference, metadata, readiness and the repository."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from ..errors import DeadlineExceeded, Draining, InvalidRequest, ModelNotFound, ModelNotReady, Unsupported
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
-from ..keys.credentials import without_keys
+from ..keys.credentials import split
 from ..settings import Settings
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
@@ -154,17 +154,20 @@ class DataPlane:
         """REST routes of models, each with its model's name; the same list until a model is loaded or unloaded."""
         return self._registry.routes
 
-    async def call_route(self, name: str, request: HttpRequest, caller: Caller) -> HttpResponse:
-        """Call a REST route; draining waits for it and ends it.
+    async def call_route(
+        self, name: str, read: Callable[[], Awaitable[HttpRequest]], caller: Caller
+    ) -> HttpResponse:
+        """Call a REST route with what `read` returns; draining waits for it and ends it.
 
-        Raises PermissionDenied, ModelNotFound, ModelNotReady, Draining.
+        Raises PermissionDenied, ModelNotFound, ModelNotReady, Draining, and what `read` raises.
         """
         self.access.check(Action.CUSTOM_ROUTE, caller, name)
         if self._registry.draining:
             raise Draining
+        request = await read()
         served = self._registry.get(name)
         if caller.key is not None:
-            request = request._replace(headers=without_keys(request.headers))
+            request = request._replace(headers=[*split(request.headers)[0]])
         response = await self.access.run(
             Action.CUSTOM_ROUTE,
             caller,

@@ -13,6 +13,7 @@ from ..keys.counters import BYTES, REQUESTS, TOKENS
 from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
 from ..keys.quotas import MeteredUse, Quotas
+from ..keys.secret import without_keys
 from ..statuses import CONFLICT, TABLE, Code
 from ..text.usage import tokens_of
 from ..types import InferenceResponse
@@ -89,9 +90,9 @@ class Metering:
                 caller.door,
                 caller.dialect,
                 operation,
-                model,
+                without_keys(model),
                 version,
-                request_id_var.get() or request_id,
+                request_id_var.get() or without_keys(request_id),
                 tokens,
                 size,
                 200 if error is None else _status(error),
@@ -165,7 +166,8 @@ async def counted(
         raise
     tokens = 1 if reply.first is None or reply.first.parameters is None else _tokens(reply)
     own[TOKENS] += tokens
-    if share.charged != tokens:
+    flow = share.flow
+    if flow is not None and (tokens != share.charged or tokens != flow.usual):
         share.end(tokens)
     if metering.audit is not None:
         _record(metering, call, caller, key, tokens, size, None)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 
 from ..types import Headers
 
@@ -21,6 +21,8 @@ class Proxies:
             address = ip_address(_address(peer))
         except ValueError:
             return False
+        if isinstance(address, IPv6Address):  # a socket for both versions shows IPv4 so
+            address = address.ipv4_mapped or address
         return any(address in network for network in self._networks)
 
     def client(self, headers: Headers) -> str:

@@ -54,11 +54,12 @@ class Shares:
 class Share:
     """The part of one call in what the principal `name` uses."""
 
-    __slots__ = ("_flow", "_settled", "charged", "name")
+    __slots__ = ("_settled", "charged", "flow", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._flow: Flow | None = None
+        self.flow: Flow | None = None
+        """None before the call is charged or waits."""
         self.charged = 0
         """Tokens of the request in progress, before it ends."""
         self._settled = 0
@@ -66,16 +67,16 @@ class Share:
 
     def enter(self, shares: Shares, priority: int) -> Flow:
         """The flow of the call, which is about to wait."""
-        flow = self._flow
+        flow = self.flow
         if flow is None:
-            flow = self._flow = shares.flow(self.name, priority)
+            flow = self.flow = shares.flow(self.name, priority)
         if not flow.waiting and flow.used < flow.lane.virtual_time:
             flow.used = flow.lane.virtual_time
         return flow
 
     def begin(self) -> None:
         """Charge a request of the call, which has waited, with the usual tokens; once."""
-        flow = self._flow
+        flow = self.flow
         if flow is not None and not self.charged:
             if flow.lane.virtual_time < flow.used:
                 flow.lane.virtual_time = flow.used
@@ -86,12 +87,12 @@ class Share:
         """As `enter` and `begin`, for a request that need not wait: without their calls it costs half."""
         if self.charged:
             return
-        flow = self._flow
+        flow = self.flow
         if flow is None:
             flow = shares.lanes[priority].flows.get(self.name)
             if flow is None:
                 flow = shares.flow(self.name, priority)
-            self._flow = flow
+            self.flow = flow
         lane, used = flow.lane, flow.used
         if used > lane.virtual_time:
             lane.virtual_time = used
@@ -105,7 +106,7 @@ class Share:
 
         A later request of the call is charged as it begins.
         """
-        flow = self._flow
+        flow = self.flow
         if flow is not None and self.charged:
             tokens -= self._settled
             flow.usual = tokens if tokens > 1 else 1

@@ -66,7 +66,7 @@ class AccessControl:
 
     def authenticate(self, shown: Shown, headers: Headers) -> Principal:
         """The principal of a request, by its headers that may hold a key. Raises Unauthenticated."""
-        secret = credential(Headers(shown))
+        secret = credential(shown)
         kinds: tuple[Authenticator | None, ...] = (self._tokens, self._keys)
         for kind in kinds:
             if kind is not None and (principal := kind.authenticate(secret, headers.identities)):

@@ -1,6 +1,6 @@
 """Credentials of a caller: a key in its headers, or the names in its certificate."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 from .errors import Unauthenticated
@@ -20,7 +20,7 @@ Shown = tuple[tuple[bytes | str, bytes | str], ...]
 
 
 class SplitHeaders(NamedTuple):
-    """The headers of a request where the server asks for keys."""
+    """The headers of a request, apart from those that may hold a key."""
 
     public: Iterable[tuple[bytes | str, bytes | str]]
     """For middleware and model code, which may log them or send them elsewhere."""
@@ -28,31 +28,29 @@ class SplitHeaders(NamedTuple):
     """Those that may hold a key. None where the server asks for none, and all headers are public."""
 
 
-def split(raw: Iterable[tuple[bytes | str, bytes | str]]) -> SplitHeaders:
-    """Take the headers that may hold a key out of the others."""
-    shown = tuple([pair for pair in raw if pair[0] in NAMES])
-    return SplitHeaders(without_keys(raw) if shown else raw, shown)
+def split(raw: Iterable[tuple[Name, Name]]) -> tuple[Iterable[tuple[Name, Name]], Shown]:
+    """Headers without those that may hold a key, and these. Servers of ASGI may have lists for pairs."""
+    shown = tuple([(name, value) for name, value in raw if name in NAMES])
+    return [pair for pair in raw if pair[0] not in NAMES] if shown else raw, shown
 
 
-def without_keys(raw: Iterable[tuple[Name, Name]]) -> list[tuple[Name, Name]]:
-    """Headers without those that may hold a key."""
-    return [pair for pair in raw if pair[0] not in NAMES]
+def credential(shown: Shown) -> str | None:
+    """The key or token in headers, or in WebSocket subprotocols; None without one.
 
-
-def credential(headers: Mapping[str, str]) -> str | None:
-    """The key or token in headers with lower-case names, or in WebSocket subprotocols; None without one.
-
-    Raises Unauthenticated for two that differ: which one counts would depend on who looks.
+    Raises Unauthenticated for two that differ, also in one header that is repeated: which one counts would depend on
+    who looks.
     """
-    secrets = []
-    authorization = headers.get("authorization", "")
-    if authorization[:7].lower() == "bearer ":
-        secrets.append(authorization[7:].strip())
-    if (key := headers.get("x-api-key")) is not None:
-        secrets.append(key.strip())
-    for subprotocol in headers.get("sec-websocket-protocol", "").split(","):
-        if (offered := subprotocol.strip()).startswith(SUBPROTOCOL):
-            secrets.append(offered[len(SUBPROTOCOL) :])
-    if len(set(secrets)) > 1:
+    secrets = set()
+    for pair in shown:
+        name, value = (each if isinstance(each, str) else each.decode("latin-1") for each in pair)
+        if name == "authorization":
+            if value[:7].lower() == "bearer ":
+                secrets.add(value[7:].strip())
+        elif name == "x-api-key":
+            secrets.add(value.strip())
+        else:
+            offered = (each.strip() for each in value.split(","))
+            secrets.update(each[len(SUBPROTOCOL) :] for each in offered if each.startswith(SUBPROTOCOL))
+    if len(secrets) > 1:
         raise Unauthenticated("The request has two different keys.")
-    return secrets[0] or None if secrets else None
+    return secrets.pop() or None if secrets else None

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ..context import request_id_var
 from ..dataplane.call import new_id
+from ..keys.secret import PREFIX
 from ..settings import Settings
 
 NAME = "x-request-id"
@@ -16,6 +17,9 @@ LONGEST = 128
 
 _WELL_FORMED = re.compile(rb"[\w.:/+=@,;-]+")
 """No space, bracket or quote: the id stands in lines of logs, where it must not look like another field."""
+
+_KEY = PREFIX.encode()
+"""How keys begin, which no log may hold."""
 
 
 class RequestIds(NamedTuple):
@@ -39,7 +43,7 @@ class RequestIds(NamedTuple):
         """The id of a request for which the client sent one or None. In place of a malformed one it is new."""
         if sent is None:
             return new_id().encode() if self.every else None
-        if len(sent) <= LONGEST and _WELL_FORMED.fullmatch(sent):
+        if len(sent) <= LONGEST and _WELL_FORMED.fullmatch(sent) and _KEY not in sent:
             return sent
         return new_id().encode()
 

@@ -373,6 +373,17 @@ def test_a_resumable_stream_has_the_headers_of_limits(server: Running) -> None:
     assert answer.headers["x-ratelimit-limit-requests"] == "1"
 
 
+def test_a_gathered_answer_has_the_headers_of_limits(server: Running) -> None:
+    def asked() -> httpx.Response:
+        return httpx.post(f"{server.url}/v2/models/larges/generate", json={"n": 3}, headers=bearer("rated"))
+
+    answer = asked()
+    while answer.status_code == 429:
+        answer = asked()
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-ratelimit-limit-requests"] == "1"
+
+
 def test_an_audit_log_needs_no_keys_and_tells_who_is_behind_a_proxy(tmp_path: Path) -> None:
     server = start(tmp_path / "app", keys_file=None, trusted_proxies=["127.0.0.1"])
     try:

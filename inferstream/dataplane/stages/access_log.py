@@ -5,6 +5,7 @@ from time import perf_counter, time
 
 from ...context import request_id_var
 from ...errors import InferstreamError
+from ...keys.secret import without_keys
 from ...telemetry.access import AccessLines, AccessRecord
 from ..call import STREAM, Call, Handler
 from ..caller import Caller
@@ -46,7 +47,7 @@ def record_of(call: Call, began: float, items: int, error: BaseException | None)
         perf_counter() - began,
         items,
         call.principal or "",
-        call.request.id or "",
+        without_keys(call.request.id or ""),
         "" if call.trace is None else _trace_id(call.trace.get("traceparent", "")),
         _message(error),
         request_id_var.get(),
@@ -59,9 +60,9 @@ def refused(
     """Log a request that ended in an error before it became a call; `began` is on the clock of `perf_counter`."""
     if lines.on:
         seconds = 0.0 if began is None else perf_counter() - began
-        client, message = caller.principal or "", _message(error)
+        client, model = caller.principal or "", without_keys(model)  # which need not be one
         record = (time(), caller.dialect, operation, model, "", kind_of(error), seconds, 0, client, "", "")
-        lines.put(AccessRecord(*record, message, request_id_var.get()))
+        lines.put(AccessRecord(*record, without_keys(_message(error)), request_id_var.get()))
 
 
 def _message(error: BaseException | None) -> str:

@@ -1,5 +1,7 @@
 """Sends requests to custom routes of models, and compresses their responses."""
 
+from functools import partial
+
 from ...concurrency.scope import ClientLeft
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
@@ -44,11 +46,8 @@ class CustomRoutes:
             return
         try:
             head = Head(scope["headers"])
-            body = await read_body(head, receive, self._limit)
-            request = HttpRequest(
-                scope["method"], scope["path"], scope["query_string"], list(scope["headers"]), body
-            )
-            response = await self._compressed(await self._dataplane.call_route(model, request, caller), head)
+            read = partial(self._read, scope, receive, head)
+            response = await self._compressed(await self._dataplane.call_route(model, read, caller), head)
         except ClientLeft:
             return
         except Exception as error:
@@ -56,6 +55,11 @@ class CustomRoutes:
             await respond(send, status, text, headers)
         else:
             await respond(send, response.status, response.body, response.headers)
+
+    async def _read(self, scope: Scope, receive: Receive, head: Head) -> HttpRequest:
+        body = await read_body(head, receive, self._limit)
+        headers = list(scope["headers"])
+        return HttpRequest(scope["method"], scope["path"], scope["query_string"], headers, body)
 
     async def _compressed(self, response: HttpResponse, head: Head) -> HttpResponse:
         """The response, compressed if the client accepts it and it is neither compressed nor partial."""

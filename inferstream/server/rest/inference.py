@@ -178,8 +178,6 @@ class InferenceDoor:
                         headers, text = asked.response(reply.first)
                         if caller.key is not None:
                             asked.admission.sent(len(text))
-                            if caller.key.limits is not None:
-                                headers = headers + self._rate_limits(caller)
                         waiting = self._respond(exchange, reply.first, asked, headers, text)
                         if waiting is not None:
                             await waiting
@@ -307,6 +305,8 @@ class InferenceDoor:
         text: bytes,
     ) -> Awaitable[None] | None:
         """Send a whole response, compressed if it is worth it; None if it is sent."""
+        if (key := asked.admission.key) is not None and key.limits is not None:
+            headers += self._rate_limits(asked.admission.caller)
         if self._reports is not None:
             headers += self._reports.headers(exchange.headers)
         headers += asked.headers

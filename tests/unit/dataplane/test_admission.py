@@ -85,7 +85,8 @@ def test_a_full_queue_refuses_before_anything_is_parsed() -> None:
         plane(SimpleNamespace(refuse=check, pipeline=None)).admit("m", None, caller())
 
 
-ROUTE = HttpRequest("GET", "/custom", b"", [], b"")
+async def read() -> HttpRequest:
+    return HttpRequest("GET", "/custom", b"", [], b"")
 
 
 async def test_a_models_own_route_is_waited_for_and_ended_like_an_inference() -> None:
@@ -96,7 +97,7 @@ async def test_a_models_own_route_is_waited_for_and_ended_like_an_inference() ->
         await asyncio.Event().wait()
 
     served = SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))
-    asking = asyncio.create_task(plane(served).call_route("m", ROUTE, caller()))
+    asking = asyncio.create_task(plane(served).call_route("m", read, caller()))
     await begun.wait()
     assert len(live.calls) == 1
     live.fail(Draining())
@@ -104,7 +105,7 @@ async def test_a_models_own_route_is_waited_for_and_ended_like_an_inference() ->
         await asking
     await live.emptied()
     with pytest.raises(Draining):
-        await plane(served, draining=True).call_route("m", ROUTE, caller())
+        await plane(served, draining=True).call_route("m", read, caller())
 
 
 async def test_a_client_that_leaves_a_route_cancels_it() -> None:
@@ -115,7 +116,7 @@ async def test_a_client_that_leaves_a_route_cancels_it() -> None:
         await asyncio.Event().wait()
 
     asking = asyncio.create_task(
-        plane(SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))).call_route("m", ROUTE, caller())
+        plane(SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))).call_route("m", read, caller())
     )
     await begun.wait()
     asking.cancel()

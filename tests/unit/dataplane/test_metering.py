@@ -17,6 +17,7 @@ from inferstream.keys.counters import LocalCounters
 from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.principal import KeyLimits, Principal
 from inferstream.keys.quotas import Quotas
+from inferstream.keys.secret import new_key
 from inferstream.types import Headers, InferenceRequest, InferenceResponse, Parameters
 
 
@@ -104,6 +105,16 @@ async def test_a_refusal_has_one_line_whoever_tells_of_it() -> None:
     another.stands_for = refusal
     metered.refused("infer", made, "m", another)
     assert [(record.principal, record.status) for record in records] == [(None, 429)]
+
+
+async def test_a_key_in_the_place_of_a_name_or_an_id_is_in_no_line() -> None:
+    metering_, records = metering()
+    key, client = new_key("abc"), caller()
+    assert client.key is not None
+    metering_.refused("infer", client, key, ModelNotFound(key))
+    asked = Call(Operation.INFER, "m", None, InferenceRequest(id=key, inputs=[]), {})
+    await counted(metering_, answered(), asked, client, 0, client.key)
+    assert [(record.model, record.request_id) for record in records] == [("ifs_***", ""), ("m", "ifs_***")]
 
 
 async def test_calls_that_end_by_the_same_error_have_a_line_each() -> None:
@@ -228,3 +239,17 @@ async def test_a_share_is_charged_with_what_a_call_has_used(
             assert client.key is not None
             await open_call(metering_, charged, call(), client, 0, client.key)
         assert shares.flow(name, 5).used - before == used
+        assert shares.flow(name, 5).usual == used
+
+
+async def test_the_last_call_that_ended_is_the_usual_one() -> None:
+    shares, metering_, client = Shares(), metering()[0], caller()
+
+    async def beside_a_larger_one(call: Call) -> Reply:
+        call.share.start(shares, 5)
+        shares.flow("alice", 5).usual = 500
+        return await answered()(call)
+
+    assert client.key is not None
+    await counted(metering_, beside_a_larger_one, call(), client, 0, client.key)
+    assert shares.flow("alice", 5).usual == 1

@@ -54,6 +54,8 @@ def test_without_trusted_proxies_no_header_counts() -> None:
         ("ipv4:10.0.1.1:5000", False),
         ("ipv6:[fd00::1]:5000", True),
         ("ipv6:[fd01::1]:5000", False),
+        ("ipv6:[::ffff:10.0.0.1]:5000", True),
+        ("ipv6:[::ffff:10.0.1.1]:5000", False),
         ("unix:", False),
         ("", False),
     ],

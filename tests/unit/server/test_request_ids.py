@@ -6,6 +6,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from inferstream import MLModel
+from inferstream.keys.secret import PREFIX, new_key
 from inferstream.server.application import Application
 from inferstream.server.request_ids import LONGEST, RequestIds
 from inferstream.settings import Settings
@@ -37,6 +38,12 @@ def test_others_are_replaced(sent: bytes) -> None:
     assert made is not None
     assert made != sent
     assert len(made) == 36
+
+
+def test_a_key_is_no_id() -> None:
+    made = RequestIds().id(new_key("abc").encode())
+    assert made is not None
+    assert PREFIX.encode() not in made
 
 
 @pytest.mark.parametrize("sent", [b"a b", b"7] [trace_id=1", b"[2]", b'"', b"~"])

@@ -11,7 +11,8 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.stages.access_log import AccessLog, record_of, refused
-from inferstream.errors import Abandoned, InferenceFailed, Overloaded
+from inferstream.errors import Abandoned, InferenceFailed, ModelNotFound, Overloaded
+from inferstream.keys.secret import new_key
 from inferstream.telemetry.access import AccessLines, AccessRecord
 from inferstream.types import Headers, InferenceRequest
 
@@ -66,6 +67,16 @@ async def test_a_refusal_before_the_call_has_a_record_while_somebody_reads(lines
     refused(lines[0], caller, "infer", "m", Overloaded("full"), None)
     (record,) = lines[1]
     assert (record.face, record.model, record.status, record.seconds) == ("v2", "m", "overloaded", 0.0)
+
+
+async def test_a_key_in_the_place_of_a_name_or_an_id_is_in_no_record(lines: Any) -> None:
+    key = new_key("abc")
+    refused(lines[0], Caller(Headers(()), "v2"), "infer", key, ModelNotFound(key), None)
+    (record,) = lines[1]
+    assert (record.model, record.error) == ("ifs_***", "Model ifs_*** not found")
+    asked = call()
+    asked.request.id = key
+    assert record_of(asked, 0.0, 1, None).id == "ifs_***"
 
 
 async def test_a_stream_has_one_record_at_its_end_with_its_items() -> None:

@@ -1,12 +1,14 @@
 """Requests to models' own routes, and what of their responses is compressed."""
 
 import gzip
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from starlette.responses import Response
 
 from inferstream import InferenceRequest, InferenceResponse, MLModel, custom_handler
+from inferstream.keys.file import VARIABLE
 
 from ..asgi import Echo, asking
 
@@ -42,6 +44,19 @@ async def test_a_route_is_found_by_its_method_and_its_pattern() -> None:
         refused = await client.post("/own/a")
         assert (refused.status_code, refused.headers["allow"]) == (405, "GET, PUT")
         assert (await client.get("/own/a/b")).status_code == 404
+
+
+async def test_no_body_is_read_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, '{"version": 1, "keys": []}')
+    pieces = iter([b"{}"])
+
+    async def body() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    async with asking(Routed) as (client, _):
+        assert (await client.post("/size", content=body())).status_code == 401
+    assert [*pieces] == [b"{}"]
 
 
 async def test_routes_come_and_go_with_their_models() -> None:
