@@ -5,9 +5,7 @@ import logging
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
 
-from ..errors import InvalidSettings
 from ..settings import Settings
 from ..types import Headers
 from .authenticator import Authenticator, KeyAuthenticator
@@ -18,10 +16,8 @@ from .errors import Unauthenticated
 from .file import VARIABLE, KeySource
 from .principal import Principal
 from .quotas import Quotas
+from .renewal import TokenRenewal
 from .usage import UsageFile
-
-if TYPE_CHECKING:
-    from .tokens import TokenAuthenticator
 
 logger = logging.getLogger("inferstream.keys")
 
@@ -50,7 +46,7 @@ class AccessControl:
         document = self._source.read()
         self._keys = KeyAuthenticator(document)
         self._names = _names(document)
-        self._tokens = _tokens(document, None)
+        self._tokens = TokenRenewal(document.jwt)
         self.known: dict[Shown, Principal] = {}
         """Principals by the headers that they have shown since the keys were last looked at. They may have expired.
 
@@ -67,7 +63,7 @@ class AccessControl:
     def authenticate(self, shown: Shown, headers: Headers) -> Principal:
         """The principal of a request, by its headers that may hold a key. Raises Unauthenticated."""
         secret = credential(shown)
-        kinds: tuple[Authenticator | None, ...] = (self._tokens, self._keys)
+        kinds: tuple[Authenticator | None, ...] = (self._tokens.current, self._keys)
         for kind in kinds:
             if kind is not None and (principal := kind.authenticate(secret, headers.identities)):
                 if secret is not None:
@@ -80,38 +76,35 @@ class AccessControl:
     async def run(self) -> None:
         """Read the keys again when they change, return leases and save the use, until cancelled."""
         tick = 0
-        while True:
-            await asyncio.sleep(TICK)
-            tick += 1
-            try:
-                self.quotas.tick()
-                if tick % LOOK == 0:
-                    await self.read_again()
-                if tick % SAVE == 0:
-                    await self.save()
-            except Exception:  # a timer that ends would let revoked keys in
-                logger.exception("the timer of the keys failed")
+        renewing = asyncio.create_task(self._tokens.renew())
+        try:
+            while True:
+                await asyncio.sleep(TICK)
+                tick += 1
+                try:
+                    self.quotas.tick()
+                    if tick % LOOK == 0:
+                        await self.read_again()
+                        if renewing.done():  # an issuer may take long, and keys are revoked meanwhile
+                            renewing = asyncio.create_task(self._tokens.renew())
+                    if tick % SAVE == 0:
+                        await self.save()
+                except Exception:  # a timer that ends would let revoked keys in
+                    logger.exception("the timer of the keys failed")
+        finally:
+            renewing.cancel()
 
     async def read_again(self) -> None:
-        """Take the keys of the file if it has changed; those of a broken file are not taken."""
-        document, tokens = await asyncio.to_thread(self._read_again)
+        """Take the keys of the file if it has changed; those of a broken file are not taken.
+
+        What it says of tokens counts with the next `renew`, unless it takes none.
+        """
+        document = await asyncio.to_thread(self._source.read_again)
         self.known.clear()
         if document is not None:
             self._keys.replace(document)
             self._names.update(_names(document))
-            self._tokens = tokens
-
-    def _read_again(self) -> "tuple[Document | None, TokenAuthenticator | None]":
-        if self._tokens is not None:
-            self._tokens.refresh()
-        document = self._source.read_again()
-        if document is None:
-            return None, None
-        try:
-            return document, _tokens(document, self._tokens)
-        except InvalidSettings as error:
-            logger.error("the keys stay as they were: %s", error.message)
-            return None, None
+            self._tokens.want(document.jwt)
 
     async def save(self) -> None:
         """Save what the keys have used, if there is a file for it."""
@@ -140,14 +133,6 @@ def keys_configured(settings: Settings) -> bool:
 def names_principals(settings: Settings) -> bool:
     """Whether clients have names, by which they share models: those of keys, or those that a gateway tells."""
     return keys_configured(settings) or bool(settings.trusted_proxies)
-
-
-def _tokens(document: Document, before: "TokenAuthenticator | None") -> "TokenAuthenticator | None":
-    if document.jwt is None or (before is not None and before.rules == document.jwt):
-        return before if document.jwt else None
-    from .tokens import TokenAuthenticator  # late: it needs an extra
-
-    return TokenAuthenticator(document.jwt)
 
 
 def _names(document: Document) -> dict[str, str]:

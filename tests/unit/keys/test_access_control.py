@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import threading
 from contextlib import suppress
 
+import msgspec
 import pytest
 
 from inferstream.errors import InvalidSettings
-from inferstream.keys import access_control
+from inferstream.keys import access_control, tokens
 from inferstream.keys.access_control import AccessControl, keys_configured
 from inferstream.keys.errors import LimitExceeded, Unauthenticated
 from inferstream.keys.file import VARIABLE, edit
@@ -16,6 +18,8 @@ from inferstream.settings import Settings
 from inferstream.types import Headers
 
 from .documents import entry
+from .test_tokens import OTHER, jwks, token
+from .test_tokens import rules as rules
 
 KEY = new_key("abc")
 
@@ -32,6 +36,20 @@ def bearer(key):
 
 def authenticate(access, shown):
     return access.authenticate(shown, Headers(()))
+
+
+def refused(access, key):
+    try:
+        authenticate(access, bearer(key))
+    except Unauthenticated:
+        return True
+    return False
+
+
+async def eventually(check):
+    async with asyncio.timeout(8):
+        while not check():
+            await asyncio.sleep(0.02)
 
 
 def test_a_server_asks_for_keys_that_it_has(settings, monkeypatch):
@@ -57,6 +75,53 @@ async def test_a_revoked_key_is_refused_while_the_server_runs(settings, tmp_path
     await access.read_again()
     with pytest.raises(Unauthenticated):
         authenticate(access, bearer(KEY))
+
+
+async def test_a_key_is_revoked_though_new_rules_for_tokens_cannot_be_loaded(
+    settings, rules, tmp_path, monkeypatch
+):
+    edit(tmp_path / "keys.json", lambda document: setattr(document, "jwt", rules))
+    access = AccessControl(settings)
+    authenticate(access, bearer(KEY))
+    authenticate(access, bearer(token()))
+
+    def change(document):
+        document.keys.clear()
+        document.jwt = msgspec.structs.replace(rules, jwks_file=str(tmp_path / "late.json"))
+
+    edit(tmp_path / "keys.json", change)
+    monkeypatch.setattr(access_control, "TICK", 0.01)
+    task = asyncio.create_task(access.run())
+    await eventually(lambda: refused(access, KEY))
+    authenticate(access, bearer(token()))
+    assert refused(access, token(OTHER, "two"))
+    (tmp_path / "late.json").write_text(jwks(OTHER, "two"))
+    await eventually(lambda: not refused(access, token(OTHER, "two")))
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_key_is_revoked_while_an_issuer_hangs(settings, rules, tmp_path, monkeypatch):
+    asked, answer = threading.Event(), threading.Event()
+
+    def hang(rules):
+        asked.set()
+        answer.wait(10)
+        raise InvalidSettings("no answer")
+
+    monkeypatch.setattr(access_control, "TICK", 0.01)
+    access = AccessControl(settings)
+    monkeypatch.setattr(tokens, "TokenAuthenticator", hang)
+    task = asyncio.create_task(access.run())
+    try:
+        edit(tmp_path / "keys.json", lambda document: setattr(document, "jwt", rules))
+        assert await asyncio.to_thread(asked.wait, 10)
+        edit(tmp_path / "keys.json", lambda document: document.keys.clear())
+        await eventually(lambda: refused(access, KEY))
+    finally:
+        answer.set()
+        task.cancel()
+        await asyncio.wait([task])
 
 
 def test_headers_with_a_key_are_texts_or_bytes(settings):
