@@ -5,13 +5,14 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Iterator
 
 from ..settings import Settings
 from ..types import Headers
 from .authenticator import Authenticator, KeyAuthenticator
 from .counters import Counters, LocalCounters
 from .credentials import Shown, credential
-from .document import Document
+from .document import TOKEN_KEY, Document
 from .errors import Unauthenticated
 from .file import VARIABLE, KeySource
 from .principal import Principal
@@ -33,6 +34,11 @@ SAVE = 10
 MOST_KNOWN = 1024
 """Headers with a key that are known by their bytes."""
 
+_KEY_ROW = "key "
+"""Begins the name of the row with what a key has used."""
+
+_TOKEN_ROW = _KEY_ROW + TOKEN_KEY
+
 
 class AccessControl:
     """Keys, limits and use of one process of a server. It is used from the event loop alone.
@@ -53,7 +59,8 @@ class AccessControl:
         A lookup tells nothing of a key by its time, because the hash of bytes is secret, and bytes are compared only
         where hashes are equal.
         """
-        self.quotas = Quotas(counters or LocalCounters())
+        self._counters = counters or LocalCounters()
+        self.quotas = Quotas(self._counters)
         self._saving = threading.Lock()
         self._usage = UsageFile(settings.usage_file) if settings.usage_file and saves else None
         if self._usage is not None:
@@ -114,7 +121,7 @@ class AccessControl:
     def _save(self, file: UsageFile, names: list[tuple[str, str]]) -> None:
         with self._saving:
             now = time.time()
-            for key, principal in names:
+            for key, principal in [*names, *_names_of_tokens(self._counters)]:
                 if used := self.quotas.used(key):
                     file.add(key, principal, used, now)
             file.save()
@@ -133,6 +140,13 @@ def keys_configured(settings: Settings) -> bool:
 def names_principals(settings: Settings) -> bool:
     """Whether clients have names, by which they share models: those of keys, or those that a gateway tells."""
     return keys_configured(settings) or bool(settings.trusted_proxies)
+
+
+def _names_of_tokens(counters: Counters) -> Iterator[tuple[str, str]]:
+    """The principals of tokens that any process has seen, each with its key: no document has them."""
+    for name in counters.names():
+        if name.startswith(_TOKEN_ROW):
+            yield name.removeprefix(_KEY_ROW), name.removeprefix(_TOKEN_ROW)
 
 
 def _names(document: Document) -> dict[str, str]:

@@ -3,6 +3,9 @@
 Only one process writes its own cells (calls in progress, what keys have used), so these need no lock. The other words
 of a row change under a lock of the kernel, which ends with the process that has it. Each word is stored at once and in
 an order in which a killed process has admitted less than the words say.
+
+Rows are known by digests. The names themselves are written once, one after the other, for whoever saves what keys have
+used: it may not have seen a token that others have.
 """
 
 import fcntl
@@ -10,7 +13,7 @@ import hashlib
 import mmap
 import os
 import time
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Iterator, MutableSequence, Sequence
 from typing import Protocol
 
 from .errors import LimitExceeded
@@ -28,6 +31,11 @@ IN_FLIGHT, STREAMS, REQUESTS, REFUSED, TOKENS, BYTES = range(CELLS)
 
 _WORD = 8
 """Bytes."""
+
+_NAME = 132
+"""Words that a name takes at most, with its digest and its length: 1,040 bytes of UTF-8, more than any name has."""
+
+_MOST_NAME = (_NAME - 2) * _WORD
 
 _PATIENCE = 20_000_000
 """Nanoseconds to wait for another process, which has a row for some microseconds unless it was stopped there."""
@@ -67,6 +75,9 @@ class Counters(Protocol):
     def find(self, name: str) -> Row | None:
         """The row of a name; None if it has none."""
 
+    def names(self) -> Sequence[str]:
+        """The names that have rows, in all processes. For one thread at a time, which may be any."""
+
 
 class _LocalRow:
     __slots__ = ("own", "words")
@@ -104,6 +115,9 @@ class LocalCounters:
     def find(self, name: str) -> Row | None:
         return self._rows.get(name)
 
+    def names(self) -> Sequence[str]:
+        return [*self._rows]
+
 
 class _SharedRow:
     __slots__ = ("_cells", "_count", "_descriptor", "_number", "own", "words")
@@ -132,8 +146,12 @@ class _SharedRow:
 def create_counters(count: int) -> int:
     """A file descriptor of empty memory for the counters of `count` processes. Pages without rows take no memory."""
     descriptor = os.memfd_create("inferstream", os.MFD_CLOEXEC)
-    os.ftruncate(descriptor, ROWS * (1 + WORDS + CELLS * count) * _WORD)
+    os.ftruncate(descriptor, _words_of(count) * _WORD)
     return descriptor
+
+
+def _words_of(count: int) -> int:
+    return ROWS * (1 + WORDS + CELLS * count) + 1 + ROWS * _NAME
 
 
 class SharedCounters:
@@ -143,26 +161,42 @@ class SharedCounters:
         self.count = count
         self._descriptor = descriptor
         self._index = index
-        view = memoryview(mmap.mmap(descriptor, ROWS * (1 + WORDS + CELLS * count) * _WORD)).cast("q")
-        self._names = view[:ROWS]
+        view = memoryview(mmap.mmap(descriptor, _words_of(count) * _WORD)).cast("q")
+        self._digests = view[:ROWS]
         self._words = view[ROWS : ROWS * (1 + WORDS)]
-        self._cells = view[ROWS * (1 + WORDS) :]
+        written = ROWS * (1 + WORDS + CELLS * count)
+        self._cells = view[ROWS * (1 + WORDS) : written]
+        self._written = view[written : written + 1]
+        self._names = view[written + 1 :]
+        self._read = 0
+        self._known_names: list[str] = []
 
     def row(self, name: str) -> Row:
         """The row of a name. A name keeps its row for as long as the server runs."""
         digest = _digest(name)
         number = self._known(digest)
-        return self._row(self._reserved(digest) if number is None else number)
+        return self._row(self._reserved(digest, name) if number is None else number)
 
     def find(self, name: str) -> Row | None:
         number = self._known(_digest(name))
         return None if number is None else self._row(number)
 
+    def names(self) -> Sequence[str]:
+        while self._read < self._written[0]:
+            digest, size = self._names[self._read : self._read + 2]
+            start, end = self._read + 2, self._read + 2 + -(-size // _WORD)
+            name = self._names[start:end].tobytes()[:size].decode("utf-8", "replace")
+            if _digest(name) != digest:
+                break  # another processor has not shown all of it yet
+            self._known_names.append(name)
+            self._read = end
+        return self._known_names
+
     def forget(self, index: int) -> None:
         """End the calls of a process that was killed, before another one gets its index."""
         size = CELLS * self.count
-        for number, name in enumerate(self._names.tolist()):
-            if name:
+        for number, digest in enumerate(self._digests.tolist()):
+            if digest:
                 for cell in (IN_FLIGHT, STREAMS):
                     self._cells[number * size + cell * self.count + index] = 0
 
@@ -174,22 +208,35 @@ class SharedCounters:
 
     def _known(self, digest: int) -> int | None:
         for number in _probed(digest):
-            if self._names[number] == digest:
+            if self._digests[number] == digest:
                 return number
-            if not self._names[number]:
+            if not self._digests[number]:
                 break
         return None
 
-    def _reserved(self, digest: int) -> int:
+    def _reserved(self, digest: int, name: str) -> int:
         _lock(self._descriptor, ROWS)
         try:
             for number in _probed(digest):
-                if self._names[number] in (0, digest):
-                    self._names[number] = digest
+                known = self._digests[number]
+                if not known:
+                    self._write(digest, name)
+                    self._digests[number] = digest
+                if known in (0, digest):
                     return number
         finally:
             fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, ROWS)
         raise _too_many()
+
+    def _write(self, digest: int, name: str) -> None:
+        """Write a name behind the others. That of a process which is killed before it counts them is written over."""
+        text = name.encode("utf-8", "replace")
+        start = self._written[0]
+        end = start + 2 + -(-len(text) // _WORD)
+        if len(text) <= _MOST_NAME and end <= len(self._names):
+            self._names[start], self._names[start + 1] = digest, len(text)
+            self._names[start + 2 : end].cast("B")[: len(text)] = text
+            self._written[0] = end
 
 
 def _digest(name: str) -> int:

@@ -19,6 +19,9 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 MOST_NAME = 256
 """Characters of a principal's name, of a subject, and of a pattern."""
 
+TOKEN_KEY = "jwt:"
+"""Begins what a principal of a token has for the id of a key, which has no colon. The name of the principal follows."""
+
 
 class Grant(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """What an entry of the document allows. Raises ValueError for a field that is wrong."""

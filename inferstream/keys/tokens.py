@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import msgspec
 
 from ..errors import InvalidSettings, MissingExtra
-from .document import TokenRules, check_name
+from .document import TOKEN_KEY, TokenRules, check_name
 from .errors import Unauthenticated
 from .principal import SCOPES, Principal
 
@@ -93,7 +93,7 @@ class TokenAuthenticator:
         scopes = [scope for scope in _texts(claims.get(self.rules.scopes_claim)) if scope in SCOPES]
         models = [check_name("models", each) for each in _texts(claims.get(self.rules.models_claim))]
         return Principal(
-            name, f"jwt:{name}", scopes, models, float(claims["exp"]) + LEEWAY, self.rules.limits
+            name, f"{TOKEN_KEY}{name}", scopes, models, float(claims["exp"]) + LEEWAY, self.rules.limits
         )
 
     def _load(self) -> None:

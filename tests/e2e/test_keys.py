@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,11 +14,14 @@ from typing import Any
 import grpc
 import httpx
 import httpx_sse
+import jwt
 import numpy as np
 import openai
 import pytest
 import tritonclient.grpc
 import tritonclient.http
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -138,14 +142,14 @@ KEYS = [
 ]
 
 
-def write_keys(folder: Path, keys: list[dict[str, Any]]) -> None:
-    (folder / "keys.json").write_text(json.dumps({"version": 1, "keys": keys}))
+def write_keys(folder: Path, keys: list[dict[str, Any]], **more: Any) -> None:
+    (folder / "keys.json").write_text(json.dumps({"version": 1, "keys": keys} | more))
 
 
-def start(folder: Path, **settings: Any) -> Running:
+def start(folder: Path, tokens: dict[str, Any] | None = None, **settings: Any) -> Running:
     folder.mkdir()
     (folder / "app.py").write_text(APP)
-    write_keys(folder, KEYS)
+    write_keys(folder, KEYS, **({} if tokens is None else {"jwt": tokens}))
     own = {"keys_file": str(folder / "keys.json"), "audit_log": str(folder / "audit.jsonl"), **settings}
     (folder / "settings.json").write_text(json.dumps(own))
     return Running(folder)
@@ -654,3 +658,35 @@ def test_a_revoked_key_ends_and_a_broken_file_changes_nothing(tmp_path: Path) ->
     assert (refused["principal"], refused["end"]) == (None, "unauthenticated")
     assert not any(secret in (folder / "audit.jsonl").read_text() for secret in SECRETS.values())
     assert "Traceback" not in server.text()
+
+
+@pytest.mark.parametrize("frontends", [1, 2])
+def test_a_day_of_a_token_outlives_the_server(tmp_path: Path, frontends: int) -> None:
+    issuer = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    folder = tmp_path / "app"
+    (tmp_path / "jwks.json").write_text(
+        json.dumps({"keys": [{**json.loads(RSAAlgorithm.to_jwk(issuer.public_key())), "kid": "one"}]})
+    )
+    rules = {
+        "issuer": "https://issuer.example",
+        "audience": "models",
+        "jwks_file": str(tmp_path / "jwks.json"),
+        "limits": {"tokens_per_day": 10},
+    }
+    claims = {"iss": rules["issuer"], "aud": "models", "sub": "alice", "exp": time.time() + 600}
+    shown = jwt.encode(claims | {"scope": "infer", "models": ["*"]}, issuer, "RS256", {"kid": "one"})
+
+    def statuses(server: Running) -> list[int]:
+        url = f"{server.url}/v2/models/double/infer"
+        headers = {"authorization": f"Bearer {shown}"}
+        return [httpx.post(url, json=v2(1), headers=headers).status_code for _ in range(12)]
+
+    usage = tmp_path / "usage.json"
+    server = start(folder, frontends=frontends, usage_file=str(usage), tokens=rules)
+    assert sorted(statuses(server)) == [200] * 10 + [429] * 2
+    assert server.stop() == 0, server.text()
+    [day] = json.loads(usage.read_text())["days"].values()
+    assert (day["jwt:alice"]["principal"], day["jwt:alice"]["tokens"]) == ("alice", 10)
+    server = Running(folder)
+    assert set(statuses(server)) == {429}
+    assert server.stop() == 0, server.text()

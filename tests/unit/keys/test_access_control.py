@@ -11,8 +11,10 @@ import pytest
 from inferstream.errors import InvalidSettings
 from inferstream.keys import access_control, tokens
 from inferstream.keys.access_control import AccessControl, keys_configured
+from inferstream.keys.counters import SharedCounters, create_counters
 from inferstream.keys.errors import LimitExceeded, Unauthenticated
 from inferstream.keys.file import VARIABLE, edit
+from inferstream.keys.principal import KeyLimits
 from inferstream.keys.secret import new_key
 from inferstream.settings import Settings
 from inferstream.types import Headers
@@ -164,6 +166,44 @@ async def test_the_use_of_a_revoked_key_is_saved(settings, tmp_path):
     await access.read_again()
     await access.close()
     assert "abc" in (tmp_path / "usage.json").read_text()
+
+
+@pytest.fixture
+def daily(settings, rules, tmp_path):
+    """Settings with tokens, each principal of which may use 10 a day."""
+    limited = msgspec.structs.replace(rules, limits=KeyLimits(tokens_per_day=10))
+    edit(tmp_path / "keys.json", lambda document: setattr(document, "jwt", limited))
+    return settings
+
+
+async def test_use_of_tokens_counts_after_a_restart(daily, tmp_path):
+    first = AccessControl(daily)
+    for _ in range(10):
+        use = first.quotas.begin(authenticate(first, bearer(token())))
+        use.charge(1)
+        use.end()
+    await first.close()
+    [keys] = json.loads((tmp_path / "usage.json").read_text())["days"].values()
+    assert keys == {
+        "jwt:alice": {"principal": "alice", "requests": 10, "refused": 0, "tokens": 10, "bytes": 0}
+    }
+    second = AccessControl(daily)
+    with pytest.raises(LimitExceeded):
+        second.quotas.begin(authenticate(second, bearer(token())))
+
+
+async def test_use_of_tokens_that_only_another_process_has_seen_is_saved(daily, tmp_path):
+    descriptor = create_counters(2)
+    leader = AccessControl(daily, SharedCounters(descriptor, 0, 2))
+    other = AccessControl(daily, SharedCounters(descriptor, 1, 2), saves=False)
+    for name in ("alice", "bérénice"):
+        other.quotas.begin(authenticate(other, bearer(token(sub=name)))).end(3)
+        await leader.save()
+    await other.close()
+    await leader.close()
+    [keys] = json.loads((tmp_path / "usage.json").read_text())["days"].values()
+    used = {"requests": 1, "refused": 0, "tokens": 3, "bytes": 0}
+    assert keys == {f"jwt:{name}": {"principal": name} | used for name in ("alice", "bérénice")}
 
 
 async def test_one_process_saves(settings, tmp_path):

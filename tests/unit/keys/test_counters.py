@@ -11,6 +11,7 @@ import pytest
 
 from inferstream.keys import counters
 from inferstream.keys.counters import IN_FLIGHT, TOKENS, LocalCounters, SharedCounters, create_counters
+from inferstream.keys.document import MOST_NAME
 from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.quotas import Quotas
 
@@ -159,6 +160,51 @@ def test_processes_find_the_same_rows():
     first.row("alice").words[0] = 5
     assert second.row("alice").words[0] == 5
     assert second.row("bob").words[0] == 0
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_each_name_is_told_once(shared):
+    if shared:
+        descriptor = create_counters(2)
+        first, second = (SharedCounters(descriptor, index, 2) for index in range(2))
+    else:
+        first = second = LocalCounters()
+    assert [*first.names()] == []
+    longest = "key jwt:" + "\N{GRINNING FACE}" * MOST_NAME
+    names = ["alice", "key bérénice", "12345678", "", longest]
+    for i, name in enumerate(names):
+        second.row(name)
+        first.row(name)
+        assert [*first.names()] == names[: i + 1]
+    assert [*second.names()] == names
+
+
+def test_a_name_that_is_not_whole_yet_is_told_later():
+    descriptor = create_counters(2)
+    first, second = (SharedCounters(descriptor, index, 2) for index in range(2))
+    second.row("alice")
+    text = second._names[2]
+    second._names[2] = 0
+    assert first.names() == []
+    second._names[2] = text
+    assert first.names() == ["alice"]
+
+
+def test_a_name_of_a_process_that_was_killed_is_written_over():
+    descriptor = create_counters(2)
+    first, second = (SharedCounters(descriptor, index, 2) for index in range(2))
+    second._names[0] = 1
+    first.row("alice")
+    assert second.names() == ["alice"]
+
+
+def test_a_name_that_is_too_long_has_a_row(monkeypatch):
+    monkeypatch.setattr(counters, "_MOST_NAME", 5)
+    some = SharedCounters(create_counters(1), 0, 1)
+    some.row("a" * 6).own[TOKENS] = 1
+    some.row("bob")
+    assert some.find("a" * 6).total(TOKENS) == 1
+    assert some.names() == ["bob"]
 
 
 def test_forgetting_a_process_leaves_its_sums():
