@@ -4,6 +4,7 @@ import json
 import logging
 import time
 from collections.abc import Sequence
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -25,6 +26,12 @@ logger = logging.getLogger("inferstream.keys")
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by a private key of the issuer. With a shared secret, whoever checks tokens could make them."""
 
+KINDS = ("RSA", "EC", "OKP")
+"""Types of keys with a public half. PyJWT before 2.13 takes a key of another type under each of these algorithms."""
+
+_PRIVATE = ("d", "p", "q", "dp", "dq", "qi", "oth")
+"""Fields of the private half of a key, by which none is verified."""
+
 LEEWAY = 30
 """Seconds that the clocks of issuer and server may differ."""
 
@@ -40,6 +47,18 @@ _TIMEOUT = 10.0
 _MOST_BYTES = 2**20
 """Bytes of an answer of an issuer."""
 
+_FAULTS = (
+    OSError,
+    HTTPException,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    jwt.PyJWTError,
+)
+"""What an issuer that is down or answers nonsense leads to."""
+
 
 class TokenAuthenticator:
     """Tokens of one issuer. Raises InvalidSettings if its keys cannot be had at the start."""
@@ -51,7 +70,7 @@ class TokenAuthenticator:
         self._fault = ""
         try:
             self._load()
-        except (OSError, ValueError, KeyError, jwt.PyJWTError) as error:
+        except _FAULTS as error:
             raise InvalidSettings(f"jwt: no keys of {rules.issuer}: {_line(error)}") from None
 
     def refresh(self) -> None:
@@ -61,7 +80,7 @@ class TokenAuthenticator:
         try:
             self._load()
             self._fault = ""
-        except (OSError, ValueError, KeyError, jwt.PyJWTError) as error:
+        except _FAULTS as error:
             self._next = time.monotonic() + REFRESH
             if (fault := _line(error)) != self._fault:
                 self._fault = fault
@@ -85,7 +104,7 @@ class TokenAuthenticator:
                 options={"require": ["exp", "iss", "aud"]},
             )
             return self._principal(claims)
-        except (jwt.PyJWTError, ValueError, KeyError, TypeError):
+        except (jwt.PyJWTError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise Unauthenticated("The token is not valid.") from None
 
     def _principal(self, claims: dict[str, Any]) -> Principal:
@@ -105,7 +124,8 @@ class TokenAuthenticator:
             if about["issuer"] != rules.issuer:
                 raise ValueError("its configuration names another issuer")
             text = fetched(about["jwks_uri"])
-        self._keys = {key.key_id: key for key in jwt.PyJWKSet.from_dict(json.loads(text)).keys}
+        keys = {"keys": [_public(key) for key in json.loads(text)["keys"] if _verifies(key)]}
+        self._keys = {key.key_id: key for key in jwt.PyJWKSet.from_dict(keys).keys}
         self._next = time.monotonic() + REFRESH
 
 
@@ -117,6 +137,15 @@ def fetched(url: str) -> bytes:
         if not answer.url.startswith("https://"):
             raise ValueError(f"{url} leads to {answer.url}, which is not https")
         return bytes(answer.read(_MOST_BYTES))
+
+
+def _verifies(key: dict[str, Any]) -> bool:
+    """Whether a key of the issuer is for signatures that nobody can make who can check them."""
+    return key.get("kty") in KINDS and key.get("use") != "enc"
+
+
+def _public(key: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in key.items() if name not in _PRIVATE}
 
 
 def _texts(claim: object) -> list[str]:

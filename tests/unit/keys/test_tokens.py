@@ -1,5 +1,7 @@
 """Signed tokens become principals."""
 
+import base64
+import hmac
 import json
 import time
 
@@ -40,6 +42,10 @@ def token(key=KEY, kid="one", algorithm="RS256", **claims):
     return jwt.encode(claims, key, algorithm, {"kid": kid})
 
 
+def encoded(text):
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
 @pytest.fixture
 def rules(tmp_path):
     (tmp_path / "jwks.json").write_text(jwks())
@@ -77,6 +83,11 @@ def test_claims_become_a_principal(rules):
         lambda: token(models=[1]),
         lambda: token("a" * 64, algorithm="HS256"),
         lambda: token(None, algorithm="none"),
+        lambda: token(exp=10**400),
+        lambda: token(exp=float("inf")),
+        lambda: token(nbf=float("inf")),
+        lambda: token(exp=float("nan")),
+        lambda: encoded('{"a":' + "[" * 9000) + "." + token().partition(".")[2],
         lambda: token()[:-8] + "AAAAAAAA",
         lambda: "eyJ",
         lambda: "eyJ" + "a" * 20_000,
@@ -85,6 +96,51 @@ def test_claims_become_a_principal(rules):
 def test_anything_else_is_refused(rules, made):
     with pytest.raises(Unauthenticated, match=r"The token is not valid\."):
         TokenAuthenticator(rules).authenticate(made())
+
+
+def test_deep_headers_are_refused_whatever_the_library_does(rules, monkeypatch):
+    def raising(secret):
+        raise RecursionError("PyJWT before 2.14")
+
+    monkeypatch.setattr(jwt, "get_unverified_header", raising)
+    with pytest.raises(Unauthenticated):
+        TokenAuthenticator(rules).authenticate(token())
+
+
+def test_keys_that_verify_no_signatures_are_left_out(rules, tmp_path):
+    [good] = json.loads(jwks())["keys"]
+    [other] = json.loads(jwks(OTHER))["keys"]
+    shared = {"kty": "oct", "kid": "shared", "k": encoded("s" * 64)}
+    keys = [{**other, "kid": "enc", "use": "enc"}, shared, {**other, "use": "enc"}, {"kid": "none"}]
+    (tmp_path / "jwks.json").write_text(json.dumps({"keys": [good, *keys]}))
+    tokens_of_one = TokenAuthenticator(rules)
+    assert [*tokens_of_one._keys] == ["one"]
+    tokens_of_one.authenticate(token())
+    forged = encoded(json.dumps({"alg": "RS256", "kid": "shared"})) + "." + token().split(".")[1]
+    mac = hmac.digest(b"s" * 64, forged.encode(), "sha256")
+    for refused in (
+        f"{forged}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}",
+        token(OTHER, "enc"),
+        token(OTHER),
+    ):
+        with pytest.raises(Unauthenticated):
+            tokens_of_one.authenticate(refused)
+    (tmp_path / "jwks.json").write_text(json.dumps({"keys": keys}))
+    with pytest.raises(InvalidSettings, match="no keys of"):
+        TokenAuthenticator(rules)
+
+
+def test_the_public_half_of_a_private_key_verifies(rules, tmp_path):
+    private = {**json.loads(RSAAlgorithm.to_jwk(KEY)), "kid": "one"}
+    (tmp_path / "jwks.json").write_text(json.dumps({"keys": [private]}))
+    assert TokenAuthenticator(rules).authenticate(token()).name == "alice"
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"keys": 1}', '{"keys": [1]}', "[" * 100_000])
+def test_an_issuer_that_answers_nonsense_ends_the_start(rules, tmp_path, text):
+    (tmp_path / "jwks.json").write_text(text)
+    with pytest.raises(InvalidSettings, match="no keys of"):
+        TokenAuthenticator(rules)
 
 
 def test_a_token_without_claims_allows_nothing(rules):
