@@ -121,15 +121,16 @@ def parsed(text: str | bytes, source: str) -> Document:
         raise InvalidSettings(f'{source}: field "keys" is required')
     keys = _entries(values["keys"], KeyEntry, "keys", source)
     subjects = _entries(values.get("subjects", []), SubjectEntry, "subjects", source)
-    _check_unique([entry.id for entry in keys], "id", source)
-    _check_unique([entry.subject for entry in subjects], "subject", source)
-    hashes: dict[str, str] = {}
-    for entry in keys:
-        if other := hashes.get(entry.sha256):
-            raise InvalidSettings(f'{source}: "{other}" and "{entry.id}" are the same key')
-        hashes[entry.sha256] = entry.id
     rules = _entries([values["jwt"]], TokenRules, "jwt", source)[0] if "jwt" in values else None
-    return Document(keys=keys, subjects=subjects, jwt=rules)
+    return _checked(Document(keys=keys, subjects=subjects, jwt=rules), source)
+
+
+def merged(one: Document, other: Document, source: str) -> Document:
+    """The entries of two documents as one, in which each is there once too. Raises InvalidSettings."""
+    if one.jwt is not None and other.jwt is not None:
+        raise InvalidSettings(f'{source}: field "jwt" is there twice')
+    keys, subjects = [*one.keys, *other.keys], [*one.subjects, *other.subjects]
+    return _checked(Document(keys=keys, subjects=subjects, jwt=one.jwt or other.jwt), source)
 
 
 def written(document: Document) -> bytes:
@@ -178,6 +179,18 @@ def _line(text: str) -> str:
     """A text for one line of a message, without keys."""
     shown = "".join(c if c.isprintable() else "?" for c in without_keys(text))
     return shown if len(shown) <= 200 else shown[:197] + "..."
+
+
+def _checked(document: Document, source: str) -> Document:
+    """A document in which nobody is there twice. Raises InvalidSettings."""
+    _check_unique([entry.id for entry in document.keys], "id", source)
+    _check_unique([entry.subject for entry in document.subjects], "subject", source)
+    hashes: dict[str, str] = {}
+    for entry in document.keys:
+        if other := hashes.get(entry.sha256):
+            raise InvalidSettings(f'{source}: "{other}" and "{entry.id}" are the same key')
+        hashes[entry.sha256] = entry.id
+    return document
 
 
 def _check_unique(names: list[str], field: str, source: str) -> None:

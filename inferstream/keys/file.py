@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..errors import InvalidSettings
-from .document import Document, parsed, written
+from .document import Document, merged, parsed, written
 
 logger = logging.getLogger("inferstream.keys")
 
@@ -43,15 +43,7 @@ class KeySource:
             document = self._read_file(self._path)
         if text := os.environ.get(VARIABLE):
             more = parsed(text, VARIABLE)
-            known = {entry.id for entry in document.keys}
-            for entry in more.keys:
-                if entry.id in known:
-                    raise InvalidSettings(f'{VARIABLE}: id "{entry.id}" is in {self._path} too')
-            document = Document(
-                keys=[*document.keys, *more.keys],
-                subjects=[*document.subjects, *more.subjects],
-                jwt=document.jwt or more.jwt,
-            )
+            document = merged(document, more, f"{self._path} and {VARIABLE}")
         return document
 
     def read_again(self) -> Document | None:

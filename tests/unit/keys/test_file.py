@@ -8,8 +8,9 @@ import pytest
 
 from inferstream.errors import InvalidSettings
 from inferstream.keys import file
-from inferstream.keys.document import Document, written
+from inferstream.keys.document import Document, SubjectEntry, TokenRules, written
 from inferstream.keys.file import VARIABLE, KeySource, edit, read_keys, replace
+from inferstream.keys.secret import new_key
 
 from .documents import entry
 
@@ -125,11 +126,56 @@ def test_the_environment_has_keys_too(path, monkeypatch):
     write(path, "a")
     assert ids(KeySource(path).read()) == ["a", "env"]
     write(path, "env")
-    with pytest.raises(InvalidSettings, match=f'{VARIABLE}: id "env" is in .* too'):
+    with pytest.raises(InvalidSettings, match=rf'keys\.json and {VARIABLE}: id "env" is there twice'):
         KeySource(path).read()
     monkeypatch.setenv(VARIABLE, "{")
     with pytest.raises(InvalidSettings, match=f"{VARIABLE}: line 1"):
         KeySource(None).read()
+
+
+RULES = TokenRules(issuer="https://issuer.example", audience="models")
+
+
+def subject(name):
+    return SubjectEntry(subject=name, principal="alice", scopes=["infer"], models=["*"])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "message"),
+    [
+        (
+            {"keys": [entry(id="one", key=new_key("a"))]},
+            {"keys": [entry(id="two", key=new_key("b"))]},
+            None,
+        ),
+        (
+            {"keys": [entry(id="one", key="same")]},
+            {"keys": [entry(id="two", key="same")]},
+            '"one" and "two" are the same key',
+        ),
+        (
+            {"subjects": [subject("client.example")]},
+            {"subjects": [subject("client.example")]},
+            'subject "client.example" is there twice',
+        ),
+        ({"jwt": RULES}, {"jwt": RULES}, 'field "jwt" is there twice'),
+        ({"jwt": RULES}, {}, None),
+        ({}, {"jwt": RULES}, None),
+    ],
+)
+def test_nobody_is_in_file_and_environment(path, monkeypatch, one, other, message):
+    file, variable = (Document(**{"keys": []} | fields) for fields in (one, other))
+    path.write_bytes(written(file))
+    monkeypatch.setenv(VARIABLE, written(variable).decode())
+    if message is None:
+        both = KeySource(path).read()
+        assert both.keys == [*file.keys, *variable.keys]
+        assert both.jwt == (file.jwt or variable.jwt)
+        return
+    with pytest.raises(InvalidSettings) as refused:
+        KeySource(path).read()
+    assert refused.value.message == f"{path} and {VARIABLE}: {message}"
+    assert not any(key.sha256 in refused.value.message for key in file.keys)
 
 
 def test_an_edit_follows_links(path, tmp_path):
