@@ -8,7 +8,7 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import typer
@@ -41,7 +41,7 @@ def add(
         sha256=digest_of(key).hex(),
         scopes=scopes,
         models=models,
-        expires=None if expires is None else _moment(expires),
+        expires=None if expires is None else _future(expires),
         limits=_limits(limits),
     )
     edit(_path(file), lambda document: document.keys.append(entry))
@@ -63,6 +63,8 @@ def rotate(file: Path | None, id: str, overlap: str) -> None:
 
     def change(document: Document) -> None:
         old = _entry(document, id)
+        if old.expires is not None and _over(old.expires):
+            raise InvalidSettings(f'the key "{id}" expired at {old.expires}, and so would a new one')
         document.keys.append(msgspec.structs.replace(old, id=fresh, sha256=digest_of(key).hex()))
         if old.expires is None or expiry(end) < expiry(old.expires):
             old.expires = end
@@ -73,12 +75,11 @@ def rotate(file: Path | None, id: str, overlap: str) -> None:
 
 def show_keys(file: Path | None, as_json: bool) -> None:
     """Print the keys without their hashes."""
-    now = datetime.now(UTC).timestamp()
     rows = []
     for entry in read_keys(_path(file)).keys:
         row: dict[str, Any] = msgspec.to_builtins(entry)
         del row["sha256"]
-        rows.append(row | {"expired": entry.expires is not None and expiry(entry.expires) <= now})
+        rows.append(row | {"expired": entry.expires is not None and _over(entry.expires)})
     if as_json:
         typer.echo(json.dumps({"schema": "inferstream.keys/1", "keys": rows}, indent=2))
         return
@@ -141,9 +142,22 @@ def _moment(text: str) -> str:
     return text
 
 
+def _future(text: str) -> str:
+    """A moment after now."""
+    moment = _moment(text)
+    if _over(moment):
+        raise ValueError(f'"expires" is {moment}, which is over: the key would be refused')
+    return moment
+
+
+def _over(moment: str) -> bool:
+    return expiry(moment) <= datetime.now(UTC).timestamp()
+
+
 def _limits(given: list[str]) -> KeyLimits:
     """Limits from texts such as `in_flight=4`."""
     values = {}
+    kinds = get_type_hints(KeyLimits)
     for text in given:
         name, _, value = text.partition("=")
         if name not in KeyLimits.__struct_fields__:
@@ -152,6 +166,11 @@ def _limits(given: list[str]) -> KeyLimits:
             values[name] = json.loads(value)
         except ValueError:
             raise ValueError(f'"{text}" is no limit with a number, such as in_flight=4') from None
+        try:
+            msgspec.convert(values[name], kinds[name])
+        except msgspec.ValidationError:
+            kind = "a number" if name == "requests_per_second" else "a whole number"
+            raise ValueError(f'"{text}": the limit {name} is {kind}, 0 or more') from None
     return msgspec.convert(values, KeyLimits) if given else NO_LIMITS
 
 

@@ -47,6 +47,13 @@ def test_rotation_keeps_rights_and_ends_the_old_key(keys, tmp_path):
     assert KeyAuthenticator(document(tmp_path)).authenticate(key).key == new.id
 
 
+def test_a_key_that_has_expired_is_not_replaced(keys, tmp_path):
+    old = entry(id="old", expires="2020-01-01T00:00:00Z")
+    edit(tmp_path / "keys.json", lambda document: document.keys.append(old))
+    assert 'the key "old" expired at 2020-01-01T00:00:00Z' in keys("rotate", "old", code=1)
+    assert len(document(tmp_path).keys) == 1
+
+
 def test_an_overlap_lengthens_no_key(keys, tmp_path):
     keys("add", "--principal", "alice", "--expires", "1h")
     before = document(tmp_path).keys[0]
