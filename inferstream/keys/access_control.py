@@ -5,7 +5,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..settings import Settings
 from ..types import Headers
@@ -64,8 +64,10 @@ class AccessControl:
         self._saving = threading.Lock()
         self._usage = UsageFile(settings.usage_file) if settings.usage_file and saves else None
         if self._usage is not None:
-            for principal, tokens in self._usage.today(time.time()):
-                self.quotas.restore(principal, tokens)
+            free = _free_of_tokens(document)
+            for key, principal, tokens in self._usage.today(time.time()):
+                if not free(key):
+                    self.quotas.restore(principal, tokens)
 
     def authenticate(self, shown: Shown, headers: Headers) -> Principal:
         """The principal of a request, by its headers that may hold a key. Raises Unauthenticated."""
@@ -153,3 +155,11 @@ def _names(document: Document) -> dict[str, str]:
     """The keys of a document, with their principals."""
     principals = {entry.id: entry.principal for entry in document.keys}
     return principals | {f"subject:{entry.subject}": entry.principal for entry in document.subjects}
+
+
+def _free_of_tokens(document: Document) -> Callable[[str], bool]:
+    """Whether a key has no limit of tokens, and so uses nothing of what its principal has. One that is gone had one."""
+    free = {entry.id for entry in document.keys if not entry.limits.of_tokens}
+    free |= {f"subject:{entry.subject}" for entry in document.subjects if not entry.limits.of_tokens}
+    signed = document.jwt is not None and not document.jwt.limits.of_tokens
+    return lambda key: key in free or (signed and key.startswith(TOKEN_KEY))

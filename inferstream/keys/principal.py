@@ -35,6 +35,10 @@ class KeyLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         if self.burst is not None and self.requests_per_second is None:
             raise ValueError('"burst" needs "requests_per_second"')
 
+    @property
+    def of_tokens(self) -> bool:
+        return self.tokens_per_minute is not None or self.tokens_per_day is not None
+
 
 NO_LIMITS = KeyLimits()
 
@@ -84,7 +88,7 @@ class Principal:
         """Nanoseconds that one request adds to the virtual time of the bucket; 0 without a limit."""
         self.request_window = self.burst * self.request_nanoseconds if rate else 0
         self.byte_limit = limits.bytes_per_second is not None
-        self.token_limits = limits.tokens_per_minute is not None or limits.tokens_per_day is not None
+        self.token_limits = limits.of_tokens
         self.use: KeyUse | None = None
         """What its key has used in this process. `Quotas` sets it."""
 

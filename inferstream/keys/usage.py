@@ -59,10 +59,10 @@ class UsageFile:
         self._changed = False
         self._fault = ""
 
-    def today(self, wall: float) -> Iterator[tuple[str, int]]:
-        """Principals, and tokens of each of their keys today."""
-        for each in self._days.get(_date(wall), {}).values():
-            yield each.principal, each.tokens
+    def today(self, wall: float) -> Iterator[tuple[str, str, int]]:
+        """Keys, the principal of each, and its tokens today."""
+        for key, each in self._days.get(_date(wall), {}).items():
+            yield key, each.principal, each.tokens
 
     def add(self, key: str, principal: str, used: Used, wall: float) -> None:
         """Count what a key has used since the last time. A clock that jumps back begins no day again."""

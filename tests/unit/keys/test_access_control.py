@@ -159,6 +159,28 @@ async def test_use_of_today_counts_after_a_restart(settings, tmp_path):
     assert [keys["abc"]["tokens"] for keys in days.values()] == [95]
 
 
+@pytest.mark.parametrize(("limits", "left"), [({"tokens_per_day": 100}, 50), ({"in_flight": 5}, 90)])
+async def test_keys_without_a_limit_of_tokens_use_none_of_their_principal_after_a_restart(
+    settings, tmp_path, limits, left
+):
+    """A key that is gone had one: it may have been rotated."""
+    other, gone = new_key("other"), new_key("gone")
+    with_both = [entry("other", key=other, **limits), entry("gone", key=gone, tokens_per_day=100)]
+    edit(tmp_path / "keys.json", lambda document: document.keys.extend(with_both))
+    first = AccessControl(settings)
+    for key, tokens in ((other, 40), (gone, 10)):
+        use = first.quotas.begin(authenticate(first, bearer(key)), stream=True)
+        use.charge(tokens)
+        use.end()
+    await first.close()
+    edit(tmp_path / "keys.json", lambda document: document.keys.pop())
+    second = AccessControl(settings)
+    use = second.quotas.begin(authenticate(second, bearer(KEY)))
+    use.charge(left)
+    with pytest.raises(LimitExceeded):
+        use.charge()
+
+
 async def test_the_use_of_a_revoked_key_is_saved(settings, tmp_path):
     access = AccessControl(settings)
     access.quotas.begin(authenticate(access, bearer(KEY))).end()

@@ -35,7 +35,7 @@ def test_use_adds_up_over_restarts(path):
             }
         },
     }
-    assert [*UsageFile(path).today(WALL)] == [("alice", 16), ("bob", 0)]
+    assert [*UsageFile(path).today(WALL)] == [("k1", "alice", 16), ("k2", "bob", 0)]
     assert [*UsageFile(path).today(WALL + DAY)] == []
 
 
