@@ -168,9 +168,9 @@ async def test_keys_without_a_limit_of_tokens_use_none_of_their_principal_after_
     with_both = [entry("other", key=other, **limits), entry("gone", key=gone, tokens_per_day=100)]
     edit(tmp_path / "keys.json", lambda document: document.keys.extend(with_both))
     first = AccessControl(settings)
-    for key, tokens in ((other, 40), (gone, 10)):
+    for key, used in ((other, 40), (gone, 10)):
         use = first.quotas.begin(authenticate(first, bearer(key)), stream=True)
-        use.charge(tokens)
+        use.charge(used)
         use.end()
     await first.close()
     edit(tmp_path / "keys.json", lambda document: document.keys.pop())
