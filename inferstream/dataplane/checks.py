@@ -30,7 +30,9 @@ def strictness_of(settings: ModelSettings, for_mlserver: bool) -> Strictness:
     chosen = settings.input_validation
     if chosen != "auto":
         return chosen
-    return "off" if for_mlserver or settings.implementation_.startswith(MLSERVER) else "declared"
+    if for_mlserver or settings.implementation_.startswith(MLSERVER):
+        return "off"
+    return "strict" if settings.triton_config else "declared"
 
 
 class Checks(Protocol):

@@ -27,7 +27,7 @@ def config_of(
     One that was read from `config.pbtxt` is complete; what it lacks is added.
     """
     inputs, outputs = metadata.inputs or [], metadata.outputs or []
-    read = read_config(settings)
+    read = settings.triton_config
     size = int(read.get("max_batch_size", settings.max_batch_size if settings.max_batch_size > 1 else 0))
     batches = size > 0 and all(each.shape[:1] == [-1] for each in (*inputs, *outputs))
     made: dict[str, Any] = {
@@ -51,12 +51,6 @@ def config_of(
     if batches and not read:
         made["dynamic_batching"] = {"max_queue_delay_microseconds": round(settings.max_batch_time * 1e6)}
     return {**made, **read, "instance_group": made["instance_group"]}
-
-
-def read_config(settings: ModelSettings) -> Mapping[str, Any]:
-    """What a `config.pbtxt` says of this model; empty where there is none."""
-    read: Mapping[str, Any] = getattr(settings.parameters, "triton_config", None) or {}
-    return read
 
 
 def _tensor(tensor: MetadataTensor, batches: bool) -> dict[str, Any]:

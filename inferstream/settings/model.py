@@ -3,6 +3,7 @@
 import json
 import sys
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -286,6 +287,12 @@ class ModelSettings(EnvironmentModel):
     @property
     def version(self) -> str | None:
         return self.parameters.version if self.parameters is not None else None
+
+    @property
+    def triton_config(self) -> Mapping[str, Any]:
+        """What a `config.pbtxt` says of this model; empty where there is none."""
+        config: Mapping[str, Any] = getattr(self.parameters, "triton_config", None) or {}
+        return config
 
     def may_leave(self, server: "Settings") -> bool:
         """Whether it gets a worker of its own, which it can leave: where memory is limited, or it loads on demand."""

@@ -10,6 +10,7 @@ pytest.importorskip("onnxruntime")
 
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
+from tritonclient.utils import InferenceServerException
 
 from tests.serving import Running
 from tests.unit.runtimes import graphs, models
@@ -58,4 +59,8 @@ def test_a_model_of_onnx_answers_with_its_labels(server: Running, library) -> No
         ["2", "virginica"],
     ]
     assert 'the field "reshape" is not read' in server.text()
+    # Triton compares inputs with their declaration, and no outputs; this one has no second dimension.
+    assert client.infer("flowers", [given]).as_numpy("species").shape == (3,)
+    with pytest.raises(InferenceServerException, match='input "flowers" is missing'):
+        client.infer("flowers", [])
     client.close()

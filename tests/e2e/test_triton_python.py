@@ -50,6 +50,28 @@ def test_add_sub(server: Running, library: Any) -> None:
     client.close()
 
 
+@pytest.mark.parametrize("library", [triton_http, triton_grpc], ids=["http", "grpc"])
+@pytest.mark.parametrize("model", ["add_sub", "square"])
+def test_a_request_with_other_inputs_than_the_declared_ones_is_refused(
+    server: Running, library: Any, model: str
+) -> None:
+    client = library.InferenceServerClient(
+        server.grpc if library is triton_grpc else f"127.0.0.1:{server.http_port}"
+    )
+    values = np.zeros(4, np.float32)
+    both = [tensor(library, name, values, "FP32") for name in ("INPUT0", "INPUT1", "INPUT2")]
+    left, unknown = ([], both) if model == "square" else (both[:1], both)
+    missing = "IN" if model == "square" else "INPUT1"
+    for inputs, said in (
+        (left, f'input "{missing}" is missing'),
+        (unknown, "is not one of the model's inputs"),
+    ):
+        with pytest.raises(InferenceServerException, match=said) as refused:
+            client.infer(model, inputs)
+        assert refused.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
+    client.close()
+
+
 def streamed(server: Running, model: str, inputs: list[Any], count: int) -> list[Any]:
     client = triton_grpc.InferenceServerClient(server.grpc)
     answers: Queue[tuple[Any, Any]] = Queue()

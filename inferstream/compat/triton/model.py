@@ -15,7 +15,6 @@ from ...imports.folders import import_from
 from ...repository.pbtxt import tensors_of
 from ...repository.remote import refuse_code
 from ...runtimes.artefact import ArtefactModel
-from ...signature import Description
 from ...types import InferenceRequest, InferenceResponse, Parameters
 from ..finder import install
 from .calls import BackendRequest, BackendResponse, BackendSender, TritonModelException
@@ -63,7 +62,7 @@ class PythonModel(ArtefactModel):
         config = self._completed(kind)
         batches = config.get("max_batch_size", 0) > 0
         inputs, outputs = (tensors_of(path, config, each, batches) for each in ("input", "output"))
-        self._description = Description(inputs, outputs)
+        self.inputs, self.outputs = [*inputs], [*outputs]
         self._names = tuple(tensor.name for tensor in outputs)
         made = kind()
         if callable(initialize := getattr(made, "initialize", None)):

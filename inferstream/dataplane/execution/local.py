@@ -23,7 +23,7 @@ from ...telemetry.model_meters import ModelMeters
 from ...telemetry.stages import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import INFER, Call
-from ..checks import checks_of, strictness_of
+from ..checks import Strictness, checks_of, strictness_of
 from ..classification import labels_of
 from ..outputs import finish_of
 from ..reply import Reply
@@ -69,13 +69,16 @@ class Local:
         selects = model.selects_outputs
         if selects is None and self.strictness == "strict":
             selects = False
+        # Triton compares no output with its declaration; one with `reshape`, which is not read, would be refused.
+        triton = settings.input_validation == "auto" and self.strictness == "strict"
+        outputs_strictness: Strictness = "declared" if triton else self.strictness
         self._checks = checks_of(signature if selects is False else self.signature, self.strictness)
         self._finish = finish_of(
             model.name,
             model.version,
             selects,
             signature.declared_outputs,
-            self.strictness,
+            outputs_strictness,
             model.writer() if isinstance(model, DescribedModel) else None,
         )
         self._finish.place = location_in(model)

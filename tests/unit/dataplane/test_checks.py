@@ -139,6 +139,13 @@ def test_auto_is_off_for_what_was_written_for_mlserver(
         assert strictness_of(settings, model.for_mlserver) == chosen
 
 
+def test_a_folder_of_tritons_is_held_to_its_declaration() -> None:
+    settings = ModelSettings(implementation="a.B", parameters={"triton_config": {"backend": "python"}})
+    assert strictness_of(settings, for_mlserver=False) == "strict"
+    settings.input_validation = "declared"
+    assert strictness_of(settings, for_mlserver=False) == "declared"
+
+
 def test_the_first_versions_word_is_understood() -> None:
     assert ModelSettings(implementation="a.B", input_validation="lenient").input_validation == "declared"
 
