@@ -45,9 +45,10 @@ class Checks(Protocol):
         """Whether the first dimension of a valid input counts rows, as far as the declaration says."""
 
 
-def checks_of(signature: Signature, strictness: Strictness) -> Checks:
+def checks_of(signature: Signature, strictness: Strictness, most_rows: int = 0) -> Checks:
     """The checks of a model, chosen when it loads. Annotated inputs count only if `strict`, annotated outputs never.
 
+    A model with `most_rows` takes batches of so many, if `strict`.
     Raises TypeError unless the signature consists of tensors.
     """
     for tensor in (*(signature.inputs or ()), *(signature.outputs or ())):
@@ -59,7 +60,14 @@ def checks_of(signature: Signature, strictness: Strictness) -> Checks:
         return NoDeclaration()
     strict = strictness == "strict"
     inputs = (signature.inputs or ()) if strict else signature.declared_inputs
-    return Declaration(inputs, signature.declared_outputs, strict, not signature.inputs_annotated)
+    declaration = Declaration(inputs, signature.declared_outputs, strict, not signature.inputs_annotated)
+    return RowsChecked(declaration, most_rows) if strict and most_rows else declaration
+
+
+def most_rows_of(settings: ModelSettings) -> int:
+    """The rows that a request to a model may have, as its `config.pbtxt` says it; 0 where nothing says it."""
+    size: int = settings.triton_config.get("max_batch_size", 0)
+    return size
 
 
 def checked(inner: Handler, checks: Checks) -> Handler:
@@ -184,6 +192,31 @@ class Declaration:
             raise InvalidRequest(f'input "{name}": the model takes {declared.datatype}, got {datatype}')
         if not fits(shape, declared.shape, self._strict) and self._shapes:
             raise InvalidRequest(f'input "{name}": the model takes shape {declared.shape}, got {shape}')
+
+
+class RowsChecked:
+    """Checks also that the first dimension of all inputs counts the rows of one batch, and how many they are."""
+
+    def __init__(self, declaration: Declaration, most: int) -> None:
+        self._declaration = declaration
+        self.counts_rows = declaration.counts_rows
+        self._most = most
+
+    def check(self, request: InferenceRequest) -> None:
+        self._declaration.check(request)
+        first: RequestInput | None = None
+        for tensor in request.inputs:
+            rows = tensor.shape[0] if tensor.shape else 0
+            if first is None:
+                first = tensor
+                if rows > self._most:
+                    raise InvalidRequest(
+                        f'input "{tensor.name}" has {rows} rows; the model takes {self._most} (max_batch_size)'
+                    )
+            elif rows != first.shape[0]:
+                raise InvalidRequest(
+                    f'input "{tensor.name}" has {rows} rows, and "{first.name}" has {first.shape[0]}'
+                )
 
 
 def check_outputs(outputs: Sequence[RequestOutput], known: frozenset[str]) -> None:

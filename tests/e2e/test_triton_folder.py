@@ -63,4 +63,9 @@ def test_a_model_of_onnx_answers_with_its_labels(server: Running, library) -> No
     assert client.infer("flowers", [given]).as_numpy("species").shape == (3,)
     with pytest.raises(InferenceServerException, match='input "flowers" is missing'):
         client.infer("flowers", [])
+    many = library.InferInput("flowers", [17, 4], "FP32")
+    many.set_data_from_numpy(models.FLOWERS[:17].astype("float32"))
+    with pytest.raises(InferenceServerException, match="17 rows; the model takes 16") as refused:
+        client.infer("flowers", [many])
+    assert refused.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
     client.close()

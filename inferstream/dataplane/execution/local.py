@@ -23,7 +23,7 @@ from ...telemetry.model_meters import ModelMeters
 from ...telemetry.stages import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import INFER, Call
-from ..checks import Strictness, checks_of, strictness_of
+from ..checks import Strictness, checks_of, most_rows_of, strictness_of
 from ..classification import labels_of
 from ..outputs import finish_of
 from ..reply import Reply
@@ -72,7 +72,8 @@ class Local:
         # Triton compares no output with its declaration; one with `reshape`, which is not read, would be refused.
         triton = settings.input_validation == "auto" and self.strictness == "strict"
         outputs_strictness: Strictness = "declared" if triton else self.strictness
-        self._checks = checks_of(signature if selects is False else self.signature, self.strictness)
+        known = signature if selects is False else self.signature
+        self._checks = checks_of(known, self.strictness, most_rows_of(settings))
         self._finish = finish_of(
             model.name,
             model.version,

@@ -9,7 +9,7 @@ from ...telemetry.access import AccessLines
 from ...text.interface import TextInterface, text_interface
 from ...types.forms import InputsForm
 from ..call import Handler
-from ..checks import Checks, checks_of
+from ..checks import Checks, checks_of, most_rows_of
 from ..execution.base import Execution
 from ..slots import Slots
 
@@ -99,7 +99,7 @@ class Pipeline:
             execution,
             meters,
             app,
-            checks_of(execution.signature, execution.strictness),
+            checks_of(execution.signature, execution.strictness, most_rows_of(execution.settings)),
             text_interface(execution.signature, execution.settings),
             flat_interface(execution.signature),
             execution.form,

@@ -4,7 +4,7 @@ import pytest
 
 from inferstream import MLModel, ModelSettings
 from inferstream.compat.mlserver.model import MLModel as MLServersModel
-from inferstream.dataplane.checks import Checks, Strictness, checks_of, fits, strictness_of
+from inferstream.dataplane.checks import Checks, Strictness, checks_of, fits, most_rows_of, strictness_of
 from inferstream.dataplane.outputs import finish_of
 from inferstream.errors import InvalidRequest
 from inferstream.signature import Signature
@@ -144,6 +144,31 @@ def test_a_folder_of_tritons_is_held_to_its_declaration() -> None:
     assert strictness_of(settings, for_mlserver=False) == "strict"
     settings.input_validation = "declared"
     assert strictness_of(settings, for_mlserver=False) == "declared"
+
+
+def test_a_batch_of_tritons_has_an_end_and_as_many_rows_in_each_input() -> None:
+    settings = ModelSettings(implementation="a.B", parameters={"triton_config": {"max_batch_size": 2}})
+    assert most_rows_of(settings) == 2
+    inputs = [MetadataTensor(name=name, datatype="INT32", shape=[-1, 1]) for name in "xy"]
+    checks = checks_of(Signature((*inputs,)), "strict", most_rows_of(settings))
+
+    def rows(*counts: int) -> InferenceRequest:
+        tensors = [
+            RequestInput(name=name, shape=[count, 1], datatype="INT32", data=[1] * count)
+            for name, count in zip("xy", counts, strict=False)
+        ]
+        return InferenceRequest(inputs=tensors)
+
+    checks.check(rows(2, 2))
+    assert checks.counts_rows(rows(1).inputs[0])
+    for request, reason in (
+        (rows(3, 3), r'"x" has 3 rows; the model takes 2 \(max_batch_size\)'),
+        (rows(2, 1), 'input "y" has 1 rows, and "x" has 2'),
+        (rows(2), '"y" is missing'),
+    ):
+        with pytest.raises(InvalidRequest, match=reason):
+            checks.check(request)
+    checks_of(Signature((*inputs,)), "declared", 2).check(rows(3, 3))
 
 
 def test_the_first_versions_word_is_understood() -> None:
