@@ -294,6 +294,11 @@ class ModelSettings(EnvironmentModel):
         config: Mapping[str, Any] = getattr(self.parameters, "triton_config", None) or {}
         return config
 
+    @triton_config.setter
+    def triton_config(self, config: Mapping[str, Any]) -> None:
+        parameters = self.parameters or ModelParameters()
+        self.parameters = parameters.model_copy(update={"triton_config": config})
+
     def may_leave(self, server: "Settings") -> bool:
         """Whether it gets a worker of its own, which it can leave: where memory is limited, or it loads on demand."""
         return self.parallel_workers != 0 and (self.load == "demand" or server.limits_memory)

@@ -105,6 +105,20 @@ def test_square(server: Running) -> None:
     assert [each["name"] for each in config["input"]] == ["IN"]
 
 
+def test_what_the_code_completes_is_in_the_configuration_and_holds(server: Running) -> None:
+    client = triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+    config = client.get_model_config("same")
+    assert (config["max_batch_size"], config["dynamic_batching"]) == (4, {})
+    assert config["input"] == [{"name": "IN", "data_type": "TYPE_INT32", "dims": [2]}]
+    assert client.get_model_metadata("same")["inputs"][0]["shape"] == [-1, 2]
+    four = np.zeros((4, 2), np.int32)
+    answer = client.infer("same", [tensor(triton_http, "IN", four, "INT32")])
+    assert answer.as_numpy("OUT").shape == (4, 2)
+    with pytest.raises(InferenceServerException, match="5 rows; the model takes 4"):
+        client.infer("same", [tensor(triton_http, "IN", np.zeros((5, 2), np.int32), "INT32")])
+    client.close()
+
+
 def test_events_over_rest_and_an_error_of_the_code(server: Running) -> None:
     url = f"{server.url}/v2/models/square/generate_stream"
     with httpx.stream("POST", url, json={"IN": 3}) as answer:

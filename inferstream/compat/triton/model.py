@@ -71,16 +71,20 @@ class PythonModel(ArtefactModel):
 
     def _completed(self, kind: type) -> dict[str, Any]:
         """The configuration, with what the code fills in. Raises InvalidSettings."""
-        config = dict(getattr(self.settings.parameters, "triton_config", None) or {})
+        config = dict(self.settings.triton_config)
         config.setdefault("name", self.name)
         complete = getattr(kind, "auto_complete_config", None)
         if not callable(complete):
             return config
         try:
             completed = complete(BackendConfig(config))
-        except ValueError as error:
+            if isinstance(completed, BackendConfig):
+                # As `initialize` gets it. Clients read it too, and other processes.
+                config = json.loads(json.dumps(completed.as_dict()))
+        except (ValueError, TypeError) as error:
             raise InvalidSettings(f"auto_complete_config: {error}") from error
-        return completed.as_dict() if isinstance(completed, BackendConfig) else config
+        self.settings.triton_config = config
+        return config
 
     def _arguments(self, path: Path, config: dict[str, Any]) -> dict[str, str]:
         folder = path.parent.parent if path.parent.name == self.version else path.parent

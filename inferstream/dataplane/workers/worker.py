@@ -126,6 +126,7 @@ class Worker:
             local.routes,
             local.strictness,
             metadata,
+            local.settings.triton_config,
         )
 
     async def _unload(self, frame: frames.UnloadInstance) -> None:

@@ -152,9 +152,30 @@ class TritonPythonModel:
         return None
 '''
 
+SAME = '''
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    """Answers batches as they are, and says of itself that it takes batches."""
+
+    @staticmethod
+    def auto_complete_config(auto_complete_model_config):
+        auto_complete_model_config.add_input({"name": "IN", "data_type": "TYPE_INT32", "dims": [2]})
+        auto_complete_model_config.add_output({"name": "OUT", "data_type": "TYPE_INT32", "dims": [2]})
+        auto_complete_model_config.set_max_batch_size(4)
+        auto_complete_model_config.set_dynamic_batching()
+        return auto_complete_model_config
+
+    def execute(self, requests):
+        tensors = [pb_utils.get_input_tensor_by_name(request, "IN") for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", each.as_numpy())]) for each in tensors]
+'''
+
 MODELS = {
     "add_sub": (ADD_SUB, ADD_SUB_CONFIG),
     "repeat": (REPEAT, REPEAT_CONFIG),
+    "same": (SAME, 'backend: "python"'),
     "square": (SQUARE, 'backend: "python"'),
 }
 

@@ -99,6 +99,13 @@ async def test_the_code_completes_its_configuration(tmp_path: Path) -> None:
     assert refused.value.status_code == 400
 
 
+async def test_what_the_code_completes_is_that_of_the_settings(tmp_path: Path) -> None:
+    model = await made(folders.written(tmp_path, "same"))
+    config = model.settings.triton_config
+    assert (config["max_batch_size"], config["dynamic_batching"]) == (4, {})
+    assert [each.shape for each in (*model.inputs, *model.outputs)] == [[-1, 2], [-1, 2]]
+
+
 async def test_a_reader_who_leaves_ends_the_stream(tmp_path: Path) -> None:
     model = await made(folders.written(tmp_path, "square"))
     responses = model.predict_stream(iter([asking(IN=[1_000_000])]))
@@ -169,6 +176,13 @@ async def test_what_does_not_load_says_why(tmp_path: Path) -> None:
         await of(
             tmp_path / "b",
             "  @staticmethod\n  def auto_complete_config(c): c.add_input({'x': 1})\n  def execute(self, r): pass\n",
+        )
+    with pytest.raises(InvalidSettings, match="auto_complete_config: Object of type set"):
+        await of(
+            tmp_path / "d",
+            "  @staticmethod\n  def auto_complete_config(c):\n"
+            "    c.add_input({'name': 'x', 'data_type': 'TYPE_INT32', 'dims': {1}})\n    return c\n"
+            "  def execute(self, r): pass\n",
         )
     folder = tmp_path / "c" / "m" / "1"
     folder.mkdir(parents=True)

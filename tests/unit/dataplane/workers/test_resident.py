@@ -35,6 +35,7 @@ class OneWorker:
             routes=[],
             slots=1,
             metadata=None,
+            triton_config={},
         )
 
     def processes(self) -> list[int]:
