@@ -127,7 +127,8 @@ class RpcRequest(ParsedRequest):
                 self._left -= len(item) + 1
             if self._left < 0:
                 raise PayloadTooLarge(
-                    "The results are larger than the server holds; ask for a stream, or for less."
+                    "The results are larger than the server holds (setting max_body_bytes); "
+                    "ask for a stream, or for less."
                 )
             items.append(item)
 

@@ -123,7 +123,9 @@ class ToolItems:
     def add(self, item: bytes) -> None:
         self._left -= len(item) + 1
         if self._left < 0:
-            raise PayloadTooLarge("The result is larger than the server holds; ask for less.")
+            raise PayloadTooLarge(
+                "The result is larger than the server holds (setting max_body_bytes); ask for less."
+            )
         self.items.append(item)
 
     def result(self) -> bytes:

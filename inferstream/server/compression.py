@@ -8,10 +8,16 @@ GZIP = b"gzip"
 DEFLATE = b"deflate"
 
 
-def inflate(data: bytes, encoding: bytes, limit: int, subject: str) -> bytes:
+def too_large(subject: str, limit: int, setting: str, when: str = "") -> PayloadTooLarge:
+    """The error for a `subject` of more than `limit` bytes, which names the setting that limits it, if one does."""
+    named = f" (setting {setting})" if setting else ""
+    return PayloadTooLarge(f"The {subject} is larger than the {limit} bytes allowed{when}{named}.")
+
+
+def inflate(data: bytes, encoding: bytes, limit: int, subject: str, setting: str) -> bytes:
     """`data` without one layer of gzip or deflate, of at most `limit` bytes.
 
-    Errors call the data `subject`. Raises PayloadTooLarge, InvalidRequest.
+    Errors call the data `subject`, and name the setting that limits it. Raises PayloadTooLarge, InvalidRequest.
     """
     if encoding == GZIP:
         window = 31
@@ -24,7 +30,7 @@ def inflate(data: bytes, encoding: bytes, limit: int, subject: str) -> bytes:
     except zlib.error as error:
         raise InvalidRequest(f"The {subject} is not valid {encoding.decode()}: {error}.") from None
     if len(plain) > limit:
-        raise PayloadTooLarge(f"The {subject} is larger than the {limit} bytes allowed once decompressed.")
+        raise too_large(subject, limit, setting, " once decompressed")
     if not inflater.eof:
         raise InvalidRequest(f"The {subject} is truncated {encoding.decode()}.")
     if inflater.unused_data:

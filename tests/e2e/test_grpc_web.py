@@ -226,7 +226,7 @@ def test_the_largest_request(server: Running, media: str, size: int) -> None:
 def test_a_message_that_says_it_is_too_large_is_refused(server: Running) -> None:
     found = ended(post(server, b"\0" + struct.pack(">L", 2**31) + bytes(10), **headers_of(BINARY)))
     assert found.status == EXHAUSTED
-    assert "larger than the 4194304 bytes allowed" in found.message
+    assert "larger than the 4194304 bytes allowed (setting max_body_bytes)" in found.message
 
 
 def test_the_limits_of_grpc_hold_in_both_directions(start, tmp_path) -> None:
@@ -235,9 +235,13 @@ def test_the_limits_of_grpc_hold_in_both_directions(start, tmp_path) -> None:
     write_model(folder, "spinning", "faulty_models.Spinning")
     server = start(folder, INFERSTREAM_GRPC_MAX_MESSAGE_LENGTH="10000")
     found = call(server.url, "ModelInfer", asked("echo", "a" * 11000))
-    assert (found.status, "10000 bytes allowed" in found.message) == (EXHAUSTED, True)
+    assert (found.status, "10000 bytes allowed (setting grpc_max_message_length)" in found.message) == (
+        EXHAUSTED,
+        True,
+    )
     found = call(server.url, "ModelStreamInfer", asked("spinning", size=11000))
     assert (found.status, "response of 11" in found.message) == (EXHAUSTED, True)
+    assert found.message.endswith("(setting grpc_max_message_length).")
 
 
 @pytest.mark.parametrize("path", [f"{SERVICE}/Nothing", "no.Such/Method", "nothing", "v2/nothing/at/all"])

@@ -230,6 +230,7 @@ def test_a_message_over_the_limit_is_1009(server: Running, pieces: int) -> None:
             while True:
                 opened.recv(timeout=10)
         assert opened.close_code == 1009
+        assert opened.close_reason.endswith("(setting max_body_bytes).")
     server.probe()
 
 

@@ -6,8 +6,8 @@ from typing import cast
 
 import numpy as np
 
-from ...errors import InvalidRequest, PayloadTooLarge, Unsupported
-from ..compression import DEFLATE, GZIP, deflate, inflate
+from ...errors import InvalidRequest, Unsupported
+from ..compression import DEFLATE, GZIP, deflate, inflate, too_large
 
 ACCEPTED = b"identity, deflate, gzip"
 """The value of `grpc-accept-encoding` in responses."""
@@ -35,13 +35,25 @@ SMALL_PIECE = 1024
 class MessageBuffer:
     """Takes the bytes of one direction of a call as they arrive, and gives the messages.
 
-    A message above `limit` bytes is refused when its prefix has arrived, before its content.
+    A message above `limit` bytes is refused when its prefix has arrived, before its content. The error names the
+    setting of the limit.
     """
 
-    __slots__ = ("_filled", "_length", "_limit", "_pieces", "_start", "_whole", "compressed", "size")
+    __slots__ = (
+        "_filled",
+        "_length",
+        "_limit",
+        "_pieces",
+        "_setting",
+        "_start",
+        "_whole",
+        "compressed",
+        "size",
+    )
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, setting: str) -> None:
         self._limit = limit
+        self._setting = setting
         self._pieces: deque[bytes | memoryview] = deque()
         self._start = 0
         """Where in the first piece the next byte is."""
@@ -113,7 +125,7 @@ class MessageBuffer:
         if flags > COMPRESSED:
             raise InvalidRequest(f"The flags of a message are {flags}, neither 0 nor 1.")
         if length > self._limit:
-            raise PayloadTooLarge(f"The message is larger than the {self._limit} bytes allowed.")
+            raise too_large("message", self._limit, self._setting)
         self.compressed = flags == COMPRESSED
         self._length = length
         return True
@@ -158,11 +170,14 @@ def check_encoding(encoding: bytes) -> None:
         raise Unsupported(f'The grpc-encoding "{name}" is not one of {ACCEPTED.decode()}.')
 
 
-def decompressed(message: bytes, encoding: bytes, limit: int) -> bytes:
-    """A message without its compression, of at most `limit` bytes. Raises PayloadTooLarge, InvalidRequest."""
+def decompressed(message: bytes, encoding: bytes, limit: int, setting: str) -> bytes:
+    """A message without its compression, of at most `limit` bytes by a setting.
+
+    Raises PayloadTooLarge, InvalidRequest.
+    """
     if encoding == IDENTITY:
         raise InvalidRequest("A message is compressed, and the call has no grpc-encoding that says how.")
-    return inflate(message, encoding, limit, "message")
+    return inflate(message, encoding, limit, "message", setting)
 
 
 def prefixed(message: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """The options of the gRPC port: as channel arguments of grpc-core, and as what they mean here."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +23,12 @@ MAX_STREAMS = 4096
 
 LARGEST_MESSAGE = 2**32 - 1
 """Bytes of a message that its prefix can say."""
+
+MESSAGE_SETTING = "grpc_max_message_length"
+"""The setting of both sizes of messages, unless channel arguments have them."""
+
+RECEIVED = "grpc.max_receive_message_length"
+SENT = "grpc.max_send_message_length"
 
 UNLIMITED = 2**31 - 1
 """What grpc-core takes for a time without end."""
@@ -49,6 +55,10 @@ class GrpcOptions(Http2Limits):
     """Whether other sockets of this user may listen at the same port."""
     compression: bytes | None = None
     """Compression of responses for clients that take it."""
+    receive_setting: str = MESSAGE_SETTING
+    """The name of the setting that limits a request's message, for errors."""
+    send_setting: str = MESSAGE_SETTING
+    """The same for a response's message."""
 
 
 def check_engine(settings: Settings) -> None:
@@ -66,8 +76,8 @@ def channel_arguments(settings: Settings) -> dict[str, str | int]:
     """The channel arguments of the port; those that the settings name win. Raises InvalidSettings for wrong ones."""
     largest = settings.grpc_max_message_length
     arguments: dict[str, str | int] = {
-        "grpc.max_receive_message_length": largest or settings.max_body_bytes + HEADROOM,
-        "grpc.max_send_message_length": largest or -1,
+        RECEIVED: largest or settings.max_body_bytes + HEADROOM,
+        SENT: largest or -1,
         # Only front ends of one server share a port; otherwise a port in use is an error.
         "grpc.so_reuseport": int(settings.frontends > 1),
         "grpc.max_concurrent_streams": MAX_STREAMS,
@@ -100,11 +110,14 @@ def custom_arguments(settings: Settings) -> dict[str, str | int]:
     return arguments
 
 
-def options_of(arguments: Arguments) -> GrpcOptions:
-    """What channel arguments mean. Raises InvalidSettings for a wrong value."""
+def options_of(arguments: Arguments, chosen: Container[str] = ()) -> GrpcOptions:
+    """What channel arguments mean; the settings have those in `chosen`. Raises InvalidSettings for a wrong value."""
     values = {
         field: convert(name, arguments[name]) for name, (field, convert) in KNOWN.items() if name in arguments
     }
+    for name, field in ((RECEIVED, "receive_setting"), (SENT, "send_setting")):
+        if name in chosen:
+            values[field] = name
     return GrpcOptions(**values)  # type: ignore[arg-type]  # each function returns the type of its field
 
 
@@ -147,8 +160,8 @@ def _compression(name: str, value: object) -> bytes | None:
 
 
 KNOWN: dict[str, tuple[str, Convert]] = {
-    "grpc.max_receive_message_length": ("max_receive", _largest),
-    "grpc.max_send_message_length": ("max_send", _size),
+    RECEIVED: ("max_receive", _largest),
+    SENT: ("max_send", _size),
     "grpc.max_concurrent_streams": ("max_streams", partial(_number, least=1)),
     "grpc.max_metadata_size": ("max_header_list", partial(_number, least=1)),
     "grpc.http2.max_frame_size": ("max_frame", partial(_number, least=2**14, most=2**24 - 1)),

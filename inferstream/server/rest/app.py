@@ -27,6 +27,7 @@ from .exchange import AsgiExchange
 from .inference import InferenceDoor, queried
 from .layers import UNLOGGED, IdentifiedApp, noted_send
 from .messages import (
+    BODY_SETTING,
     JSON,
     ClientLeft,
     Head,
@@ -91,6 +92,7 @@ class RestApp:
         self._origins = Origins(settings)
         self._profile = settings.status_profile
         self._limit = min(settings.max_body_bytes, MOST_READ)
+        self._limiting = BODY_SETTING if settings.max_body_bytes <= MOST_READ else ""
         self._dataplane = dataplane
         self._custom = CustomRoutes(dataplane, settings, self.routes)
         self.beside = beside
@@ -207,7 +209,7 @@ class RestApp:
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """The body of a request that is no inference. Raises what there is to refuse."""
-        body = await read_body(Head(scope["headers"]), receive, self._limit)
+        body = await read_body(Head(scope["headers"]), receive, self._limit, self._limiting)
         self._json.check(body)
         return body
 

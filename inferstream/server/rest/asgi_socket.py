@@ -107,7 +107,7 @@ class AsgiSocket(ScopeOrigin):
             if self._over:
                 continue
             if len(data) > self._door.max_message:
-                self.fail(1009, f"A message may have {self._door.max_message} bytes.")
+                self.fail(1009, self._door.too_large)
                 continue
             received(data, text is not None)
             await asyncio.sleep(0)  # a client that sends much must not block the loop

@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 
 from ...concurrency.scope import ClientLeft as ClientLeft
-from ...errors import Code, InferstreamError, InvalidRequest, PayloadTooLarge, UnsupportedEncoding
+from ...errors import Code, InferstreamError, InvalidRequest, UnsupportedEncoding
 from ...keys.credentials import SplitHeaders
 from ...keys.errors import LimitExceeded
-from ..compression import DEFLATE, GZIP, deflate, inflate
+from ..compression import DEFLATE, GZIP, deflate, inflate, too_large
 from ..status import Profile, http_headers, status_of
 
 logger = logging.getLogger("inferstream.rest")
@@ -25,6 +25,9 @@ PREFIX = "inferstream.prefix"
 """The key of the application's mount prefix in a scope."""
 
 JSON = (b"content-type", b"application/json")
+BODY_SETTING = "max_body_bytes"
+"""The setting that limits most bodies, and messages of WebSockets."""
+
 PARSE_IN_THREAD = 256 * 1024
 """Bodies and messages larger than this are inflated, counted and parsed off the event loop."""
 
@@ -131,16 +134,16 @@ class Head:
         return seconds
 
 
-async def read_body(head: Head, receive: Receive, limit: int) -> bytes:
-    """The decompressed body, of at most `limit` bytes.
+async def read_body(head: Head, receive: Receive, limit: int, setting: str = BODY_SETTING) -> bytes:
+    """The decompressed body, of at most `limit` bytes. Errors name the setting of the limit, if it has one.
 
     Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest, ClientLeft.
     """
-    expect_body(head, limit)
-    return plain(head, await receive_all(receive, limit), limit)
+    expect_body(head, limit, setting=setting)
+    return plain(head, await receive_all(receive, limit), limit, setting)
 
 
-def expect_body(head: Head, limit: int, in_parts: bool = False) -> None:
+def expect_body(head: Head, limit: int, in_parts: bool = False, setting: str = BODY_SETTING) -> None:
     """Check a head before the body is received, which few routes take in parts.
 
     Raises PayloadTooLarge, UnsupportedEncoding.
@@ -148,15 +151,15 @@ def expect_body(head: Head, limit: int, in_parts: bool = False) -> None:
     if head.media_type.startswith(b"multipart/") and not in_parts:
         raise UnsupportedEncoding("multipart bodies are not accepted")
     if head.content_length is not None and int(head.content_length) > limit:
-        raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")
+        raise too_large("body", limit, setting)
 
 
-def plain(head: Head, body: bytes, limit: int) -> bytes:
+def plain(head: Head, body: bytes, limit: int, setting: str = BODY_SETTING) -> bytes:
     """The decompressed body. Raises PayloadTooLarge, UnsupportedEncoding, InvalidRequest."""
     if len(body) > limit:
-        raise PayloadTooLarge(f"The body is larger than the {limit} bytes allowed.")
+        raise too_large("body", limit, setting)
     if head.encoding and head.encoding != b"identity":
-        return decompress(body, head.encoding, limit)
+        return decompress(body, head.encoding, limit, setting)
     return body
 
 
@@ -177,11 +180,11 @@ async def receive_all(receive: Receive, limit: int, count: Callable[[bytes], Non
     return b"".join(pieces)  # once, because a copy of 45 MB takes 40 ms
 
 
-def decompress(body: bytes, encoding: bytes, limit: int) -> bytes:
+def decompress(body: bytes, encoding: bytes, limit: int, setting: str) -> bytes:
     """The body without one layer of gzip or deflate, of at most `limit` bytes."""
     if encoding not in (GZIP, DEFLATE):
         raise UnsupportedEncoding(f"Content-Encoding {encoding.decode('latin-1')!r} is not gzip or deflate.")
-    return inflate(body, encoding, limit, "body")
+    return inflate(body, encoding, limit, "body", setting)
 
 
 def accepted(accept: bytes) -> bytes | None:

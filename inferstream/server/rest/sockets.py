@@ -8,7 +8,7 @@ from typing import cast
 from urllib.parse import unquote
 
 import orjson
-from websockets.frames import Frame, Opcode
+from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
@@ -43,9 +43,15 @@ CLOSING = 1.0
 class _Protocol(ServerProtocol):
     """Chooses the subprotocol by a method: a function that is given would be a cycle of references."""
 
+    too_large = ""
+    """The reason of a close for a message over the limit, which names its setting; the library knows only the limit."""
+
     def select_subprotocol(self, subprotocols: Sequence[Subprotocol]) -> Subprotocol | None:
         name = chosen(subprotocols)
         return None if name is None else Subprotocol(name)
+
+    def fail(self, code: int, reason: str = "") -> None:
+        super().fail(code, self.too_large if code == CloseCode.MESSAGE_TOO_BIG else reason)
 
 
 class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
@@ -62,6 +68,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         self._door = door
         self._lost = lost
         self._conn = _Protocol(extensions=self._door.extensions, max_size=self._door.max_message)
+        self._conn.too_large = self._door.too_large
         self._listener: Listener | None = None
         self._unread = bytearray()
         self._parts: list[bytes] = []

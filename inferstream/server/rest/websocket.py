@@ -22,7 +22,7 @@ from ..json_limits import json_limits
 from ..request_ids import RequestIds
 from ..status import status_of
 from .conversation import Conversation, Socket
-from .messages import Head
+from .messages import BODY_SETTING, Head
 from .origins import Origins
 
 ROUTE = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/stream")
@@ -39,6 +39,7 @@ class WebSocketDoor:
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         self.profile = settings.status_profile
         self.max_message = settings.max_body_bytes
+        self.too_large = f"A message may have {self.max_message} bytes (setting {BODY_SETTING})."
         self._json = json_limits(settings)
         self.silence = settings.websocket_silence_timeout
         self.stall = settings.stream_stall_timeout

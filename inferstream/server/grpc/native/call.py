@@ -175,8 +175,9 @@ class GrpcCall:
         """The prefix of a message, and its bytes as they are sent. Raises PayloadTooLarge."""
         size = len(message)
         if self._limits.max_send is not None and size > self._limits.max_send:
+            most, setting = self._limits.max_send, self._limits.send_setting
             raise PayloadTooLarge(
-                f"The response has {size} bytes, more than the {self._limits.max_send} allowed."
+                f"The response has {size} bytes, more than the {most} allowed (setting {setting})."
             )
         if self._encoding is None or size < WORTH_COMPRESSING:
             return PREFIX.pack(0, size), message
@@ -189,7 +190,9 @@ class GrpcCall:
         assert buffer is not None
         message = buffer.take()
         if message is not None and buffer.compressed:
-            return decompressed(message, self._head.encoding, self._limits.max_receive)
+            return decompressed(
+                message, self._head.encoding, self._limits.max_receive, self._limits.receive_setting
+            )
         return message
 
 
@@ -217,7 +220,7 @@ class UnaryCall(GrpcCall):
 
     def _collect(self, data: bytes | memoryview, end: bool) -> None:
         if self._buffer is None:
-            self._buffer = MessageBuffer(self._limits.max_receive)
+            self._buffer = MessageBuffer(self._limits.max_receive, self._limits.receive_setting)
         buffer = self._buffer
         buffer.feed(data)
         try:

@@ -75,7 +75,7 @@ class NativePort:
     """
 
     def __init__(self, rpcs: Rpcs, settings: Settings, beside: Accept | None = None) -> None:
-        options = options_of(channel_arguments(settings))
+        options = options_of(channel_arguments(settings), settings.custom_grpc_server_settings or {})
         custom = settings.custom_grpc_server_settings or {}
         named = certificates(custom, settings.model_repository_root, SOURCE)
         if beside is not None:

@@ -44,7 +44,7 @@ class StreamingCall(GrpcCall):
 
     def __init__(self, stream: Stream, head: CallHead, rpc: ServedRpc, limits: GrpcOptions) -> None:
         super().__init__(stream, head, rpc, limits)
-        self._buffer = MessageBuffer(limits.max_receive)
+        self._buffer = MessageBuffer(limits.max_receive, limits.receive_setting)
         self._messages: Channel[tuple[bytes, bool]] = Channel(MOST_WAITING)
         """Messages that the RPC has not read, and whether each is compressed."""
         self._owed = 0
@@ -131,7 +131,9 @@ class StreamingCall(GrpcCall):
         self._owed -= size
         self._stream.consumed(size)
         if packed:  # inflated here, so that messages which wait take no more memory than on the wire
-            message = decompressed(message, self._head.encoding, self._limits.max_receive)
+            message = decompressed(
+                message, self._head.encoding, self._limits.max_receive, self._limits.receive_setting
+            )
         return message
 
     async def send_initial_metadata(self, metadata: Metadata, /) -> None:

@@ -8,11 +8,12 @@ from typing import NamedTuple, cast
 
 from ....concurrency.outgoing import StallGuard, Turn
 from ....concurrency.scope import ClientLeft
-from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
-from ...compression import DEFLATE, GZIP, inflate
+from ....errors import InvalidRequest, UnsupportedEncoding
+from ...compression import DEFLATE, GZIP, inflate, too_large
 from ...connections import ScopeClient
 from ..messages import ACCEPTED, IDENTITY, PREFIX, MessageBuffer, check_encoding, decompressed, prefixed
 from ..metadata import CallMetadata, Header, Metadata, header_pairs, metadata_of, percent_encoded, timeout_of
+from ..options import MESSAGE_SETTING
 from ..statuses import StatusCode
 from .text import TextDecoder, encoded
 
@@ -33,6 +34,8 @@ class WebLimits(NamedTuple):
     """Bytes of a response; None for no limit."""
     stall: float
     """Seconds in which the client may read nothing."""
+    setting: str = MESSAGE_SETTING
+    """The name of the setting that limits what is received."""
 
 
 class WebCall(ScopeClient, StallGuard):
@@ -57,7 +60,7 @@ class WebCall(ScopeClient, StallGuard):
         self._text_out = is_text(accepted) or (self._text_in and b"grpc-web" not in accepted)
         self._encoding = self._find(b"grpc-encoding", IDENTITY)
         self.metadata = CallMetadata(())
-        self._buffer = MessageBuffer(limits.receive)
+        self._buffer = MessageBuffer(limits.receive, limits.setting)
         self._initial: Metadata = ()
         self._trailing: Metadata = ()
         self._response = b""
@@ -126,12 +129,16 @@ class WebCall(ScopeClient, StallGuard):
                 size += len(piece)
                 if not more:
                     piece = inflate(
-                        b"".join(packed), encoding, most if decode is None else most * 4 // 3 + 4, "body"
+                        b"".join(packed),
+                        encoding,
+                        most if decode is None else most * 4 // 3 + 4,
+                        "body",
+                        self._limits.setting,
                     )
             if encoding == IDENTITY or not more:
                 self._buffer.feed(piece if decode is None else decode.feed(piece))
             if max(size, self._buffer.size) > most:
-                raise PayloadTooLarge(f"The body is larger than the {self._limits.receive} bytes allowed.")
+                raise too_large("body", self._limits.receive, self._limits.setting)
         if decode is not None:
             decode.end()
         self._received = True
@@ -174,14 +181,14 @@ class WebCall(ScopeClient, StallGuard):
             if not buffer.between_messages:
                 raise InvalidRequest("The body ends within a message.")
             return None
-        return decompressed(message, self._encoding, self._limits.receive) if buffer.compressed else message
+        if not buffer.compressed:
+            return message
+        return decompressed(message, self._encoding, self._limits.receive, self._limits.setting)
 
     def _check_size(self, message: bytes) -> None:
         most = self._limits.send
         if most is not None and len(message) > most:
-            raise PayloadTooLarge(
-                f"The response of {len(message)} bytes is larger than the {most} bytes allowed."
-            )
+            raise too_large(f"response of {len(message)} bytes", most, MESSAGE_SETTING)
 
     async def _start(self, metadata: Metadata, length: int | None = None) -> None:
         self._started = True

@@ -12,6 +12,7 @@ from ....errors import InferstreamError, Unsupported
 from ....settings import Settings
 from ...status import Profile
 from ..metadata import Header, Metadata
+from ..options import MESSAGE_SETTING
 from ..rpc import RpcFailed, Rpcs
 from ..statuses import StatusCode, grpc_status
 from .call import Receive, Scope, Send, WebCall, WebLimits
@@ -103,7 +104,9 @@ def build_web(rpcs: Rpcs, settings: Settings, check_origin: CheckOrigin) -> Grpc
     if not settings.grpc_web:
         return None
     largest = settings.grpc_max_message_length
-    limits = WebLimits(largest or settings.max_body_bytes, largest, settings.stream_stall_timeout)
+    received = largest or settings.max_body_bytes
+    limiting = MESSAGE_SETTING if largest else "max_body_bytes"
+    limits = WebLimits(received, largest, settings.stream_stall_timeout, limiting)
     return GrpcWeb(rpcs, limits, settings.status_profile, check_origin)
 
 

@@ -122,3 +122,13 @@ def test_what_is_no_channel_argument_is_refused() -> None:
     for wrong in ({"max_workers": 1}, {"grpc.x": 1.5}):
         with pytest.raises(InvalidSettings, match="_custom_grpc_server_settings"):
             custom_arguments(settings(wrong))
+
+
+def test_errors_name_what_limits_a_message() -> None:
+    def said(**custom: int) -> tuple[str, str]:
+        options = options_of(channel_arguments(settings(custom)), custom)
+        return options.receive_setting, options.send_setting
+
+    assert said() == ("grpc_max_message_length",) * 2
+    receive = "grpc.max_receive_message_length"
+    assert said(**{receive: 10}) == (receive, "grpc_max_message_length")

@@ -35,6 +35,7 @@ async def test_a_websocket_closes_on_what_is_too_large() -> None:
                 await asyncio.sleep(0.001)
         assert client.sent[1]["type"] == "websocket.close"
         assert client.sent[1]["code"] == 1009
+        assert client.sent[1]["reason"] == "A message may have 100 bytes (setting max_body_bytes)."
         client.messages.put_nowait({"type": "websocket.disconnect", "code": 1009})
         await serving
 

@@ -38,8 +38,10 @@ def test_a_timeout_is_a_positive_number(timeout: bytes) -> None:
 
 
 def test_a_body_that_cannot_be_taken_is_refused_by_its_head() -> None:
-    with pytest.raises(PayloadTooLarge):
+    with pytest.raises(PayloadTooLarge, match=r"the 10 bytes allowed \(setting max_body_bytes\)"):
         expect_body(Head([(b"content-length", b"11")]), 10)
+    with pytest.raises(PayloadTooLarge, match=r"the 10 bytes allowed\.$"):
+        plain(Head([]), bytes(11), 10, "")
     with pytest.raises(UnsupportedEncoding):
         expect_body(Head([(b"content-type", b"multipart/form-data")]), 10)
     expect_body(Head([(b"content-type", b"multipart/form-data")]), 10, in_parts=True)

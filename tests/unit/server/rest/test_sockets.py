@@ -23,6 +23,7 @@ class Door:
     stall = 8.0
     silence = 40.0
     max_message = 1000
+    too_large = "A message may have 1000 bytes."
     profile = "default"
     extensions: Any = ()
 
@@ -146,7 +147,7 @@ async def test_a_refused_upgrade_is_an_http_error_in_json() -> None:
 async def test_a_message_above_the_limit_ends_the_socket(connected: Connected) -> None:
     connected.client.send_text(b"x" * 1001)
     await connected.turn()
-    assert connected.closed[0] == 1009
+    assert connected.closed == (1009, "A message may have 1000 bytes.")
 
 
 @pytest.mark.parametrize(

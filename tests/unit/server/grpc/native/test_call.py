@@ -29,6 +29,7 @@ class Called:
     """One call, and what its client has received."""
 
     max_receive = 1 << 20
+    receive_setting = send_setting = "grpc_max_message_length"
     max_send: int | None = None
     compression: bytes | None = None
 
@@ -168,7 +169,10 @@ async def test_a_response_above_the_limit_is_none(monkeypatch: pytest.MonkeyPatc
     called = Called(echo)
     called.send(prefixed(b"abcd"))
     headers, _ = await called.ended()
-    assert (headers["grpc-status"], "4 bytes, more than the 3 allowed" in headers["grpc-message"]) == (
+    assert (
+        headers["grpc-status"],
+        "more than the 3 allowed (setting grpc_max_message_length)" in headers["grpc-message"],
+    ) == (
         "8",
         True,
     )

@@ -73,6 +73,7 @@ class Served:
     """A connection whose calls one behaviour serves."""
 
     max_receive = 1 << 20
+    receive_setting = send_setting = "grpc_max_message_length"
     max_send = None
     compression = None
 
