@@ -229,6 +229,7 @@ def test_connections_that_wait_for_a_probe_do_not_keep_probes_out(server: Runnin
         (b"GET / HTTP/1.1\r\nHost: evil\\@127.0.0.1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: a@127.0.0.1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n", 400),
+        (b"GET /v2/health/live HTTP/1.1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n X: folded\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n", 400),

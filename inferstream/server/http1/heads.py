@@ -96,6 +96,8 @@ class RequestHead:
                 self.expects = value.lower() == b"100-continue" and self.version == "1.1"
             elif name == b"upgrade":
                 upgrade = value.lower()
+        if not hosts and self.version == "1.1":
+            raise RequestRefused(400, "The request has no Host header.")  # RFC 9112 section 3.2
         if b"close" in tokens:
             self.keep_alive = False
         if b"upgrade" in tokens:

@@ -51,6 +51,14 @@ def test_some_heads_are_refused(lines: list[str]) -> None:
         parse_head(head(*lines))
 
 
+def test_only_a_client_of_1_0_may_leave_its_host_out() -> None:
+    with pytest.raises(RequestRefused, match="has no Host header") as refused:
+        parse_head(b"GET /v2/health/live HTTP/1.1\r\n\r\n")
+    assert refused.value.status == 400
+    assert parse_head(b"GET / HTTP/1.1\r\nHost:\r\n\r\n").version == "1.1"
+    assert parse_head(b"GET / HTTP/1.0\r\n\r\n").version == "1.0"
+
+
 @pytest.mark.parametrize(
     "data", [b"G", b"GET", b"GET /", b"M-SEARCH * HT", b"GET / HTTP/1.1\r\nA: b\r", b"OPTIONS "]
 )

@@ -11,12 +11,12 @@ BODIES = st.lists(st.tuples(st.booleans(), st.binary(max_size=300), st.booleans(
 
 def sent(chunked: bool, body: bytes, trailers: bool) -> bytes:
     if not chunked:
-        return b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        return b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     half = len(body) // 2
     pieces = [piece for piece in (body[:half], body[half:]) if piece]
     chunks = b"".join(b"%X;a=b\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
     end = b"X-Trailer: y\r\n" if trailers else b""
-    return b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n%b0\r\n%b\r\n" % (chunks, end)
+    return b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%b0\r\n%b\r\n" % (chunks, end)
 
 
 def read(pieces: list[bytes]) -> list[bytes]:
@@ -60,7 +60,7 @@ def test_a_byte_at_a_time_changes_nothing(requests: list[tuple[bool, bytes, bool
 
 @given(st.binary(max_size=200))
 def test_no_bytes_do_more_than_be_refused(data: bytes) -> None:
-    for before in (b"", b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"):
+    for before in (b"", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"):
         try:
             read([before + data])
         except (RequestRefused, AssertionError):
