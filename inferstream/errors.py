@@ -164,7 +164,8 @@ class ModelNotFound(NotFound, ModelError):
 
     def __init__(self, name: str, version: str | None = None, known: str = "") -> None:
         which = f" with version {version}" if version else ""
-        super().__init__(f"Model {name}{which} not found{known and f'; {known}'}")
+        shown = name or '""'
+        super().__init__(f"Model {shown}{which} not found{known and f'; {known}'}")
         self.name = name
         self.version = version
         self.status_code = 404

@@ -9,11 +9,11 @@ from ...dataplane.access import Action
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.live_settings import LogValue, TraceValue
-from ...errors import Unsupported
+from ...errors import ModelNotFound, Unsupported
 from ...protos import dataplane_pb2 as pb
 from ...telemetry.metrics import Meters
 from ..statistics import statistics_of
-from .context import RpcContext, caller_of
+from .context import RpcContext, caller_of, of_name
 
 CUDA = 'This server does not have the extension "cuda_shared_memory".'
 
@@ -35,7 +35,10 @@ class AdministrationService:
     async def ModelConfig(
         self, request: pb.ModelConfigRequest, context: RpcContext
     ) -> pb.ModelConfigResponse:
-        config = await self._dataplane.model_config(request.name, request.version or None)
+        try:
+            config = await self._dataplane.model_config(request.name, request.version or None)
+        except ModelNotFound as error:
+            raise of_name(error, "name") from None
         return ParseDict({"config": config}, pb.ModelConfigResponse())
 
     async def LogSettings(

@@ -9,6 +9,7 @@ from ...dataplane.access import Access
 from ...dataplane.call import header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.cloudevents import CloudEvents
+from ...errors import InferstreamError, InvalidRequest, ModelNotFound
 from ...types import Headers, Parameters
 from ..headers import ResponseHeaders
 from .metadata import CallMetadata, Metadata
@@ -70,6 +71,13 @@ def caller_of(context: RpcContext, access: Access) -> Caller:
         split = metadata.split = access.split(metadata.pairs)
     priority = 0 if metadata.priority is None else header_priority(metadata.priority)
     return Caller(Headers(split[0], None, context), "grpc", None, split[1], context.deadline, priority)
+
+
+def of_name(error: InferstreamError, field: str = "model_name") -> InferstreamError:
+    """The error of a request to a model. No model has an empty name, and a client that sends one has set none."""
+    if isinstance(error, ModelNotFound) and not error.name:
+        return InvalidRequest(f'"{field}" is missing')
+    return error
 
 
 class TrailingHeaders(ResponseHeaders[str]):

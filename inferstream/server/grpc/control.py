@@ -1,5 +1,7 @@
 """The RPCs that control models and requests."""
 
+from ...dataplane.access import Action
+from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest
 from ...protos import dataplane_pb2 as pb
@@ -22,20 +24,28 @@ class RepositoryService:
             models=[RepositoryIndexResponseItemConverter.from_types(item) for item in items]
         )
 
+    def _asked(self, request: object, context: RpcContext) -> tuple[str, Caller]:
+        """The model to load or unload, and who asks. Raises InvalidRequest to those who may ask it."""
+        caller = caller_of(context, self._dataplane.access)
+        if (name := model_named(request)) is None:
+            self._dataplane.access.check(Action.REPOSITORY_WRITE, caller)
+            raise InvalidRequest('"model_name" is missing')
+        return name, caller
+
     async def RepositoryModelLoad(
         self, request: pb.RepositoryModelLoadRequest, context: RpcContext
     ) -> pb.RepositoryModelLoadResponse:
-        name = model_named(request) or ""
+        name, caller = self._asked(request, context)
         if request.parameters:
             raise InvalidRequest("a load takes a name only: what a model is, its folder says")
-        await self._dataplane.load(name, caller_of(context, self._dataplane.access))
+        await self._dataplane.load(name, caller)
         return pb.RepositoryModelLoadResponse(model_name=name, isLoaded=True)
 
     async def RepositoryModelUnload(
         self, request: pb.RepositoryModelUnloadRequest, context: RpcContext
     ) -> pb.RepositoryModelUnloadResponse:
-        name = model_named(request) or ""
-        await self._dataplane.unload(name, caller_of(context, self._dataplane.access))
+        name, caller = self._asked(request, context)
+        await self._dataplane.unload(name, caller)
         return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
 

@@ -11,7 +11,7 @@ from ...protos.grpc import request_from, wants_typed
 from ...protos.grpc_requests import InferMessage, size_of
 from ...protos.grpc_responses import WRITERS
 from ...protos.regions import UsesRegions
-from .context import RpcContext, TrailingHeaders, caller_of
+from .context import RpcContext, TrailingHeaders, caller_of, of_name
 
 
 class InferenceService:
@@ -45,7 +45,10 @@ class InferenceService:
     async def ModelMetadata(
         self, request: pb.ModelMetadataRequest, context: RpcContext
     ) -> pb.ModelMetadataResponse:
-        metadata = await self._dataplane.model_metadata(request.name, request.version or None)
+        try:
+            metadata = await self._dataplane.model_metadata(request.name, request.version or None)
+        except ModelNotFound as error:
+            raise of_name(error, "name") from None
         return ModelMetadataResponseConverter.from_types(metadata)
 
     async def ModelInfer(self, request: InferMessage, context: RpcContext) -> bytes:
@@ -64,9 +67,10 @@ class InferenceService:
             except UsesRegions:
                 inputs = request_from(request, None, regions=True)
                 use = await RegionUse.of(self._dataplane.regions(), inputs, caller)
-        except InferstreamError as error:
+        except InferstreamError as failure:
+            error = of_name(failure)
             self._dataplane.refused(caller, "infer", model, error)
-            raise
+            raise error from failure.__cause__
         reply = await admission.open(INFER, inputs)
         response = reply.first
         assert response is not None

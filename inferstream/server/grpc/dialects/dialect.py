@@ -15,6 +15,7 @@ from ....protos.dialects import HEADER
 from ....protos.grpc_requests import InferMessage, size_of
 from ....types import Headers, InferenceRequest
 from ...status import Profile
+from ..context import of_name
 from ..rpc import RpcExchange
 
 StreamExchange = RpcExchange[InferMessage]
@@ -65,8 +66,8 @@ class StreamRequest:
             if self.admission.metering is not None:
                 self.admission.size = size_of(message)
         except InferstreamError as error:
-            self._refusal = error
-            dataplane.refused(caller, "stream", message.model_name, error)
+            self._refusal = of_name(error)
+            dataplane.refused(caller, "stream", message.model_name, self._refusal)
 
     @classmethod
     async def admitted_of(cls, message: InferMessage, dataplane: DataPlane, caller: Caller) -> Self:

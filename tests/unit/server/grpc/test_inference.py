@@ -61,13 +61,29 @@ async def test_the_server_and_a_model_describe_themselves() -> None:
     [
         ("nobody", "", StatusCode.NOT_FOUND),
         ("size", "9", StatusCode.NOT_FOUND),
-        ("", "", StatusCode.NOT_FOUND),
+        ("", "", StatusCode.INVALID_ARGUMENT),
     ],
 )
 async def test_an_inference_without_its_model_is_refused(model: str, version: str, code: StatusCode) -> None:
     request = pb.ModelInferRequest.FromString(infer("a"))
     request.model_name, request.model_version = model, version
     assert await answers(("ModelInfer", request)) == [code]
+
+
+async def test_a_request_that_names_no_model_is_told_so() -> None:
+    async with Application(app(), allow_open_repository=True) as application:
+        for service, name, message, field in (
+            (SERVICE, "ModelInfer", pb.ModelInferRequest(), "model_name"),
+            (SERVICE, "ModelMetadata", pb.ModelMetadataRequest(), "name"),
+            (SERVICE, "ModelConfig", pb.ModelConfigRequest(), "name"),
+            (SERVICE, "RepositoryModelLoad", pb.RepositoryModelLoadRequest(), "model_name"),
+            (SERVICE, "RepositoryModelUnload", pb.RepositoryModelUnloadRequest(), "model_name"),
+        ):
+            rpc = application.rpcs.find(service + name)
+            assert rpc is not None
+            with pytest.raises(RpcFailed, match=f'"{field}" is missing') as refused:
+                await rpc.serve(message.SerializeToString(), Context())
+            assert refused.value.code is StatusCode.INVALID_ARGUMENT
 
 
 async def test_an_output_is_in_the_form_of_the_request() -> None:

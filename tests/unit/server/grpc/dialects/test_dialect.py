@@ -1,14 +1,26 @@
 """A request of a stream, and the refusal that its dialect tells."""
 
+from typing import NoReturn
+
 import pytest
 
 from inferstream.dataplane.caller import Caller
-from inferstream.errors import Overloaded
+from inferstream.errors import InvalidRequest, ModelNotFound, Overloaded
 from inferstream.server.grpc import stream
 from inferstream.server.grpc.dialects.dialect import StreamRequest
 from inferstream.types import Headers
 
 from ..test_stream import Defaults, Exchange, FullDataPlane, message
+
+
+def test_a_stream_without_a_models_name_is_told_so() -> None:
+    class Unnamed(FullDataPlane):
+        def admit(self, model: str, *_: object) -> NoReturn:
+            raise ModelNotFound(model)
+
+    request = StreamRequest(message(), Unnamed(), Caller(Headers(()), "grpc"))
+    with pytest.raises(InvalidRequest, match='"model_name" is missing'):
+        request.admitted()
 
 
 async def test_a_refusal_is_raised_where_a_dialect_asks_for_the_admission() -> None:
