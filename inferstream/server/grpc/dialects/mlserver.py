@@ -3,6 +3,7 @@
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
+from ....errors import InferstreamError
 from ....protos.grpc import request_from, wants_typed
 from ....protos.grpc_messages import MessageWriter
 from ....protos.grpc_requests import InferMessage, size_of
@@ -27,7 +28,11 @@ class MLServerDialect(StreamDialect):
 
     async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         admission = first.admitted()
-        request = request_from(first.message)
+        try:
+            request = request_from(first.message)
+        except InferstreamError as error:
+            self._dataplane.refused(caller, "stream", admission.model, error)
+            raise
         more = later_requests(admission, exchange, request, request_from, size_of)
         writer = MessageWriter(wants_typed(first.message))
         usage = admission.usage

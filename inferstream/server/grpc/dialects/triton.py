@@ -8,7 +8,7 @@ from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.region_use import RegionUse
-from ....errors import InvalidRequest
+from ....errors import InferstreamError, InvalidRequest
 from ....protos.dataplane_pb2 import InferParameter, ModelInferResponse, ModelStreamInferResponse
 from ....protos.dialects import HEADER
 from ....protos.grpc import request_from
@@ -162,9 +162,8 @@ class TritonStream:
         await self._send(part)
 
     async def _respond(self, request: StreamRequest) -> bytes:
-        _take_empty_final(request.message)  # a single response is the final one
         admission = request.admitted()
-        inputs, use = await self._read_tensors(request.message)
+        inputs, use, _ = await self._read_request(request.message)  # a single response is the final one
         async with await admission.open(Operation.INFER, inputs) as reply:
             assert reply.first is not None
             response = reply.first if use is None else await use.store(reply.first)
@@ -174,9 +173,8 @@ class TritonStream:
 
     async def _stream(self, message: InferMessage, admission: Admission) -> None:
         try:
-            empty_final = _take_empty_final(message)
             writer, usage = MessageWriter(typed=False), admission.usage
-            inputs, use = await self._read_tensors(message)
+            inputs, use, empty_final = await self._read_request(message)
             async with await admission.open(Operation.STREAM, inputs) as reply:
                 async for response in reply:
                     if use is not None:
@@ -191,13 +189,19 @@ class TritonStream:
         except Exception as error:
             await self._send(self._refusal(message, error))
 
-    async def _read_tensors(self, message: InferMessage) -> tuple[InferenceRequest, RegionUse | None]:
-        """The request in a message, and what it has in shared memory."""
+    async def _read_request(self, message: InferMessage) -> tuple[InferenceRequest, RegionUse | None, bool]:
+        """The request in a message, what it has in shared memory, and whether it wants an empty final response."""
         try:
-            return request_from(message), None
-        except UsesRegions:
-            request = request_from(message, regions=True)
-            return request, await RegionUse.of(self._dataplane.regions(), request, self._caller)
+            empty_final = _take_empty_final(message)
+            try:
+                return request_from(message), None, empty_final
+            except UsesRegions:
+                request = request_from(message, regions=True)
+                use = await RegionUse.of(self._dataplane.regions(), request, self._caller)
+                return request, use, empty_final
+        except InferstreamError as error:
+            self._dataplane.refused(self._caller, "stream", message.model_name, error)
+            raise
 
     async def _send(self, part: bytes) -> None:
         async with self._writing:

@@ -10,6 +10,7 @@ from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferRespon
 from inferstream.server.grpc.dialects.mlserver import MLServerDialect
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
+from inferstream.telemetry.access import AccessRecord
 from inferstream.types import Headers
 
 from ..test_rpc import Context
@@ -83,3 +84,15 @@ def test_a_content_type_is_its_mark(parameter: str, certain: bool) -> None:
     message: Any = ModelInferRequest()
     message.inputs.add(name="x").parameters[parameter].string_param = "np"
     assert MLServerDialect.is_certain(message, Headers(())) is certain
+
+
+async def test_a_first_request_that_cannot_be_read_is_in_the_access_log() -> None:
+    records: list[AccessRecord] = []
+    wrong = ModelInferRequest(model_name="Echo", raw_input_contents=[b"a", b"b"])
+    async with Application(Echo) as application:
+        application.dataplane.lines.add(records.append)
+        rpc = application.rpcs.find(STREAM)
+        assert rpc is not None
+        with pytest.raises(RpcFailed):
+            await rpc.serve(None, Sent(wrong.SerializeToString()))
+    assert [(each.operation, each.model, each.status) for each in records] == [("stream", "Echo", "invalid")]

@@ -10,6 +10,7 @@ from inferstream.server.grpc.dialects.triton import FINAL, WANTS_EMPTY_FINAL, Tr
 from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.rpc import RpcFailed
 from inferstream.server.grpc.statuses import StatusCode
+from inferstream.telemetry.access import AccessRecord
 from inferstream.types import Headers
 
 from ..test_rpc import Context, app
@@ -79,6 +80,30 @@ async def test_a_model_that_streams_has_a_last_response_where_it_is_wanted(
 async def test_a_parameter_that_is_reserved_is_refused() -> None:
     [(_, _, error)] = await served(request("a", "1", triton_other=True))
     assert error == 'parameter "triton_other" is reserved'
+
+
+@pytest.mark.parametrize("model", ["size", "words"])
+async def test_each_refusal_is_in_the_access_log_once(model: str) -> None:
+    records: list[AccessRecord] = []
+    wrong = ModelInferRequest(model_name=model)
+    wrong.inputs.add(name="text", datatype="BYTES", shape=[1]).parameters[
+        "shared_memory_region"
+    ].int64_param = 1
+    sent = (
+        request("a", "1", model, triton_other=True),
+        wrong.SerializeToString(),
+        request("a", "2", "nobody"),
+    )
+    async with Application(app()) as application:
+        application.dataplane.lines.add(records.append)
+        rpc = application.rpcs.find(STREAM)
+        assert rpc is not None
+        await rpc.serve(None, Asking(*sent))
+    assert sorted((each.model, each.operation, each.status) for each in records) == [
+        ("nobody", "stream", "not_found"),
+        (model, "stream", "invalid"),
+        (model, "stream", "unsupported"),
+    ]
 
 
 def test_its_marks_are_its_parameters_and_its_metadata() -> None:
