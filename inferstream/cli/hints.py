@@ -2,12 +2,12 @@
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ..codecs.values.base import OPTIONAL, fact
+from ..codecs.values.base import OPTIONAL, SCHEMA, fact
 from ..errors import InferstreamError
 from ..types import MetadataTensor
 
@@ -18,6 +18,19 @@ WORDS = "What is the capital?"
 
 MOST_NUMBERS = 64
 """Numbers of an example; a model whose inputs need more gets none."""
+
+
+FITS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "minimum": lambda value, bound: value >= bound,
+    "exclusiveMinimum": lambda value, bound: value > bound,
+    "maximum": lambda value, bound: value <= bound,
+    "exclusiveMaximum": lambda value, bound: value < bound,
+    "multipleOf": lambda value, bound: value % bound == 0,
+    "minLength": lambda value, bound: len(value) >= bound,
+    "maxLength": lambda value, bound: len(value) <= bound,
+    "pattern": lambda value, bound: False,
+}
+"""Whether a value is within a bound of a JSON schema. No words are known to fit a pattern."""
 
 
 def hints(registry: "Serving", url: str) -> Iterator[str]:
@@ -34,7 +47,7 @@ def hints(registry: "Serving", url: str) -> Iterator[str]:
             continue
         shown[kind] = f"curl {'-N ' if kind == 'stream' else ''}{url}{call}"
     yield from (shown[kind] for kind in ("predict", "stream") if kind in shown)
-    if registry.text_models:
+    if registry.text_models and _takes_words(registry.default(registry.text_models[0])):
         chat = {
             "model": registry.text_models[0],
             "stream": True,
@@ -52,8 +65,11 @@ def _call(name: str, served: "ServedModel", streams: bool) -> str | None:
             return None
         return f"{path}/generate{end} -d {_quoted({served.pipeline.text.prompt.name: WORDS})}"
     inputs = [tensor for tensor in signature.inputs if not fact(tensor, OPTIONAL)]
+    values = [_value(tensor) for tensor in inputs]
+    if not all(_fits(value, _bounds(tensor)) for value, tensor in zip(values, inputs, strict=True)):
+        return None
     if all(tensor.shape in ([], [1], [-1]) for tensor in inputs):
-        arguments = {tensor.name: _value(tensor) for tensor in inputs}
+        arguments = {tensor.name: value for tensor, value in zip(inputs, values, strict=True)}
         return f"{path}/generate{end} -d {_quoted(arguments)}" if _taken(served, arguments) else None
     tensors = [_tensor(tensor) for tensor in inputs]
     if sum(len(tensor["data"]) for tensor in tensors) > MOST_NUMBERS:
@@ -62,7 +78,7 @@ def _call(name: str, served: "ServedModel", streams: bool) -> str | None:
 
 
 def _taken(served: "ServedModel", arguments: dict[str, Any]) -> bool:
-    """Whether the model takes these arguments: it may bound a number, or allow certain texts only."""
+    """Whether the model takes these arguments: it may want a list, or allow certain texts only."""
     if served.pipeline.flat is None:
         return True
     try:
@@ -72,6 +88,11 @@ def _taken(served: "ServedModel", arguments: dict[str, Any]) -> bool:
     return True
 
 
+def _takes_words(served: "ServedModel | None") -> bool:
+    text = None if served is None else served.pipeline.text
+    return text is None or text.prompt is None or _fits(WORDS, _bounds(text.prompt))
+
+
 def _value(tensor: MetadataTensor) -> str | int | float | bool:
     match tensor.datatype:
         case "BYTES":
@@ -79,9 +100,34 @@ def _value(tensor: MetadataTensor) -> str | int | float | bool:
         case "BOOL":
             return True
         case "FP16" | "BF16" | "FP32" | "FP64":
-            return 1.0
+            return float(_number(_bounds(tensor)))
         case _:
-            return 1
+            return int(_number(_bounds(tensor)))
+
+
+def _number(bounds: Mapping[str, Any]) -> float:
+    """One, or the number at a bound that fits the others; one too if there is none."""
+    shifts = {"minimum": 0, "exclusiveMinimum": 1, "maximum": 0, "exclusiveMaximum": -1}
+    said = {name: bounds[name] for name in shifts if isinstance(bounds.get(name), int | float)}
+    near = [bound + shifts[name] for name, bound in said.items()]
+    return next((value for value in (1, *near) if _fits(value, bounds)), 1)
+
+
+def _bounds(tensor: MetadataTensor) -> Mapping[str, Any]:
+    """What the schema of an input says of its value; empty without one."""
+    try:
+        said = json.loads(fact(tensor, SCHEMA) or "{}")
+    except (TypeError, ValueError):  # its author wrote something else there
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _fits(value: Any, bounds: Mapping[str, Any]) -> bool:
+    """Whether a value is within the bounds that are known here."""
+    try:
+        return all(FITS[name](value, bound) for name, bound in bounds.items() if name in FITS)
+    except (TypeError, ArithmeticError):  # settings may declare bounds that make no sense
+        return False
 
 
 def _tensor(tensor: MetadataTensor) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 import shlex
 from collections.abc import AsyncIterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import httpx
 import numpy as np
 import pytest
+from annotated_types import Ge, Gt, Lt, MaxLen, MultipleOf
 
 from inferstream import App, InferenceRequest, InferenceResponse, MLModel, ModelSettings, TensorInput
 from inferstream.cli.hints import MOST_NUMBERS, hints
@@ -100,6 +101,36 @@ async def test_a_model_that_takes_other_values_has_no_command() -> None:
         async def predict(self, payload: InferenceRequest) -> InferenceResponse: ...
 
     assert await pasted([bounded, Undeclared]) == []
+
+
+async def test_a_command_keeps_to_the_bounds_of_its_values() -> None:
+    bounded = App()
+
+    @bounded.model
+    def far(a: Annotated[int, Ge(5), Lt(9)], b: Annotated[float, Gt(0.5), MultipleOf(0.5)]) -> float:
+        return a * b
+
+    assert await pasted(bounded) == [("/v2/models/far/generate", '{"a": 5, "b": 1.0}')]
+
+
+async def test_bounds_that_make_no_sense_make_no_command() -> None:
+    odd = {"schema": '{"minimum": "x", "multipleOf": 0}'}
+    settings = ModelSettings(
+        name="m",
+        implementation=Tensors,
+        inputs=[{"name": "x", "datatype": "INT32", "shape": [1], "parameters": odd}],
+    )
+    assert await pasted(settings) == []
+
+
+async def test_words_that_a_model_refuses_make_no_command() -> None:
+    bounded = App()
+
+    @bounded.model
+    def short(a: Annotated[str, MaxLen(5)]) -> str:
+        return a
+
+    assert await pasted(bounded) == []
 
 
 async def test_a_function_that_takes_a_matrix_gets_one() -> None:
