@@ -20,7 +20,7 @@ from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
 from ..text.calls.formats import PARSERS, SPECIAL
-from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
+from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
 from ..text.template import text_formats
 from ..text.token import Token, Usage
 from ..types import InferenceRequest
@@ -115,7 +115,8 @@ class LlamaCppModel(FrameworkModel):
         sampling = read_sampling(given, DEFAULT)
         tools = self._given(request, TOOLS)
         form, chat = self._given(request, RESPONSE_FORMAT), self._given(request, MESSAGES) is not None
-        begun, form, asked = self._beginnings.of(given.get("tool_choice"), tools, form, chat)
+        field = field_of(request.inputs, RESPONSE_FORMAT)
+        begun, form, asked = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
         name, prompt = self._prompt(request, tools, begun)
         special = tools is not None and self._calls in SPECIAL
         room = self._context - len(prompt)
@@ -124,7 +125,9 @@ class LlamaCppModel(FrameworkModel):
             raise refused(name, message)
         limit = min(room, sampling.max_tokens or room)
         written: list[int] = []
-        writing = None if form is None else FormedText(self._grammars.begin(form, asked).result().deep_copy())
+        writing: FormedText | None = None
+        if form is not None:
+            writing = FormedText(self._grammars.begin(form, asked).result().deep_copy(), asked)
         generated = self._generated(prompt, sampling, writing)
         try:
             for token in generated:

@@ -15,7 +15,7 @@ from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, 
 from .calls.formats import reading
 from .calls.parser import CallParser, Chain
 from .chat import plain_prompt
-from .inputs import MESSAGES, SAMPLING, SPECIAL
+from .inputs import FIELD, MESSAGES, SAMPLING, SPECIAL, FieldTexts
 from .template import chat_template, text_formats
 
 FLOATS = frozenset(("FP16", "BF16", "FP32", "FP64"))
@@ -182,4 +182,5 @@ def _content_type(tensor: MetadataTensor) -> str | None:
 def _tensor(declared: MetadataTensor, values: Sequence[Any]) -> RequestInput:
     """All values along the first dimension, in a shape of as many dimensions as declared."""
     shape = [len(values)] + [1] * (len(declared.shape) - 1)
-    return RequestInput.of(declared.name, shape, declared.datatype, TensorData([*values]))
+    parameters = Parameters.of({FIELD: values.field}) if isinstance(values, FieldTexts) else None
+    return RequestInput.of(declared.name, shape, declared.datatype, TensorData([*values]), parameters)

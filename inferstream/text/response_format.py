@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from .fields import Fields, wrong_field
-from .inputs import RESPONSE_FORMAT
+from .inputs import RESPONSE_FORMAT, FieldTexts
 from .interface import TextInterface
 
 Inputs = dict[str, list[str | bytes]]
@@ -92,4 +92,5 @@ def formatted(format: Fields | None, interface: TextInterface, path: str) -> Inp
         format.needed_object("json_schema").needed_text("name")
     elif kind in ("regex", "choice", "grammar"):
         _content(format, kind, kind)
-    return {RESPONSE_FORMAT: [orjson.dumps({name: format.get(name) for name in format.names()}).decode()]}
+    texts: list[str | bytes] = [orjson.dumps({name: format.get(name) for name in format.names()}).decode()]
+    return {RESPONSE_FORMAT: texts if path == RESPONSE_FORMAT else FieldTexts(texts, path)}

@@ -24,15 +24,22 @@ class Beginnings:
         self._reasoning = reasoning
         self._forms = forms
 
-    def of(self, choice: object, tools: str | None, form: str | None, chat: bool) -> Beginning:
+    def of(
+        self,
+        choice: object,
+        tools: str | None,
+        form: str | None,
+        chat: bool,
+        field: str = RESPONSE_FORMAT,
+    ) -> Beginning:
         """By a `tool_choice`, the inputs `tools` and `response_format`, and whether messages are answered.
 
-        A call that has to come goes before a form. Raises InvalidRequest.
+        `field` is what the client calls its form. A call that has to come goes before a form. Raises InvalidRequest.
         """
         if tools is not None and (call := self._call(choice, tools)) is not None:
             return call
         begun = "" if form is None or not chat else opening_of_text(self._calls, self._reasoning)
-        return Beginning(begun, form)
+        return Beginning(begun, form, field)
 
     def _call(self, choice: object, tools: str) -> Beginning | None:
         try:

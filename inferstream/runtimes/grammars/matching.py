@@ -20,7 +20,7 @@ from . import trial
 logger = logging.getLogger("inferstream.runtimes")
 
 PACKAGE = "llguidance"
-MISSING = f'{RESPONSE_FORMAT} needs {PACKAGE}: pip install "inferstream[grammar]"'
+MISSING = f'needs {PACKAGE}: pip install "inferstream[grammar]"'
 
 LARGEST = 64 * 1024
 """Characters of a form."""
@@ -40,12 +40,13 @@ LONGEST = 300
 
 
 class FormedText:
-    """One text that is written by a grammar."""
+    """One text that is written by a grammar, which the client asks for by the field `name`."""
 
-    __slots__ = ("_matcher",)
+    __slots__ = ("_matcher", "_name")
 
-    def __init__(self, matcher: Any) -> None:
+    def __init__(self, matcher: Any, name: str = RESPONSE_FORMAT) -> None:
         self._matcher = matcher
+        self._name = name
 
     def allowed(self, size: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         """Which of the tokens, so many of them, may come next."""
@@ -64,7 +65,7 @@ class FormedText:
         """
         if not self._matcher.consume_token(token):
             logger.info("a grammar ends: %s", self._matcher.get_error())
-            raise refused(RESPONSE_FORMAT, f"{RESPONSE_FORMAT} is too complex for this text")
+            raise refused(self._name, f"{self._name} is too complex for this text")
         return bool(self._matcher.is_stopped())
 
 
@@ -85,7 +86,7 @@ class Grammars:
         except Exception as error:  # of any kind, because it reads a tokenizer of any kind
             logger.warning("%s cannot read a tokenizer, so its model takes no %s", PACKAGE, RESPONSE_FORMAT)
             logger.info("the reason", exc_info=error)
-            self._refusal = f"{PACKAGE} cannot read the model's tokenizer, so it takes no {RESPONSE_FORMAT}"
+            self._refusal = f"is not taken: {PACKAGE} cannot read the model's tokenizer"
         self._kept: OrderedDict[tuple[str, str], Future[Any]] = OrderedDict()
         self._threads = ThreadPoolExecutor(THREADS, "grammars")
 
@@ -97,10 +98,10 @@ class Grammars:
     def begin(self, form: str, name: str = RESPONSE_FORMAT) -> "Future[Any]":
         """A future of the grammar of a form, which is JSON. `FormedText` takes copies of it.
 
-        `name` is the input that asks for it. Raises InvalidRequest, and Overloaded where too many others are made.
+        `name` is what the client asks for it by. Raises InvalidRequest, and Overloaded where too many others are made.
         """
         if self._refusal is not None:
-            raise refused(name, self._refusal)
+            raise refused(name, f"{name} {self._refusal}")
         if len(form) > LARGEST:
             raise refused(name, f"{name} has more than {LARGEST} characters")
         key = name, form

@@ -16,7 +16,7 @@ from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
 from ...text.detokenizer import Detokenizer
-from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
+from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
 from ...text.template import text_formats
 from ...text.token import Token, Usage
 from ...types import InferenceRequest
@@ -90,7 +90,8 @@ class CausalLM(FrameworkModel, StepModel):
         sampling = read_sampling(given, self._sampling)
         texts = texts_of(request)
         tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
-        beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat)
+        field = field_of(request.inputs, RESPONSE_FORMAT)
+        beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
         prompt, name = self._prompts.read(texts, beginning.opening)
         if len(prompt) >= self._context:
             raise refused(

@@ -19,10 +19,13 @@ class Forms:
         self.usable = self._grammars.usable
         self.waiting: dict[TokenStream, Any] = {}
         """Futures of the grammars that are not ready."""
+        self._names: dict[TokenStream, str] = {}
+        """What their clients ask for them by."""
 
     def begin(self, stream: TokenStream, form: str, name: str) -> None:
         """Let a stream wait for the grammar of a form. Raises what `Grammars.begin` does."""
         self.waiting[stream] = self._grammars.begin(form, name)
+        self._names[stream] = name
 
     def settle(self, states: Sequence[TokenStream]) -> dict[TokenStream, Exception]:
         """Give the grammars that are ready to their streams, and return the streams whose forms are wrong.
@@ -36,14 +39,16 @@ class Forms:
             if not future.done():
                 continue
             del self.waiting[stream]
+            name = self._names.pop(stream)
             if (error := future.exception()) is None:
-                stream.writing = FormedText(future.result().deep_copy())
+                stream.writing = FormedText(future.result().deep_copy(), name)
             else:
                 failed[stream] = error
         return failed
 
     def leave(self, stream: TokenStream) -> None:
         self.waiting.pop(stream, None)
+        self._names.pop(stream, None)
 
     def close(self) -> None:
         self._grammars.close()

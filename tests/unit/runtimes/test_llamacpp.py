@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from llguidance import LLTokenizer
@@ -245,6 +246,26 @@ async def test_a_text_has_the_form_that_is_asked_for(served) -> None:
     assert parameters_of(last)["completion_tokens"] == 6
     responses = await streamed(served, {"prompt": "a", "response_format": form}, max_tokens=3)
     assert (text_of(responses), parameters_of(responses[-1])["finish_reason"]) == ("yel", "length")
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"response_format": {"type": "regex", "regex": "(a"}}, "response_format"),
+        ({"guided_regex": "(a"}, "guided_regex"),
+        ({"structured_outputs": {"regex": "(a"}}, "structured_outputs.regex"),
+    ],
+)
+async def test_an_error_of_a_form_names_the_field_that_the_client_has_sent(
+    served, fields: dict[str, Any], name: str
+) -> None:
+    async with run(served) as client:
+        transport = httpx.ASGITransport(client.application.asgi)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+            answer = await http.post("/v1/completions", json={"model": "m", "prompt": "a", **fields})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, name)
+    assert error["message"].startswith(f"{name}: ")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from inferstream.errors import InvalidRequest
 from inferstream.text.chat import plain_prompt
 from inferstream.text.fields import Fields
+from inferstream.text.inputs import field_of
 from inferstream.text.interface import TextInterface
 from inferstream.text.response_format import formatted, read_response_format
 from inferstream.types import MetadataTensor
@@ -106,6 +107,18 @@ def test_a_model_that_declares_no_such_input_gets_none(fields: dict, field: str)
     with pytest.raises(InvalidRequest, match="the model does not write") as raised:
         read_response_format(Fields(fields), interface("tools"))
     assert raised.value.detail[0]["loc"] == [field]
+
+
+def test_an_input_tells_the_field_of_the_client() -> None:
+    for fields, field in (
+        ({"guided_regex": "a"}, "guided_regex"),
+        ({"structured_outputs": {"regex": "a"}}, "structured_outputs.regex"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+    ):
+        interface_ = interface("response_format")
+        request = interface_.request(None, read_response_format(Fields(fields), interface_), {})
+        assert field_of(request.inputs, "response_format") == field
+    assert field_of([], "response_format") == "response_format"
 
 
 def test_other_dialects_say_where_their_form_is():

@@ -63,6 +63,9 @@ def test_texts_of_one_form_do_not_share_where_they_are(grammars: Grammars) -> No
 def test_a_token_that_may_not_come_is_an_error(grammars: Grammars) -> None:
     with pytest.raises(InvalidRequest, match="too complex for this text"):
         begun(grammars, CHOICE).take(ord("x"))
+    text = FormedText(grammars.begin(CHOICE, "guided_choice").result(WAIT).deep_copy(), "guided_choice")
+    with pytest.raises(InvalidRequest, match="guided_choice is too complex for this text"):
+        text.take(ord("x"))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +174,9 @@ def test_without_the_library_the_error_names_the_extra() -> None:
     def tokens() -> Any:
         raise ModuleNotFoundError("No module named 'llguidance'", name="llguidance")
 
-    with pytest.raises(InvalidRequest, match=r'needs llguidance: pip install "inferstream\[grammar\]"'):
+    with pytest.raises(
+        InvalidRequest, match=r'^response_format needs llguidance: pip install "inferstream\[grammar\]"'
+    ):
         Grammars(tokens).begin(CHOICE)
     with pytest.raises(ModuleNotFoundError):
         Grammars(lambda: __import__("no_such_module"))

@@ -7,7 +7,7 @@ import orjson
 
 from .....text.fields import Fields
 from .....text.generation import RESERVED, SEEDS, Generation
-from .....text.inputs import RESPONSE_FORMAT
+from .....text.inputs import RESPONSE_FORMAT, FieldTexts
 from .....text.interface import TextInterface
 from ..operations import COUNT, FLAG, POSITIVE, STRINGS, Schema
 
@@ -127,7 +127,7 @@ def _grammar(read: Fields, interface: TextInterface) -> dict[str, list[str | byt
         raise grammar.wrong("type", f"the model does not write {kind}")
     if kind == "regex":
         form = {"type": kind, kind: grammar.needed_text("value")}
-        return {RESPONSE_FORMAT: [orjson.dumps(form).decode()]}
+        return {RESPONSE_FORMAT: FieldTexts([orjson.dumps(form).decode()], grammar.path("value"))}
     schema = grammar.get("value")
     if isinstance(schema, str):
         try:
@@ -138,4 +138,4 @@ def _grammar(read: Fields, interface: TextInterface) -> dict[str, list[str | byt
         raise grammar.wrong("value", "must be a JSON schema")
     named = schema if kind == "json_schema" and "schema" in schema else {"name": "grammar", "schema": schema}
     format = {"type": "json_schema", "json_schema": named}
-    return {RESPONSE_FORMAT: [orjson.dumps(format).decode()]}
+    return {RESPONSE_FORMAT: FieldTexts([orjson.dumps(format).decode()], grammar.path("value"))}
