@@ -27,6 +27,12 @@ BACKENDS = {
 
 PLATFORMS = {"onnxruntime_onnx": "onnxruntime", "pytorch_libtorch": "pytorch"}
 
+BEHIND = 1.0
+"""Seconds that requests gather behind a batch at most, without a delay. Triton takes what has come meanwhile."""
+
+BESIDE = 0.001
+"""The same where another instance may be free."""
+
 IDLE = 1_000_000
 """Microseconds without a request after which a sequence ends, where the configuration does not say it."""
 
@@ -69,14 +75,15 @@ def settings_of(path: Path) -> dict[str, Any]:
         "cache_enabled": config.response_cache.enable,
         "parameters": parameters,
     }
-    if config.HasField("dynamic_batching"):
-        settings["max_batch_size"] = config.max_batch_size
-        settings["max_batch_time"] = config.dynamic_batching.max_queue_delay_microseconds / 1e6
-    if config.HasField("sequence_batching"):
-        settings["sequence_idle"] = (config.sequence_batching.max_sequence_idle_microseconds or IDLE) / 1e6
     groups = config.instance_group
     if (count := sum(group.count or 1 for group in groups)) > 1:
         settings["parallel_workers"] = count
+    if config.HasField("dynamic_batching"):
+        delay = config.dynamic_batching.max_queue_delay_microseconds / 1e6
+        settings["max_batch_size"] = config.max_batch_size
+        settings["max_batch_time"] = delay or (BESIDE if count > 1 else BEHIND)
+    if config.HasField("sequence_batching"):
+        settings["sequence_idle"] = (config.sequence_batching.max_sequence_idle_microseconds or IDLE) / 1e6
     if gpus := [str(gpu) for group in groups for gpu in group.gpus]:
         settings["devices"] = gpus
     return settings

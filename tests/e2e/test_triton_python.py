@@ -1,6 +1,7 @@
 """Models of Triton's Python backend as they were written, asked by Triton's clients."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from queue import Queue
 from typing import Any
 
@@ -117,6 +118,17 @@ def test_what_the_code_completes_is_in_the_configuration_and_holds(server: Runni
     with pytest.raises(InferenceServerException, match="5 rows; the model takes 4"):
         client.infer("same", [tensor(triton_http, "IN", np.zeros((5, 2), np.int32), "INT32")])
     client.close()
+
+
+def test_requests_gather_without_a_delay_to_no_more_rows_than_the_model_takes(server: Running) -> None:
+    def asked(_: int) -> int:
+        with triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}") as client:
+            values = tensor(triton_http, "IN", np.zeros((2, 1), np.int32), "INT32")
+            return int(client.infer("count_rows", [values]).as_numpy("OUT").max())
+
+    with ThreadPoolExecutor(12) as pool:
+        rows = [*pool.map(asked, range(24))]
+    assert set(rows) == {2, 4}
 
 
 def test_events_over_rest_and_an_error_of_the_code(server: Running) -> None:

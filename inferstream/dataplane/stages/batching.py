@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 
 from ...concurrency.scope import ClientLeft, Scope
 from ...concurrency.tasks import Tasks
@@ -15,7 +15,7 @@ from ...rows import RowErrors
 from ...telemetry.stages import BatchMeters, QueueMeters
 from ...types import InferenceResponse
 from ..call import INFER, Call, Handler, MergedCall, new_id
-from ..checks import Checks
+from ..checks import Checks, most_rows_of
 from ..reply import Reply
 from ..slots import Slots
 from .base import Pipeline
@@ -29,6 +29,10 @@ class BatchedCall:
     """One call of a batch, which waits for its response or error."""
 
     __slots__ = ("arrived", "batch", "call", "outcome")
+
+    @property
+    def rows(self) -> int:
+        return self.call.request.inputs[0].shape[0]
 
     def __init__(self, call: Call, loop: asyncio.AbstractEventLoop) -> None:
         self.call = call
@@ -84,8 +88,12 @@ class Pending:
         self.running = 0
         self.timer: asyncio.TimerHandle | None = None
 
-    def take(self, count: int) -> list[BatchedCall]:
+    def take(self, count: int, rows: int) -> list[BatchedCall]:
+        """The first members, at most `count` and as many as have `rows` rows together; 0 for any number of rows."""
         taken = list(islice(self.members, count))
+        if rows:
+            sums = accumulate(member.rows for member in taken)
+            taken = taken[: max(1, sum(1 for each in sums if each <= rows))]
         for member in taken:
             del self.members[member]
         self.stop_timer()
@@ -98,7 +106,8 @@ class Pending:
 
 
 class Batching:
-    """Runs at most `slots` batches at once, of at most `size` requests with one key. Streams pass through.
+    """Runs at most `slots` batches at once, of at most `size` requests with one key, and of `rows` rows, or any number
+    of them if it is 0. Streams pass through.
 
     A batch leaves when none with its key runs, when it has `size` requests, or when its first request has waited
     `wait` seconds. So a single request is never delayed.
@@ -113,8 +122,10 @@ class Batching:
         wait: float,
         meters: BatchMeters,
         queue: QueueMeters | None = None,
+        rows: int = 0,
     ) -> None:
         self._inner = inner
+        self._rows = rows
         self._checks = checks
         self._slots = slots
         slots.watch(lambda _: self._send())
@@ -196,7 +207,7 @@ class Batching:
             self._place(pending)
 
     def _leave(self, pending: Pending) -> None:
-        batch = Batch(pending.take(self._size))
+        batch = Batch(pending.take(self._size, self._rows))
         now = asyncio.get_running_loop().time()
         for member in batch.members:
             member.batch = batch
@@ -325,7 +336,8 @@ def batched(model: Pipeline) -> Pipeline:
         admitted = slots.through(partial(callers, size=size))
         most = callers(MANY, size)  # of batches in the queue, which `admitted` bounds
         inner = Limits(model.handler, slots, most, settings.priority_aging, meters.queue)
-        handler = Batching(inner, model.checks, slots, size, wait, meters.of(BatchMeters), meters.queue)
+        rows = most_rows_of(settings)
+        handler = Batching(inner, model.checks, slots, size, wait, meters.of(BatchMeters), meters.queue, rows)
         return replace(model, handler=handler, slots=admitted, form=None)
     logger.warning("model %s: max_batch_size has no effect%s", settings.name, why)
     return model

@@ -58,6 +58,19 @@ def test_each_field_becomes_a_setting(tmp_path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("more", "seconds"),
+    [
+        ("dynamic_batching { }", 1.0),
+        ("dynamic_batching { } instance_group [ { count: 2 } ]", 0.001),
+        ("dynamic_batching { max_queue_delay_microseconds: 200 } instance_group [ { count: 2 } ]", 0.0002),
+    ],
+)
+def test_without_a_delay_requests_gather_while_a_batch_runs(tmp_path, more: str, seconds: float) -> None:
+    settings = settings_of(written(tmp_path, f'backend: "onnxruntime" max_batch_size: 8 {more}'))
+    assert (settings["max_batch_size"], settings["max_batch_time"]) == (8, seconds)
+
+
 def test_without_dynamic_batching_requests_are_not_gathered(tmp_path) -> None:
     settings = settings_of(written(tmp_path, 'platform: "pytorch_libtorch" max_batch_size: 8'))
     assert "max_batch_size" not in settings

@@ -172,8 +172,35 @@ class TritonPythonModel:
         return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", each.as_numpy())]) for each in tensors]
 '''
 
+COUNT_ROWS = '''
+import time
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    """Says in each row how many rows it got together, and takes so long that others come meanwhile."""
+
+    def execute(self, requests):
+        time.sleep(0.05)
+        tensors = [pb_utils.get_input_tensor_by_name(request, "IN").as_numpy() for request in requests]
+        rows = sum(len(tensor) for tensor in tensors)
+        counts = [np.full((len(tensor), 1), rows, np.int32) for tensor in tensors]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", each)]) for each in counts]
+'''
+
+COUNT_ROWS_CONFIG = """
+backend: "python"
+max_batch_size: 4
+input [ { name: "IN" data_type: TYPE_INT32 dims: [ 1 ] } ]
+output [ { name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] } ]
+dynamic_batching { }
+"""
+
 MODELS = {
     "add_sub": (ADD_SUB, ADD_SUB_CONFIG),
+    "count_rows": (COUNT_ROWS, COUNT_ROWS_CONFIG),
     "repeat": (REPEAT, REPEAT_CONFIG),
     "same": (SAME, 'backend: "python"'),
     "square": (SQUARE, 'backend: "python"'),

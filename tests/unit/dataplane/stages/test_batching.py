@@ -118,9 +118,15 @@ class Caller:
 
 
 def around(
-    model: Handler, size: int = 4, wait: float = NEVER, slots: int = 2, queue: QueueMeters | None = None
+    model: Handler,
+    size: int = 4,
+    wait: float = NEVER,
+    slots: int = 2,
+    queue: QueueMeters | None = None,
+    rows: int = 0,
 ) -> Batching:
-    return Batching(model, checks_of(Signature(), "declared"), Slots(slots), size, wait, BatchMeters(), queue)
+    checks = checks_of(Signature(), "declared")
+    return Batching(model, checks, Slots(slots), size, wait, BatchMeters(), queue, rows)
 
 
 async def turns(count: int = 10) -> None:
@@ -504,4 +510,16 @@ async def test_each_member_of_a_batch_that_waits_for_a_slot_is_counted_when_it_l
     await finish(model, found)
     assert (queue.cancelled, queue.expired, queue.depth) == (2, 0, 0)
     assert model.sizes == [1]
+    await emptied(stage)
+
+
+async def test_a_batch_has_no_more_rows_than_the_model_takes() -> None:
+    model = Model()
+    stage = around(model, size=8, slots=1, rows=5)
+    callers = [Caller(stage, [float(index)] * rows) for index, rows in enumerate((1, 2, 3, 1, 5, 4, 2, 6, 1))]
+    await turns()
+    await finish(model, callers)
+    for caller in callers:
+        caller.check()
+    assert model.sizes == [1, 5, 1, 5, 4, 2, 6, 1]
     await emptied(stage)
