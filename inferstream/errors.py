@@ -38,8 +38,8 @@ class InferstreamError(Exception):
 
     code = Code.INTERNAL
 
-    stands_for: "InferstreamError | None" = None
-    """The error that it tells of, and of which others may have told already."""
+    told = False
+    """Whether the logs have lines of what it stands for."""
 
     def __init__(self, message: str) -> None:
         # Model code may pass any text, and no transport carries a lone surrogate.

@@ -147,6 +147,8 @@ class DataPlane:
         self, caller: Caller, operation: str, model: str, error: BaseException, began: float | None = None
     ) -> None:
         """Log a request that ended in an error before it became a call; `began` is on the clock of `perf_counter`."""
+        if getattr(error, "told", False):
+            return
         refused(self._registry.lines, caller, operation, model, error, began)
         self.access.refused(operation, caller, model, error)
 
@@ -165,6 +167,8 @@ class DataPlane:
         if self._registry.draining:
             raise Draining
         request = await read()
+        if self._registry.draining:
+            raise Draining
         served = self._registry.get(name)
         if caller.key is not None:
             request = request._replace(headers=[*split(request.headers)[0]])

@@ -13,8 +13,8 @@ from ..keys.counters import BYTES, REQUESTS, TOKENS
 from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
 from ..keys.quotas import MeteredUse, Quotas
-from ..keys.secret import without_keys
 from ..statuses import CONFLICT, TABLE, Code
+from ..telemetry.masks import without_keys
 from ..text.usage import tokens_of
 from ..types import InferenceResponse
 from .call import STREAM, Call, Handler
@@ -60,7 +60,6 @@ class Metering:
 
     def refused(self, operation: str, caller: Caller, model: str, error: BaseException) -> None:
         """Record a refusal before there was a call; once, whoever tells of it."""
-        error = getattr(error, "stands_for", None) or error
         if caller.told is None or caller.told() is not error:
             self.record(operation, caller, caller.key, model, "", "", 0, 0, error)
 

@@ -61,15 +61,19 @@ Running = list[tuple[Prepared, Ready]]
 class AllAnswered(InferstreamError):
     """A body none of whose requests reaches a model, or all of whose calls are refused; `body` is the response.
 
+    Each of them is in the logs.
+
     `refusal` is the error if all were refused for their key, so that proxies and clients see its HTTP status.
     """
+
+    told = True
 
     def __init__(self, prepared: Sequence[Prepared], batch: bool) -> None:
         failures = [each.failure for each in prepared]
         first = failures[0]
         super().__init__("" if first is None else first.message)
         if first is not None:
-            self.code, self.stands_for = first.code, failures[-1]
+            self.code = first.code
         self.body = body_of(prepared, batch)
         self.refusal = first if all(isinstance(each, REFUSALS) for each in failures) else None
 

@@ -55,6 +55,7 @@ class JsonRpc(InferenceDialect):
         try:
             message = messages.message_of(document)
         except InferstreamError as error:
+            self._dataplane.refused(caller, "infer", "", error)
             wrong = Prepared(messages.id_of(document), wanted=True)
             wrong.failed(error)
             return wrong
@@ -63,6 +64,7 @@ class JsonRpc(InferenceDialect):
             admission = admit(self._dataplane, message.method, caller)
             prepared.ready = ready(admission, message.params)
         except InferstreamError as error:
+            self._dataplane.refused(caller, "infer", message.method, error)
             prepared.failed(error)
         return prepared
 

@@ -114,9 +114,11 @@ class Mcp(InferenceDialect):
         except (NotLoaded, *REFUSALS):
             raise
         except ModelNotFound as error:
+            self._dataplane.refused(caller, "infer", name, error)
             wrong = messages.WrongMessage(f"Unknown tool: {error.message}", messages.INVALID_PARAMS)
             return ServerAnswer(200, messages.error_document(id, wrong))
         except InvalidRequest as error:
+            self._dataplane.refused(caller, "infer", name, error)
             return ServerAnswer(200, failed(id, error))
         prepared.request.id = request_id(session, id)
         meta = params.get("_meta")

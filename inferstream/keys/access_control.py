@@ -13,7 +13,7 @@ from .authenticator import Authenticator, KeyAuthenticator
 from .counters import Counters, LocalCounters
 from .credentials import Shown, credential
 from .document import TOKEN_KEY, Document
-from .errors import Unauthenticated
+from .errors import LimitExceeded, Unauthenticated
 from .file import VARIABLE, KeySource
 from .principal import Principal
 from .quotas import Quotas
@@ -67,7 +67,13 @@ class AccessControl:
             free = _free_of_tokens(document)
             for key, principal, tokens in self._usage.today(time.time()):
                 if not free(key):
-                    self.quotas.restore(principal, tokens)
+                    self._restore(principal, tokens)
+
+    def _restore(self, principal: str, tokens: int) -> None:
+        try:
+            self.quotas.restore(principal, tokens)
+        except LimitExceeded as error:  # too many names, of a day with many starts
+            logger.warning("the use of %s today is not known any more: %s", principal, error.message)
 
     def authenticate(self, shown: Shown, headers: Headers) -> Principal:
         """The principal of a request, by its headers that may hold a key. Raises Unauthenticated."""

@@ -8,8 +8,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import InvalidSettings
+from ..telemetry.masks import without_keys
 from .principal import NO_LIMITS, SCOPES, KeyLimits, Principal
-from .secret import ID, without_keys
+from .secret import ID
 
 VERSION = 1
 """The only version of the document that is read."""

@@ -109,7 +109,7 @@ class KeyUse:
         self.principal = principal
         self.own = row.own
         self.sent = 0
-        """Bytes of responses that count at the next call or tick: to count each message would cost a token 0.3 µs."""
+        """Bytes of responses that count at the next tick, or call with a limit: to count each would cost 0.3 µs."""
 
 
 def _interval(rate: float | None) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from ..errors import InvalidSettings
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from .tokens import TokenAuthenticator
 
 logger = logging.getLogger("inferstream.keys")
+
+PAUSE = 10.0
+"""Seconds from an attempt that failed to the next one by the same rules. An issuer may be down for long."""
 
 
 class TokenRenewal:
@@ -22,17 +26,23 @@ class TokenRenewal:
     def __init__(self, rules: TokenRules | None) -> None:
         self._rules = rules
         self._fault = ""
+        self._next = 0.0
+        """When to try again, on the monotonic clock."""
         self.current = None if rules is None else _loaded(rules)
         """Those that count now; None without any."""
 
     def want(self, rules: TokenRules | None) -> None:
         """Take other rules, which `renew` loads. Without rules no token counts from now on."""
+        if rules != self._rules:
+            self._next = 0.0
         self._rules = rules
         if rules is None:
             self.current = None
 
     async def renew(self) -> None:
         """Load new rules, and the issuer's keys from time to time. To be called often; a fault is logged once."""
+        if time.monotonic() < self._next:
+            return
         try:
             await self._renew()
         except InvalidSettings as error:
@@ -45,18 +55,19 @@ class TokenRenewal:
                 logger.warning("jwt: the tokens are loaded again")
 
     def _report(self, fault: str, unexpected: Exception | None = None) -> None:
+        self._next = time.monotonic() + PAUSE
         if fault != self._fault:
             self._fault = fault
             logger.error("the tokens stay as they were: %s", fault, exc_info=unexpected)
 
     async def _renew(self) -> None:
         rules, current = self._rules, self.current
-        if current is not None:
-            await asyncio.to_thread(current.refresh)
         if rules is not None and (current is None or current.rules != rules):
             loaded = await asyncio.to_thread(_loaded, rules)
             if rules == self._rules:  # the document may have changed meanwhile
                 self.current = loaded
+        elif current is not None:
+            await asyncio.to_thread(current.refresh)
 
 
 def _loaded(rules: TokenRules) -> "TokenAuthenticator":

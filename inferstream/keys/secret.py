@@ -4,7 +4,7 @@ import hashlib
 import re
 import secrets
 
-PREFIX = "ifs_"
+from ..telemetry.masks import PREFIX
 
 SECRET_BYTES = 32
 """Bytes of randomness in a key: 43 characters of base64url."""
@@ -13,8 +13,6 @@ _END = -44
 """Where the separator of id and secret is, counted in characters from the end."""
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-_ANYWHERE = re.compile(r"ifs_[A-Za-z0-9._-]{40,}")
 
 
 def new_id() -> str:
@@ -35,8 +33,3 @@ def id_of(key: str) -> str:
 def digest_of(key: str) -> bytes:
     """The SHA-256 of a key. A key has 256 random bits, so that a slow hash would protect nothing more."""
     return hashlib.sha256(key.encode("utf-8", "replace")).digest()
-
-
-def without_keys(text: str) -> str:
-    """A text for logs and messages, with each key in it replaced."""
-    return _ANYWHERE.sub("ifs_***", text) if PREFIX in text else text

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from ..context import request_id_var
 from ..dataplane.call import new_id
-from ..keys.secret import PREFIX
 from ..settings import Settings
+from ..telemetry.masks import PREFIX
 
 NAME = "x-request-id"
 HEADER = NAME.encode()

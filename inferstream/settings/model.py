@@ -66,6 +66,7 @@ class ModelSettings(EnvironmentModel):
 
     _source: str | None = PrivateAttr(default=None)
     _recognised: str | None = PrivateAttr(default=None)
+    _completed_config: Mapping[str, Any] | None = PrivateAttr(default=None)
     _provided: "ProvidedModel | None" = PrivateAttr(default=None)
     implementation_: str = Field(
         alias="implementation",
@@ -290,14 +291,18 @@ class ModelSettings(EnvironmentModel):
 
     @property
     def triton_config(self) -> Mapping[str, Any]:
-        """What a `config.pbtxt` says of this model; empty where there is none."""
-        config: Mapping[str, Any] = getattr(self.parameters, "triton_config", None) or {}
-        return config
+        """What a `config.pbtxt` says of this model, and its code; empty where there is none."""
+        return self._completed_config or self.written_config
 
     @triton_config.setter
     def triton_config(self, config: Mapping[str, Any]) -> None:
-        parameters = self.parameters or ModelParameters()
-        self.parameters = parameters.model_copy(update={"triton_config": config})
+        self._completed_config = config
+
+    @property
+    def written_config(self) -> Mapping[str, Any]:
+        """What the `config.pbtxt` alone says, which each load of the model's code completes anew."""
+        config: Mapping[str, Any] = getattr(self.parameters, "triton_config", None) or {}
+        return config
 
     def may_leave(self, server: "Settings") -> bool:
         """Whether it gets a worker of its own, which it can leave: where memory is limited, or it loads on demand."""

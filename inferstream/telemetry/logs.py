@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from .context import call_fields, model_name_var, model_version_var
+from .masks import without_keys
 from .tracebacks import RaisedElsewhere, own_frames
 
 ExceptionInfo: TypeAlias = (
@@ -42,7 +43,7 @@ class LineFormatter(logging.Formatter):
             # A traceback has many lines. Each is indented, so that none looks like a record.
             trace = self.formatException(record.exc_info)
             record_text += "\n" + "\n".join(f"  {escaped(part)}" for part in trace.splitlines())
-        return record_text
+        return without_keys(record_text)  # clients may send one as an id, or as the name of a model
 
     def head(self, record: logging.LogRecord) -> str:
         """All that precedes the message."""
@@ -78,7 +79,7 @@ class JSONFormatter(logging.Formatter):
         more = getattr(record, "fields", None)
         if isinstance(more, dict):
             fields = {**more, **fields}
-        return json.dumps(fields, ensure_ascii=True, default=str)
+        return without_keys(json.dumps(fields, ensure_ascii=True, default=str))
 
 
 def logged_traceback(error: BaseException) -> str:

@@ -49,6 +49,6 @@ def field_of(inputs: Iterable[RequestInput], name: str) -> str:
     for tensor in inputs:
         if tensor.name == name and tensor.parameters is not None:
             field = tensor.parameters.get(FIELD)
-            if isinstance(field, str) and 0 < len(field) <= LONGEST_FIELD:
+            if isinstance(field, str) and 0 < len(field) <= LONGEST_FIELD and field.isprintable():
                 return field
     return name

@@ -71,7 +71,7 @@ class PythonModel(ArtefactModel):
 
     def _completed(self, kind: type) -> dict[str, Any]:
         """The configuration, with what the code fills in. Raises InvalidSettings."""
-        config = dict(self.settings.triton_config)
+        config = dict(self.settings.written_config)
         config.setdefault("name", self.name)
         complete = getattr(kind, "auto_complete_config", None)
         if not callable(complete):

@@ -5,8 +5,8 @@ from time import perf_counter, time
 
 from ...context import request_id_var
 from ...errors import InferstreamError
-from ...keys.secret import without_keys
 from ...telemetry.access import AccessLines, AccessRecord
+from ...telemetry.masks import without_keys
 from ..call import STREAM, Call, Handler
 from ..caller import Caller
 from ..metering import kind_of
@@ -62,11 +62,11 @@ def refused(
         seconds = 0.0 if began is None else perf_counter() - began
         client, model = caller.principal or "", without_keys(model)  # which need not be one
         record = (time(), caller.dialect, operation, model, "", kind_of(error), seconds, 0, client, "", "")
-        lines.put(AccessRecord(*record, without_keys(_message(error)), request_id_var.get()))
+        lines.put(AccessRecord(*record, _message(error), request_id_var.get()))
 
 
 def _message(error: BaseException | None) -> str:
-    return error.message if isinstance(error, InferstreamError) else ""
+    return without_keys(error.message) if isinstance(error, InferstreamError) else ""
 
 
 def _trace_id(traceparent: str) -> str:

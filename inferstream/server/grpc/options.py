@@ -110,14 +110,21 @@ def custom_arguments(settings: Settings) -> dict[str, str | int]:
     return arguments
 
 
-def options_of(arguments: Arguments, chosen: Container[str] = ()) -> GrpcOptions:
+def limiting(settings: Settings) -> str:
+    """The setting that limits a request's message where no channel argument does."""
+    return MESSAGE_SETTING if settings.grpc_max_message_length else "max_body_bytes"
+
+
+def options_of(
+    arguments: Arguments, chosen: Container[str] = (), limited_by: str = MESSAGE_SETTING
+) -> GrpcOptions:
     """What channel arguments mean; the settings have those in `chosen`. Raises InvalidSettings for a wrong value."""
     values = {
         field: convert(name, arguments[name]) for name, (field, convert) in KNOWN.items() if name in arguments
     }
-    for name, field in ((RECEIVED, "receive_setting"), (SENT, "send_setting")):
-        if name in chosen:
-            values[field] = name
+    values["receive_setting"] = RECEIVED if RECEIVED in chosen else limited_by
+    if SENT in chosen:
+        values["send_setting"] = SENT
     return GrpcOptions(**values)  # type: ignore[arg-type]  # each function returns the type of its field
 
 

@@ -62,14 +62,18 @@ class TypedRpc:
     async def stream(self, exchange: RpcExchange[bytes]) -> None:
         """Serve a call with a stream in one direction or both."""
         caller = caller_of(exchange.context, self._dataplane.access)
-        admission = self._dataplane.admit(self.method.model, None, caller, Action.STREAM)
-        data = await exchange.read()
-        if data is None:
-            if self.method.stream is None:
-                raise InvalidRequest(f"a call of {self.method.name} needs a {self.method.messages[0]}")
-            data = b""  # a client may close its stream without a value
-        admission.size = len(data)
-        request = self._reader.read(data)
+        try:
+            admission = self._dataplane.admit(self.method.model, None, caller, Action.STREAM)
+            data = await exchange.read()
+            if data is None:
+                if self.method.stream is None:
+                    raise InvalidRequest(f"a call of {self.method.name} needs a {self.method.messages[0]}")
+                data = b""  # a client may close its stream without a value
+            admission.size = len(data)
+            request = self._reader.read(data)
+        except InferstreamError as error:
+            self._dataplane.refused(caller, "stream", self.method.model, error)
+            raise
         more = None
         if self.method.stream is not None:
             more = later_requests(admission, exchange, request, self._reader.read_later, len)

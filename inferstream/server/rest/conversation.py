@@ -205,10 +205,9 @@ class Conversation:
             if running is not None:
                 self._feed(running, frame)
         elif running is not None:
-            # An error with this id would end the running request.
-            self._tell(
-                dump_error(None, AlreadyExists(f'A request with the id "{frame.id}" is running here.'))
-            )
+            twice = AlreadyExists(f'A request with the id "{frame.id}" is running here.')
+            self._dataplane.refused(self._caller, "infer", self._model, twice)
+            self._tell(dump_error(None, twice))  # with this id it would end the running request
         elif len(self._running) >= AT_ONCE:
             raise Overloaded(f"{AT_ONCE} requests are running on this connection already.")
         else:
@@ -260,6 +259,7 @@ class Conversation:
             enter(self._request_id)
         try:
             if failure is not None:
+                self._dataplane.refused(admission.caller, operation.value, self._model, failure)
                 raise failure
             async with await admission.open(operation, request, requests) as reply:
                 last = await self._send_all(reply, messages, admission)

@@ -6,8 +6,8 @@ from time import perf_counter, time
 from typing import Any
 
 from ...context import request_id_var
-from ...keys.secret import without_keys
 from ...telemetry.access import AccessLines, AccessRecord
+from ...telemetry.masks import without_keys
 from ..request_ids import HEADER, RequestIds
 from .messages import Receive, Scope, Send
 

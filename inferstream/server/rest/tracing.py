@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ...keys.secret import without_keys
+from ...telemetry.masks import without_keys
 from ...types import Headers
 from ..edge import Serve
 from .dialects.base import Route

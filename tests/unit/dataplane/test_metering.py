@@ -101,9 +101,6 @@ async def test_a_refusal_has_one_line_whoever_tells_of_it() -> None:
     refusal, made = Overloaded("full"), Caller(Headers(()), "v2")
     for _ in range(2):
         metered.refused("infer", made, "m", refusal)
-    another = Overloaded("")
-    another.stands_for = refusal
-    metered.refused("infer", made, "m", another)
     assert [(record.principal, record.status) for record in records] == [(None, 429)]
 
 

@@ -1,11 +1,12 @@
 """The routes of JSON-RPC, over the application without a port."""
 
 import json
+from pathlib import Path
 
 import httpx
 import pytest
 
-from inferstream import Application, MLModel
+from inferstream import App, Application, MLModel
 
 from .calling import call, post
 
@@ -18,6 +19,28 @@ async def test_an_error_has_the_servers_code_and_status(served) -> None:
 
     data = (await post(client, call("count", [2, True], id=1)))["error"]["data"]
     assert data == {"code": "invalid", "status": 418}
+
+
+async def test_each_request_of_a_body_has_a_line_whether_or_not_it_reaches_a_model(tmp_path: Path) -> None:
+    app, log = App(), tmp_path / "audit.jsonl"
+
+    @app.model
+    async def double(n: int) -> int:
+        return 2 * n
+
+    good, unknown, wrong = call("double", [1], id=1), call("nobody", [1], id=2), call("double", ["x"], id=3)
+    async with Application(app, audit_log=str(log)) as application:
+        transport = httpx.ASGITransport(application.asgi)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            for body in ([good, unknown, wrong], [unknown, unknown], unknown, {"jsonrpc": "1.0"}):
+                await client.post("/rpc", json=body)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert sorted((line["model"], line["status"]) for line in lines) == [
+        ("", 400),
+        ("double", 200),
+        ("double", 400),
+        *[("nobody", 404)] * 4,
+    ]
 
 
 async def test_a_body_that_is_too_large_keeps_its_status(served) -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import threading
+import time
 from contextlib import suppress
 
 import msgspec
 import pytest
 
 from inferstream.errors import InvalidSettings
-from inferstream.keys import access_control, tokens
+from inferstream.keys import access_control, counters, renewal, tokens
 from inferstream.keys.access_control import AccessControl, keys_configured
 from inferstream.keys.counters import SharedCounters, create_counters
 from inferstream.keys.errors import LimitExceeded, Unauthenticated
@@ -93,6 +94,7 @@ async def test_a_key_is_revoked_though_new_rules_for_tokens_cannot_be_loaded(
 
     edit(tmp_path / "keys.json", change)
     monkeypatch.setattr(access_control, "TICK", 0.01)
+    monkeypatch.setattr(renewal, "PAUSE", 0.0)
     task = asyncio.create_task(access.run())
     await eventually(lambda: refused(access, KEY))
     authenticate(access, bearer(token()))
@@ -179,6 +181,16 @@ async def test_keys_without_a_limit_of_tokens_use_none_of_their_principal_after_
     use.charge(left)
     with pytest.raises(LimitExceeded):
         use.charge()
+
+
+def test_a_day_with_more_names_than_counters_stops_no_start(settings, tmp_path, monkeypatch, caplog):
+    day = time.strftime("%Y-%m-%d", time.gmtime())
+    used = {"requests": 1, "refused": 0, "tokens": 5, "bytes": 0}
+    days = {day: {f"jwt:{name}": {"principal": name, **used} for name in "abcd"}}
+    (tmp_path / "usage.json").write_text(json.dumps({"version": 1, "days": days}))
+    monkeypatch.setattr(counters, "ROWS", 3)
+    AccessControl(settings)
+    assert "the use of d today is not known any more" in caplog.text
 
 
 async def test_the_use_of_a_revoked_key_is_saved(settings, tmp_path):

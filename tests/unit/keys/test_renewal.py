@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from inferstream.errors import InvalidSettings
+from inferstream.keys import renewal as renewal_module
 from inferstream.keys import tokens
 from inferstream.keys.errors import Unauthenticated
 from inferstream.keys.renewal import TokenRenewal
@@ -19,6 +20,12 @@ from .test_tokens import rules as rules
 def said(caplog):
     caplog.set_level(logging.WARNING, "inferstream.keys")
     return lambda: caplog.messages
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """The next attempt need not wait."""
+    monkeypatch.setattr(renewal_module, "PAUSE", 0.0)
 
 
 @pytest.fixture
@@ -55,6 +62,21 @@ async def test_old_tokens_count_until_new_rules_are_loaded(rules, others, tmp_pa
     with pytest.raises(Unauthenticated):
         renewal.current.authenticate(token())
     assert said()[1:] == ["jwt: the tokens are loaded again"]
+
+
+async def test_an_issuer_that_fails_is_left_alone_for_a_while_but_not_other_rules(
+    rules, others, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(renewal_module, "PAUSE", 3600.0)
+    renewal = TokenRenewal(rules)
+    renewal.want(others)
+    await renewal.renew()
+    (tmp_path / "others.json").write_text(jwks(OTHER, "two"))
+    await renewal.renew()
+    assert renewal.current.rules == rules
+    renewal.want(msgspec.structs.replace(others, audience="another"))
+    await renewal.renew()
+    assert renewal.current.rules.audience == "another"
 
 
 async def test_what_nobody_expects_stops_no_renewal(rules, others, monkeypatch, said):

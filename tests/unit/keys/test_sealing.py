@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from inferstream.errors import InvalidSettings, MissingExtra
 from inferstream.keys import sealing
 from inferstream.keys.sealing import LIFETIME, MARK, MOST_KEYS, MOST_OPENED, MOST_SEALED, Seal
-from inferstream.keys.secret import without_keys
+from inferstream.telemetry.masks import without_keys
 from tests.examples import examples
 
 NAMES = ("response", "words", None)

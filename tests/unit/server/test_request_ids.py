@@ -6,10 +6,11 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from inferstream import MLModel
-from inferstream.keys.secret import PREFIX, new_key
+from inferstream.keys.secret import new_key
 from inferstream.server.application import Application
 from inferstream.server.request_ids import LONGEST, RequestIds
 from inferstream.settings import Settings
+from inferstream.telemetry.masks import PREFIX
 
 
 @pytest.mark.parametrize("sent", [b"7", b"x" * LONGEST, b"aZ_0.9:/+=@,;-"])

@@ -12,7 +12,7 @@ from ...http2.request import Request
 from ...http2.stream import Accept, Receiver, Stream
 from ...ports import bind, share
 from ...tls import certificates
-from ..options import SOURCE, GrpcOptions, channel_arguments, options_of
+from ..options import SOURCE, GrpcOptions, channel_arguments, limiting, options_of
 from ..rpc import Rpcs
 from ..statuses import StatusCode
 from .call import UnaryCall
@@ -75,8 +75,8 @@ class NativePort:
     """
 
     def __init__(self, rpcs: Rpcs, settings: Settings, beside: Accept | None = None) -> None:
-        options = options_of(channel_arguments(settings), settings.custom_grpc_server_settings or {})
         custom = settings.custom_grpc_server_settings or {}
+        options = options_of(channel_arguments(settings), custom, limiting(settings))
         named = certificates(custom, settings.model_repository_root, SOURCE)
         if beside is not None:
             named = None  # a port has one certificate, that of REST

@@ -12,7 +12,7 @@ from ....errors import InferstreamError, Unsupported
 from ....settings import Settings
 from ...status import Profile
 from ..metadata import Header, Metadata
-from ..options import MESSAGE_SETTING
+from ..options import limiting
 from ..rpc import RpcFailed, Rpcs
 from ..statuses import StatusCode, grpc_status
 from .call import Receive, Scope, Send, WebCall, WebLimits
@@ -105,8 +105,7 @@ def build_web(rpcs: Rpcs, settings: Settings, check_origin: CheckOrigin) -> Grpc
         return None
     largest = settings.grpc_max_message_length
     received = largest or settings.max_body_bytes
-    limiting = MESSAGE_SETTING if largest else "max_body_bytes"
-    limits = WebLimits(received, largest, settings.stream_stall_timeout, limiting)
+    limits = WebLimits(received, largest, settings.stream_stall_timeout, limiting(settings))
     return GrpcWeb(rpcs, limits, settings.status_profile, check_origin)
 
 

@@ -106,6 +106,15 @@ async def test_what_the_code_completes_is_that_of_the_settings(tmp_path: Path) -
     assert [each.shape for each in (*model.inputs, *model.outputs)] == [[-1, 2], [-1, 2]]
 
 
+async def test_each_load_completes_what_is_written_and_not_what_the_last_one_made(tmp_path: Path) -> None:
+    model = await made(folders.written(tmp_path, "same"))
+    assert model.settings.written_config.get("max_batch_size", 0) == 0
+    model.settings.triton_config = {**model.settings.triton_config, "max_batch_size": 9}
+    again = type(model)(model.settings)
+    assert await again.load()
+    assert again.settings.triton_config["max_batch_size"] == 4
+
+
 async def test_a_reader_who_leaves_ends_the_stream(tmp_path: Path) -> None:
     model = await made(folders.written(tmp_path, "square"))
     responses = model.predict_stream(iter([asking(IN=[1_000_000])]))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -177,3 +178,25 @@ async def test_a_refusal_of_a_typed_rpc_is_in_the_audit_log(tmp_path: Path) -> N
             await rpc.serve(b"\xff", Context())  # type: ignore[arg-type]
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["operation"], line["model"], line["status"]) for line in lines] == [("infer", "a", 400)]
+
+
+async def test_a_refusal_of_a_typed_stream_is_in_the_audit_log(tmp_path: Path) -> None:
+    app, log = App(service="shop.Prices"), tmp_path / "audit.jsonl"
+
+    @app.model
+    async def count(n: int) -> AsyncIterator[int]:
+        for each in range(n):
+            yield each
+
+    class Sent(Context):
+        async def read(self) -> bytes:
+            return b"\xff"
+
+    async with Application(app, audit_log=str(log)) as application:
+        rpc = typed(application).find("/shop.Prices/PredictCount")
+        with pytest.raises(RpcFailed):
+            await rpc.serve(None, Sent())
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["operation"], line["model"], line["status"]) for line in lines] == [
+        ("stream", "count", 400)
+    ]

@@ -1,0 +1,31 @@
+"""Texts that may hold keys."""
+
+import json
+import logging
+
+import pytest
+
+from inferstream.keys.secret import new_key
+from inferstream.telemetry.logs import JSONFormatter, LineFormatter
+from inferstream.telemetry.masks import without_keys
+
+
+def test_keys_leave_texts() -> None:
+    key = new_key("abc")
+    assert without_keys(f"got {key}, twice {key}") == "got ifs_***, twice ifs_***"
+    assert without_keys("ifs_short") == "ifs_short"
+
+
+@pytest.mark.parametrize("formatter", [LineFormatter(), JSONFormatter()])
+def test_no_line_of_the_log_has_a_key(formatter: logging.Formatter) -> None:
+    key = new_key("abc")
+    try:
+        raise ValueError(f"no model {key}")
+    except ValueError as error:
+        raised = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("n", logging.ERROR, "p", 1, "request %s failed", (key,), raised)
+    line = formatter.format(record)
+    assert key not in line
+    assert line.count("ifs_***") == 2
+    if isinstance(formatter, JSONFormatter):
+        assert json.loads(line)["message"] == "request ifs_*** failed"
