@@ -51,7 +51,7 @@ class Client:
         seen.opened, seen.opened_turn = loop.time(), loop.turns
         if visit.timeout is not None:
             seen.deadline = loop.time() + visit.timeout
-        caller = Caller(Headers(()), "v2", asyncio.current_task(), seen.deadline, visit.priority)
+        caller = Caller(Headers(()), "v2", asyncio.current_task(), None, seen.deadline, visit.priority)
         admission = self._dataplane.admit("m", None, caller)
         request = request_of(visit.value, self._id)
         seen.request = weakref.ref(request)
