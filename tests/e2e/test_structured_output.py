@@ -181,10 +181,10 @@ def test_a_strict_tool_is_called_by_its_schema(client: openai.OpenAI, choice: An
     [
         ({"guided_regex": "(a"}, "unclosed group"),
         ({"guided_regex": "(((a{100}){100}){100}){100}"}, "too many expressions"),
-        ({"guided_regex": "(" * 30_000}, "response_format"),
+        ({"guided_regex": "(" * 30_000}, "guided_regex"),
         ({"guided_json": {"type": "thing"}}, "Invalid type: thing"),
         ({"guided_json": {"$ref": "#"}}, "no text has this form"),
-        ({"guided_json": {"allOf": [{"pattern": f"^.*a.{{{n}}}b"} for n in range(20)]}}, "response_format"),
+        ({"guided_json": {"allOf": [{"pattern": f"^.*a.{{{n}}}b"} for n in range(20)]}}, "guided_json"),
         ({"guided_json": {"properties": {f"p{n}": {} for n in range(5000)}}}, "too complex"),
         ({"guided_json": {"enum": ["a" * 70_000]}}, "more than 65536 characters"),
         ({"guided_choice": []}, "guided_choice"),
