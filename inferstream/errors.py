@@ -163,9 +163,8 @@ class ModelNotFound(NotFound, ModelError):
     """No loaded model has this name and version. A ModelError too, as in MLServer. `known` says which there are."""
 
     def __init__(self, name: str, version: str | None = None, known: str = "") -> None:
-        which = f" with version {version}" if version else ""
-        shown = name or '""'
-        super().__init__(f"Model {shown}{which} not found{known and f'; {known}'}")
+        which = (name or '""') + (f" with version {version}" if version else "")
+        super().__init__(f"Model {which} not found{known and f'; {known}'}")
         self.name = name
         self.version = version
         self.status_code = 404
