@@ -411,6 +411,32 @@ def test_an_audit_log_needs_no_keys_and_tells_who_is_behind_a_proxy(tmp_path: Pa
     assert {line["principal"] for line in lines} == {None}
 
 
+def test_each_message_of_a_socket_that_fails_has_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / "app"
+    server = start(folder)
+    try:
+        url = f"{server.url.replace('http', 'ws')}/v2/models/count/stream"
+        headers = bearer("revoked") | {"x-request-timeout": "30"}
+        with connect(url, additional_headers=headers) as socket:
+            socket.send(json.dumps(v2(1, "open") | {"part": "first"}))
+            socket.send(json.dumps(v2(1, "open") | {"part": "first"}))
+            socket.send(json.dumps({"id": "wrong", "part": "first", "inputs": 7}))
+            codes = {json.loads(socket.recv()).get("code") for _ in range(3)}
+            assert codes == {None, "already_exists", "invalid"}
+            write_keys(folder, [entry for entry in KEYS if entry["id"] != "revoked"])
+
+            infer = f"{server.url}/v2/models/double/infer"
+            eventually(lambda: httpx.post(infer, json=v2(1), headers=headers).status_code == 401)
+            socket.send(json.dumps(v2(1)))
+            while json.loads(socket.recv()).get("code") != "unauthenticated":
+                pass
+    finally:
+        assert server.stop() == 0, server.text()
+    lines = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
+    told = [line["status"] for line in lines if line["door"] == "websocket"]
+    assert [status for status in told if status in (400, 401, 409)] == [409, 400, 401]
+
+
 def test_beyond_loopback_without_keys_management_and_documents_are_closed(tmp_path: Path) -> None:
     server = start(tmp_path / "app", keys_file=None, host="0.0.0.0")
     try:

@@ -216,7 +216,7 @@ class Conversation:
     def _start(self, frame: SocketMessage) -> None:
         caller = self._caller
         if self._limit is not None:
-            caller = caller.until(self._loop.time() + self._limit)
+            caller = self._caller = caller.until(self._loop.time() + self._limit)
         admission = self._dataplane.admit(self._model, self._version, caller, Action.STREAM)
         admission.size = frame.size
         request, messages = read_message(admission, frame)
