@@ -24,17 +24,21 @@ INSTALLED = {name: value for name, value in os.environ.items() if name != "PYTHO
 """The environment of what starts: an installed package has its bytecode, and so has ours after the first start."""
 
 
-def import_seconds() -> float:
-    """Processor seconds of `import inferstream`, the least of some."""
+def import_seconds(tree: Path = HERE.parent) -> float:
+    """Processor seconds of `import inferstream` from the sources in `tree`, the least of some."""
     code = "import time; t = time.process_time(); import inferstream; print(time.process_time() - t)"
     runs = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=INSTALLED)
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, cwd=tree, env=_environment(tree)
+        )
         for _ in range(STARTS)
     ]
     return min(float(run.stdout) for run in runs)
 
 
-def start_figures(cpus: set[int], models: int) -> dict[str, float]:
+def start_figures(
+    cpus: set[int], models: int, tree: Path = HERE.parent, starts: int = STARTS
+) -> dict[str, float]:
     """Seconds from starting a server to its first 200, processor seconds of it, and memory when it idles."""
     with tempfile.TemporaryDirectory() as folder:
         write_models(Path(folder), models)
@@ -49,7 +53,7 @@ def start_figures(cpus: set[int], models: int) -> dict[str, float]:
             "--metrics-port",
             "0",
         ]
-        return _least(cpus, lambda port: [*start, "--http-port", str(port)])
+        return _least(cpus, lambda port: [*start, "--http-port", str(port)], tree, starts)
 
 
 def bare_start_figures(cpus: set[int]) -> dict[str, float]:
@@ -57,8 +61,10 @@ def bare_start_figures(cpus: set[int]) -> dict[str, float]:
     return _least(cpus, lambda port: bare_command("fastapi", port))
 
 
-def _least(cpus: set[int], command: Callable[[int], list[str]]) -> dict[str, float]:
-    found = [_start_once(cpus, command) for _ in range(STARTS)]
+def _least(
+    cpus: set[int], command: Callable[[int], list[str]], tree: Path = HERE.parent, starts: int = STARTS
+) -> dict[str, float]:
+    found = [_start_once(cpus, command, tree) for _ in range(starts)]
     return {name: min(start[name] for start in found) for name in found[0]}
 
 
@@ -71,13 +77,18 @@ def write_models(folder: Path, models: int) -> None:
         (copied / "model-settings.json").write_text(json.dumps({**settings, "name": name}))
 
 
-def _start_once(cpus: set[int], command: Callable[[int], list[str]]) -> dict[str, float]:
+def _environment(tree: Path) -> dict[str, str]:
+    return {**INSTALLED, "PYTHONPATH": str(tree)}
+
+
+def _start_once(cpus: set[int], command: Callable[[int], list[str]], tree: Path) -> dict[str, float]:
     port = free_port()
     started = time.perf_counter()
     process = subprocess.Popen(
         command(port),
-        cwd=HERE.parent,
-        env=INSTALLED,
+        cwd=tree,
+        env=_environment(tree),
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         preexec_fn=lambda: os.sched_setaffinity(0, cpus),
     )

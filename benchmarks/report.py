@@ -1,4 +1,7 @@
-"""Everything that is measured, in one run: a JSON file, and a table and a plot in the documentation."""
+"""Everything that is measured, in one run: a JSON file, and a table and a plot in the documentation.
+
+With `--against COMMIT`: the cost of this tree and of a commit side by side, and nothing is written.
+"""
 
 import argparse
 import asyncio
@@ -8,12 +11,13 @@ import platform
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from . import footprint, load, ports, scrapes
+from . import against, footprint, load, ports, scrapes
+from .rows import UnknownRow, choose_rows
 from .run import STREAMS, Figures, measure
 from .servers import (
     HERE,
@@ -38,19 +42,38 @@ PLOT = HERE.parent / "docs" / "performance.svg"
 BEGIN, END = "<!-- written by make bench-report -->", "<!-- end of what make bench-report writes -->"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--seconds", type=float, default=2.0, help="length of one measurement")
-    options.add_argument("--rounds", type=int, default=3, help="measurements of each cell, interleaved")
+    options.add_argument("--seconds", type=float, help="length of one measurement (2; 1 against a commit)")
+    options.add_argument(
+        "--rounds", type=int, help="measurements of each cell, interleaved (3; 5 against a commit)"
+    )
     options.add_argument("--without-mlserver", action="store_true", help="leave other servers out")
-    given = options.parse_args()
+    options.add_argument(
+        "--against", metavar="COMMIT", help="compare this tree with a commit, and write no page"
+    )
+    options.add_argument(
+        "--rows", metavar="NAMES", help="names of rows, or how they begin, comma-separated (all)"
+    )
+    options.add_argument("--json", action="store_true", help="print the comparison as JSON")
+    given = options.parse_args(arguments)
+    if given.against is not None:
+        try:
+            rows = choose_rows(given.rows)
+            return against.run(rows, given.against, given.rounds or 5, given.seconds or 1.0, given.json)
+        except (UnknownRow, against.UnknownCommit) as error:
+            print(f"bench-report: {error}", file=sys.stderr)
+            return 2
+    if given.rows is not None or given.json:
+        options.error("--rows and --json need --against COMMIT")
     if not given.without_mlserver:
         install_mlserver()
         install_litserve()
-    found = run(given.rounds, given.seconds, not given.without_mlserver)
+    found = run(given.rounds or 3, given.seconds or 2.0, not given.without_mlserver)
     found["command"] = " ".join(["python -m benchmarks.report", *sys.argv[1:]])
     RESULT.write_text(json.dumps(found, indent=1) + "\n")
     write(found)
+    return 0
 
 
 def run(rounds: int, seconds: float, mlserver: bool) -> dict[str, Any]:
@@ -188,4 +211,4 @@ def plot(works: Figures) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
