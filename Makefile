@@ -117,9 +117,13 @@ lint: $(STAMP)
 bench: $(STAMP)  ## the serving path against bare uvicorn and bare grpc.aio, side by side
 	$(BIN)/python -m benchmarks.run
 
-bench-report: $(STAMP)  ## everything, beside MLServer too, into docs/performance.md: ten minutes
+bench-report: $(STAMP)  ## everything, beside MLServer too, into docs/performance.md: ten minutes; AGAINST=COMMIT, ROWS=rest,sse: this tree against a commit
+ifdef AGAINST
+	@$(BIN)/python -m benchmarks.report --against '$(AGAINST)' $(if $(ROWS),--rows '$(ROWS)') $(if $(JSON),--json)
+else
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
-	$(BIN)/python -m benchmarks.report
+	$(BIN)/python -m benchmarks.report $(if $(ROWS),--rows '$(ROWS)')
+endif
 
 bench-workers: $(STAMP)  ## what the way through a worker process costs
 	$(BIN)/python -m benchmarks.workers
