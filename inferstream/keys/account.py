@@ -34,17 +34,19 @@ class Account:
 
     Requests and bytes are buckets, each kept as the virtual time at which it is full again, which no clock that jumps
     back refills. Tokens of a minute are counted in half-second parts, so that no minute has more than the limit.
-    Those of a day are counted by the date in UTC, which never goes back. Keys of one principal count together, each
-    with its own limits. Methods that change the words are called with the row locked.
+    Those of a day are counted by the date in UTC, which goes back only after a whole day of `now`. So a jump back
+    refills nothing, and a jump forward locks nobody out for more than a day. Keys of one principal count together,
+    each with its own limits. Methods that change the words are called with the row locked.
     """
 
-    __slots__ = ("_divisor", "_lease_counted", "left", "own", "row")
+    __slots__ = ("_day_began", "_day_seen", "_divisor", "_lease_counted", "left", "own", "row")
 
     def __init__(self, row: Row, count: int) -> None:
         self.row = row
         self.own = row.own
         self._divisor = 2 if count == 1 else 32 * count
         self._lease_counted = (0, 0)
+        self._day_seen = self._day_began = 0
         self.left = 0
         """Tokens of the lease: counted in the row, and not used yet. Below 0: used, and not counted yet."""
 
@@ -137,10 +139,10 @@ class Account:
         else:
             self.give_back(left, *self._lease_counted)
 
-    def restore(self, tokens: int, wall: float) -> None:
+    def restore(self, tokens: int, now: int, wall: float) -> None:
         """Count tokens that were used today before the server started."""
         words = self.row.words
-        self._roll_day(wall)
+        self._roll_day(now, wall)
         words[_TODAY] += tokens
 
     def requests(self, principal: Principal, now: int) -> Window | None:
@@ -161,8 +163,7 @@ class Account:
         if limits.tokens_per_day is not None:
             left = max(limits.tokens_per_day - words[_TODAY] + self.left, 0)
             if window is None or left < window.left:
-                tomorrow = int(((words[_DAY] + 1) * DAY - wall) * _SECOND)
-                window = Window(limits.tokens_per_day, left, tomorrow)
+                window = Window(limits.tokens_per_day, left, self._until_tomorrow(wall))
         return window
 
     def _take(self, limits: KeyLimits, tokens: int, now: int, wall: float) -> tuple[int, int]:
@@ -207,7 +208,7 @@ class Account:
     def _roll(self, now: int, wall: float) -> None:
         """Leave behind the parts of the window that are over. A clock that jumps back leaves nothing behind."""
         words = self.row.words
-        self._roll_day(wall)
+        self._roll_day(now, wall)
         slot = now // SLOT
         last = words[_SLOT]
         if slot > last:
@@ -216,12 +217,20 @@ class Account:
             words[_MINUTE] = sum(words[_FIRST : _FIRST + SLOTS])
             words[_SLOT] = slot
 
-    def _roll_day(self, wall: float) -> None:
+    def _roll_day(self, now: int, wall: float) -> None:
         words = self.row.words
         today = int(wall // DAY)
-        if today > words[_DAY]:
+        if words[_DAY] != self._day_seen:  # the first time, or another process has begun it
+            self._day_seen, self._day_began = words[_DAY], now
+        is_over = today < words[_DAY] and now - self._day_began >= DAY * _SECOND
+        if today > words[_DAY] or is_over:
             words[_TODAY] = 0
-            words[_DAY] = today
+            words[_DAY] = self._day_seen = today
+            self._day_began = now
+
+    def _until_tomorrow(self, wall: float) -> int:
+        """Nanoseconds until the tokens of a day are there again, at most a day."""
+        return int(min((self.row.words[_DAY] + 1) * DAY - wall, DAY) * _SECOND)
 
     def _until_empty(self, now: int) -> int:
         """Nanoseconds until the last part of the window with tokens is over."""
@@ -236,8 +245,7 @@ class Account:
         words = self.row.words
         minute, day = limits.tokens_per_minute, limits.tokens_per_day
         if day is not None and need > day - words[_TODAY]:
-            tomorrow = int(((words[_DAY] + 1) * DAY - wall) * _SECOND)
-            return LimitExceeded("tokens_per_day", day, tomorrow if need <= day else None)
+            return LimitExceeded("tokens_per_day", day, self._until_tomorrow(wall) if need <= day else None)
         assert minute is not None
         lacking = need - (minute - words[_MINUTE])
         slot = words[_SLOT]

@@ -169,7 +169,7 @@ class Quotas:
 
     def restore(self, principal: str, tokens: int) -> None:
         """Count tokens of today from before the start of the server."""
-        self._account(principal).restore(tokens, self._wall())
+        self._account(principal).restore(tokens, self._clock(), self._wall())
 
     def used(self, key: str) -> Used | None:
         """What a key has used in all processes since the server started; None if nothing. For any thread."""

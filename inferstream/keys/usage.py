@@ -4,13 +4,14 @@ import json
 import logging
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from ..errors import InvalidSettings
+from .account import DAY
 from .file import replace
 
 logger = logging.getLogger("inferstream.keys")
@@ -19,7 +20,7 @@ VERSION = 1
 """The version of the file that is written, and the only one that is read."""
 
 DAYS = 62
-"""Days that the file keeps."""
+"""Days with use that the file keeps."""
 
 
 class DayOfKey(msgspec.Struct, forbid_unknown_fields=True):
@@ -65,16 +66,21 @@ class UsageFile:
             yield key, each.principal, each.tokens
 
     def add(self, key: str, principal: str, used: Used, wall: float) -> None:
-        """Count what a key has used since the last time. A clock that jumps back begins no day again."""
+        """Count what a key has used since the last time.
+
+        A clock that jumps back over midnight begins no day again. Days after tomorrow come from a clock that was ahead.
+        """
         before = self._before.get(key, Used(0, 0, 0, 0))
         if used == before:
             return
         self._before[key] = used
-        today = max(_date(wall), max(self._days, default=""))
+        tomorrow = _date(wall + DAY)
+        today = max((day for day in self._days if day <= tomorrow), default="")
+        today = max(_date(wall), today)
         if today not in self._days:
             self._days[today] = {}
-            oldest = (datetime.fromisoformat(today) - timedelta(days=DAYS)).date().isoformat()
-            self._days = {day: keys for day, keys in self._days.items() if day > oldest}
+            # By their number: a clock that is a year ahead must not make all of them old.
+            self._days = {day: self._days[day] for day in sorted(self._days)[-DAYS:]}
         row = self._days[today].setdefault(key, DayOfKey(principal))
         row.principal = principal
         row.requests += used.requests - before.requests

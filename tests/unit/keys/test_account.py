@@ -82,7 +82,36 @@ def test_a_refused_call_counts_nothing(account):
 
 def test_use_from_before_the_start_counts_for_today(account):
     who = principal(tokens_per_day=10)
-    account.restore(9, WALL)
+    account.restore(9, SLOT, WALL)
     admit(account, who, 1)
     with pytest.raises(LimitExceeded, match="tokens_per_day"):
         admit(account, who, 1)
+
+
+@pytest.mark.parametrize("days", [1, 2, 400])
+def test_a_clock_that_was_ahead_locks_nobody_out_for_more_than_a_day(account, days):
+    who = principal(tokens_per_day=10)
+    admit(account, who, 10)
+    admit(account, who, 10, wall=WALL + days * DAY)
+    for now in (SLOT, SLOT + DAY * 10**9 - 1):
+        with pytest.raises(LimitExceeded, match="tokens_per_day") as refused:
+            admit(account, who, 1, now)
+        assert refused.value.retry_after <= DAY
+        assert account.tokens(who.limits, now, WALL).reset <= DAY * 10**9
+    admit(account, who, 10, SLOT + DAY * 10**9)
+    with pytest.raises(LimitExceeded):
+        admit(account, who, 1, SLOT + DAY * 10**9)
+    admit(account, who, 10, SLOT + DAY * 10**9, WALL + DAY)
+
+
+def test_a_day_that_another_process_began_ends_as_well():
+    row = LocalCounters().row("alice")
+    one, two = Account(row, 2), Account(row, 2)
+    who = principal(tokens_per_day=10)
+    admit(one, who, 4)
+    admit(two, who, 4, wall=WALL + 9 * DAY)
+    with pytest.raises(LimitExceeded):
+        admit(one, who, 7)
+    admit(one, who, 10, SLOT + DAY * 10**9)
+    with pytest.raises(LimitExceeded):
+        admit(two, who, 1, SLOT + DAY * 10**9)

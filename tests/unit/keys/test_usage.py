@@ -57,6 +57,22 @@ def test_old_days_leave_the_file(path):
     assert days[0] == "2024-10-12"
 
 
+def test_a_clock_that_was_ahead_deletes_no_day_and_takes_no_later_use(path):
+    file = UsageFile(path)
+    for day in range(40):
+        file.add("k1", "alice", Used(day + 1, 0, 0, 0), WALL + day * DAY)
+    file.add("k1", "alice", Used(41, 0, 0, 0), WALL + 400 * DAY)
+    file.save()
+    assert len(read_usage(path)) == 41
+    for _ in range(2):
+        file.add("k2", "bob", Used(1, 0, 7, 0), WALL + 40 * DAY)
+        file.save()
+        file = UsageFile(path)
+    days = read_usage(path)
+    assert days["2024-11-13"]["k2"].requests == 2
+    assert [*UsageFile(path).today(WALL + 40 * DAY)] == [("k2", "bob", 14)]
+
+
 def test_nothing_is_written_without_a_change(path, monkeypatch):
     file = UsageFile(path)
     file.save()
