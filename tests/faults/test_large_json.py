@@ -3,6 +3,7 @@
 The server before these limits took 200 s for 4 MB of keys, and grew by thirty times the size of a body.
 """
 
+import base64
 import gzip
 import json
 import socket
@@ -92,6 +93,50 @@ def test_so_it_is_by_every_dialect(open_server: Running, path: str, body: str) -
     # JSON-RPC has its own errors, and TGI its own status.
     assert response.status_code == {"/rpc": 200, "/generate": 422}.get(path, 400)
     assert "error" in response.json()
+
+
+PATHS = (
+    "/v2/models/words/infer",
+    "/v2/models/words/generate",
+    "/v1/models/words:predict",
+    "/v1/chat/completions",
+)
+MEDIA_TYPES = (
+    "",
+    "text/plain",
+    "text/csv",
+    "application/octet-stream",
+    "application/x-www-form-urlencoded",
+    "application/msgpack",
+    "application/x-ndjson",
+    "application/cloudevents+json",
+    "application/json; charset=utf-16",
+)
+
+
+@pytest.mark.parametrize("media_type", MEDIA_TYPES)
+@pytest.mark.parametrize("path", PATHS)
+def test_no_media_type_leads_around_a_limit(open_server: Running, path: str, media_type: str) -> None:
+    for body in ("lists", "depth"):
+        headers = {"Content-Type": media_type}
+        response = httpx.post(
+            f"{open_server.url}{path}", content=BODIES[body][0], headers=headers, timeout=30
+        )
+        assert response.status_code in (400, 415), response.text
+        assert response.status_code == 415 or BODIES[body][1] in response.text
+
+
+@pytest.mark.parametrize("path", ["/v1/models/words:predict", "/v1/models/total:predict"])
+@pytest.mark.parametrize("body", ["lists", "depth"])
+@pytest.mark.parametrize("field", ["data", "data_base64"])
+def test_data_of_an_event_are_counted(open_server: Running, path: str, body: str, field: str) -> None:
+    inner, message = BODIES[body]
+    data = inner if field == "data" else b'"%b"' % base64.b64encode(inner)
+    event = b'{"specversion":"1.0","id":"1","source":"tests","type":"asked","%b":%b}' % (field.encode(), data)
+    headers = {"Content-Type": "application/cloudevents+json"}
+    response = httpx.post(f"{open_server.url}{path}", content=event, headers=headers, timeout=30)
+    assert response.status_code == 400
+    assert message in response.json()["error"]
 
 
 def test_so_it_is_by_a_websocket_and_what_follows_waits_for_its_turn(open_server: Running) -> None:

@@ -2,11 +2,12 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import msgspec
 import orjson
 
 from ....dataplane.reply import Reply
@@ -45,13 +46,18 @@ class AroundEvent(NamedTuple):
         return [(b"content-type", STRUCTURED)], orjson.dumps(document)
 
 
-def read_event(media_type: bytes, headers: RawHeaders, body: bytes) -> tuple[AroundEvent | None, bytes]:
-    """The event of a request, if it is one, and its data. Raises InvalidRequest, UnsupportedEncoding."""
+def read_event(
+    media_type: bytes, headers: RawHeaders, body: bytes, check: Callable[[bytes], None]
+) -> tuple[AroundEvent | None, bytes]:
+    """The event of a request, if it is one, and its data. Raises InvalidRequest, UnsupportedEncoding.
+
+    `check` raises for JSON beyond the limits. The body has passed it, but JSON in base64 is one string there.
+    """
     kind = media_type.partition(b";")[0].strip().lower()
     if kind == BATCHED:
         raise UnsupportedEncoding("Events come one by one, and not in batches.")
     if kind == STRUCTURED:
-        return AroundEvent(True), _data(body)
+        return AroundEvent(True), _data(body, check)
     if not any(name == b"ce-specversion" for name, _ in headers):
         return None, body
     if kind not in (b"", b"application/json") and not kind.endswith(b"+json"):
@@ -61,27 +67,31 @@ def read_event(media_type: bytes, headers: RawHeaders, body: bytes) -> tuple[Aro
     return AroundEvent(False), body
 
 
-def _data(body: bytes) -> bytes:
-    """The data of an event in structured mode; data that are no JSON become the only instance."""
+def _data(body: bytes, check: Callable[[bytes], None]) -> bytes:
+    """The data of an event in structured mode, as they were sent. Data that are not JSON become the only instance."""
     try:
-        document: Any = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])  # no objects are made of the data
+        event = {name: msgspec.json.decode(raw) for name, raw in fields.items() if name != "data"}
+    except msgspec.ValidationError:
+        raise InvalidRequest("The event must be a JSON object.") from None
+    except msgspec.DecodeError as error:
         raise InvalidRequest(f"The event is not valid JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise InvalidRequest("The event must be a JSON object.")
     for name in NEEDED:
-        if not isinstance(document.get(name), str):
+        if not isinstance(event.get(name), str):
             raise InvalidRequest(f'The event has no attribute "{name}".')
-    if "data" in document:
-        return orjson.dumps(document["data"])
-    coded = document.get("data_base64")
+    if "data" in fields:
+        return bytes(fields["data"])
+    coded = event.get("data_base64")
     if not isinstance(coded, str):
         raise InvalidRequest("The event has neither data nor data_base64.")
     try:
         data = base64.b64decode(coded, validate=True)
-        return data if _is_json(document) else orjson.dumps({"instances": [data.decode()]})
+        if not _is_json(event):
+            return orjson.dumps({"instances": [data.decode()]})
     except (binascii.Error, ValueError):
         raise InvalidRequest("The data_base64 of the event is no text in base64.") from None
+    check(data)
+    return data
 
 
 def _is_json(event: Mapping[str, Any]) -> bool:

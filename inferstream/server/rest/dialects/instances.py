@@ -23,6 +23,7 @@ from ....settings import Settings
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
 from ....types.json_numbers import NumbersText
+from ...json_limits import json_limits
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import Answer, InferenceDialect, ParsedRequest, ReadClaim, Route, in_json
@@ -52,6 +53,7 @@ class Instances(InferenceDialect):
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         super().__init__(dataplane, settings, meters)
+        self._json = json_limits(settings)
         self.inferences = dict.fromkeys(
             (PREDICT, EXPLAIN_PATH, INVOCATIONS, *_named(PREDICT_ROUTE)), Operation.INFER
         )
@@ -70,7 +72,7 @@ class Instances(InferenceDialect):
             names = (name for name, _ in self._dataplane.models(caller))
             name = self._only_model(names, "there are {}", "none is loaded")
             admission = self._dataplane.admit(name, None, caller)
-        event, body = read_event(exchange.head.media_type, exchange.headers, body)
+        event, body = read_event(exchange.head.media_type, exchange.headers, body, self._json.check)
         asked = self._asked(exchange, body, route, admission)
         return asked if event is None else EventRequest(asked, event)
 
