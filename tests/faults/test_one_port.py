@@ -11,7 +11,7 @@ import httpx
 import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from h2.events import ConnectionTerminated, Event, ResponseReceived, StreamEnded, StreamReset
+from h2.events import ConnectionTerminated, DataReceived, Event, ResponseReceived, StreamEnded, StreamReset
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
@@ -146,3 +146,49 @@ def test_a_stop_ends_streams_of_rest_with_a_whole_response_and_new_calls_with_a_
             assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
             assert len([line for line in lines if line.startswith("data:")]) == 29
     assert server.stop() == 0
+
+
+REFUSED_TARGETS = ("\\", "%5c", "/\u00e9")
+
+
+@pytest.mark.parametrize("target", REFUSED_TARGETS)
+def test_a_refused_head_has_no_body(one_port, target: str) -> None:
+    """A body would be malformed, and end the connection of a client such as h2 with all its requests."""
+    client = Client(one_port().http_port)
+    with closing(client.socket):
+        stream = client.http.get_next_available_stream_id()
+        pseudo = (":method", "HEAD"), (":scheme", "http"), (":path", target), (":authority", "127.0.0.1")
+        client.http.send_headers(stream, [*pseudo], end_stream=True)
+        client.flush()
+        found = client.until(StreamEnded, StreamReset, ConnectionTerminated, stream=stream)
+    statuses = [dict(event.headers)[":status"] for event in found if isinstance(event, ResponseReceived)]
+    assert statuses == ["400"]
+    assert b"".join(event.data for event in found if isinstance(event, DataReceived)) == b""
+
+
+@pytest.mark.parametrize(
+    ("trailers", "expected"),
+    [
+        ([("x-request-timeout", "0.000001"), ("content-length", "1"), ("host", "elsewhere")], "200"),
+        ([("x-more", "a" * 100)] * 50, "200"),
+        ([("x-more", "a" * 30_000)], None),
+        ([(f"x-{number}", "") for number in range(2000)], None),
+    ],
+    ids=["names of headers", "some", "large", "many"],
+)
+def test_trailers_change_nothing_and_have_a_limit(one_port, trailers: list, expected: str | None) -> None:
+    body = json.dumps(fp32([1.0])).encode()
+    client = Client(one_port().http_port)
+    with closing(client.socket):
+        stream = client.begin(("content-type", "application/json"))
+        client.http.send_data(stream, body)
+        client.http.send_headers(stream, trailers, end_stream=True)
+        client.flush()
+        found = client.until(StreamEnded, StreamReset, ConnectionTerminated, stream=stream)
+        statuses = [dict(event.headers)[":status"] for event in found if isinstance(event, ResponseReceived)]
+        assert statuses == ([expected] if expected else [])
+        after = client.begin(("content-type", "application/json"))
+        client.http.send_data(after, body, end_stream=True)
+        client.flush()
+        found = client.until(StreamEnded, StreamReset, ConnectionTerminated, stream=after)
+        assert any(isinstance(event, ResponseReceived) for event in found)

@@ -7,6 +7,7 @@ from ...http1.cycle import FAILED, UNREAD, App, Message
 from ...http1.exchange import Openings, checked
 from ...http1.guard import LINGER_BYTES
 from ...http2.stream import Stream
+from ..messages import RawHeaders
 from .request import Http2Head, Http2Request
 
 logger = logging.getLogger("inferstream.rest")
@@ -57,6 +58,10 @@ class StreamCycle(Http2Request):
     def lost(self) -> None:
         super().lost()
         self._arrived.set()
+
+    def finish(self, status: int, headers: RawHeaders, body: bytes) -> bool:
+        """Send a whole response, without its body to HEAD."""
+        return super().finish(status, headers, b"" if self._headless else body)
 
     # The application
 
