@@ -3,8 +3,12 @@
 The routes are those that the server claims, so a new one is refused to such pages or fails here.
 """
 
+import hashlib
+import json
+import re
 import socket
 from collections.abc import Iterator
+from urllib.parse import unquote, urlsplit
 
 import grpc
 import httpx
@@ -168,6 +172,94 @@ def test_no_header_opens_what_is_closed(closed: Running, host: str, more: str) -
     for path in CLOSED:
         assert status(closed, path, host, more)[0] in (400, 403), (path, host)
     assert closed.infer("echo", {"inputs": []}).status_code == 200
+
+
+ELSEWHERE = "elsewhere.example"
+
+NAMING = (
+    "",
+    f"X-Forwarded-Host: {ELSEWHERE}\r\nX-Forwarded-Proto: https\r\nForwarded: host={ELSEWHERE};proto=https",
+    f"X-Forwarded-Prefix: //{ELSEWHERE}\r\nX-Script-Name: /{ELSEWHERE}\r\nX-Original-URL: //{ELSEWHERE}/",
+    f"Accept: text/html\r\nX-Host: {ELSEWHERE}\r\nReferer: http://{ELSEWHERE}/",
+)
+
+
+@pytest.mark.parametrize("more", NAMING)
+def test_no_answer_is_made_of_the_host_of_its_request(closed: Running, more: str) -> None:
+    """No URL in an answer, and no redirect, leads to where a client or a proxy says that the server is."""
+    for method, path in ROUTES:
+        if path.startswith("/own/") or path.endswith("/stream"):
+            continue
+        for target in filled(path):
+            for named in (target, f"{target}/", f"/{target}", f"http://{ELSEWHERE}{target}"):
+                code, answer = status(closed, named, ELSEWHERE, more, method)
+                assert ELSEWHERE.encode() not in answer, (method, named, answer[:300])
+                assert not 300 <= code < 400, (method, named)
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server whose one key may ask the model `words`, and no other."""
+    folder = tmp_path_factory.mktemp("keyed")
+    for name in ("echo", "words"):
+        write_model(folder / "models", name, "faulty_models.Echo")
+    entry = {"id": "words", "principal": "words", "sha256": hashlib.sha256(KEY.encode()).hexdigest()}
+    rights = {"scopes": ["infer", "stream"], "models": ["words"]}
+    (folder / "keys.json").write_text(json.dumps({"version": 1, "keys": [entry | rights]}))
+    running = Running(folder / "models", within=90, INFERSTREAM_KEYS_FILE=str(folder / "keys.json"))
+    yield running
+    assert running.stop() == 0, running.text()
+
+
+KEY = "ifs_words_" + "k" * 43
+
+OTHER_SPELLINGS = (
+    *DISGUISES,
+    "{}//",
+    "/v2/models/words/..{}",
+    "/page/..{}",
+    "{}/versions/1",
+    "{}/ready?",
+    "{}?/docs",
+    "{}%2f",
+    "{}%252f",
+    "{}\\",
+    "/%2e{}",
+)
+FOR_EVERYBODY = re.compile(
+    r"/(v2/health/(live|ready)|health|ping|docs|v2/docs|inferstream.js|page/.*|.*/(docs|ready))?"
+)
+
+
+def spellings(path: str) -> Iterator[str]:
+    """A path as it stands, disguised, and with its parts in capitals, doubled or encoded."""
+    yield from (form.format(path) for form in OTHER_SPELLINGS)
+    yield from (path.upper(), path.replace("/", "//"), path.replace("/", "\\"))
+    yield f"/{path[1:].replace('/', '%2F')}"
+    yield f"/{path[1:].replace('/', '%252F')}"
+    yield "".join(each if each == "/" else f"%{ord(each):02x}" for each in path)
+
+
+def test_no_spelling_of_a_route_passes_by_its_key(keyed: Running) -> None:
+    """Without a key nothing is served but what is open to everybody, and of `echo` nothing to a key without it."""
+    served = 0
+    for method, path in ROUTES:
+        if path.startswith("/own/"):
+            continue
+        target = PLACEHOLDER.sub(lambda found: "echo" if found[1].endswith("name") else "a", path)
+        for spelling in spellings(target):
+            code, answer = status(keyed, spelling, "127.0.0.1", method=method)
+            read = unquote(urlsplit(spelling).path if "://" in spelling else re.split(r"[?#]", spelling)[0])
+            if FOR_EVERYBODY.fullmatch(read):
+                continue
+            assert not 200 <= code < 300, (method, spelling, answer[:200])
+            assert code < 500 or code == 501, (method, spelling, answer[:200])
+            code, answer = status(keyed, spelling, "127.0.0.1", f"Authorization: Bearer {KEY}", method)
+            served += code == 200
+            assert b'"echo"' not in answer or code != 200, (method, spelling, answer[:300])
+    assert served > 100  # of the routes that name no model: the key is valid
+    headers = {"Authorization": f"Bearer {KEY}"}
+    assert keyed.infer("words", {"inputs": []}, headers=headers).status_code == 200
 
 
 def test_what_is_closed_is_closed_at_every_door(closed: Running) -> None:
