@@ -9,9 +9,8 @@ from weakref import ref
 from ..context import request_id_var
 from ..errors import Abandoned, InferstreamError, own_status
 from ..keys.audit import AuditLog, AuditRecord
-from ..keys.counters import BYTES, REQUESTS, TOKENS
 from ..keys.errors import LimitExceeded
-from ..keys.principal import Principal
+from ..keys.principal import BYTES, REQUESTS, TOKENS, Principal
 from ..keys.quotas import MeteredUse, Quotas
 from ..statuses import CONFLICT, TABLE, Code
 from ..telemetry.masks import without_keys

@@ -3,11 +3,10 @@
 import fnmatch
 import math
 import re
+from collections import deque
 from collections.abc import Iterable
 
 import msgspec
-
-from .counters import Row
 
 SCOPES = ("infer", "stream", "repository", "metrics", "docs", "access")
 
@@ -97,19 +96,31 @@ class Principal:
         return self.sees_every_model or self._models.match(model.partition(":")[0]) is not None
 
 
+REQUESTS, REFUSED, TOKENS, BYTES = range(4)
+
+NO_USE = [0] * 4
+
+
 class KeyUse:
-    """What one key has used in this process. `principal` is what it was last, before a change of its limits or after.
+    """What a key has used in this process since the last tick. It waits in `ended` once nobody knows the key any more.
 
     Single calls of a key without limits are counted here, and need no `MeteredUse`.
     """
 
-    __slots__ = ("own", "principal", "sent")
+    __slots__ = ("__weakref__", "_ended", "key", "limits", "name", "own", "sent")
 
-    def __init__(self, principal: Principal, row: Row) -> None:
-        self.principal = principal
-        self.own = row.own
+    def __init__(self, principal: Principal, ended: "deque[KeyUse]") -> None:
+        self.key = principal.key
+        self.name = principal.name
+        self.limits = principal.limits
+        self.own = [*NO_USE]
         self.sent = 0
         """Bytes of responses that count at the next tick, or call with a limit: to count each would cost 0.3 µs."""
+        self._ended = ended
+
+    def __del__(self) -> None:
+        if self.sent or self.own != NO_USE:
+            self._ended.append(self)
 
 
 def _interval(rate: float | None) -> int:

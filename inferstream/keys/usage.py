@@ -33,7 +33,7 @@ class DayOfKey(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Used(NamedTuple):
-    """What a key has used since the server started."""
+    """What a key has used since it was last asked."""
 
     requests: int
     refused: int
@@ -55,7 +55,6 @@ class UsageFile:
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._days = read_usage(self._path)
-        self._before: dict[str, Used] = {}
         self._changed = False
         self._fault = ""
 
@@ -65,11 +64,7 @@ class UsageFile:
             yield key, each.principal, each.tokens
 
     def add(self, key: str, principal: str, used: Used, wall: float) -> None:
-        """Count what a key has used since the last time. A clock that jumps back begins no day again."""
-        before = self._before.get(key, Used(0, 0, 0, 0))
-        if used == before:
-            return
-        self._before[key] = used
+        """Count what a key has used. A clock that jumps back begins no day again."""
         today = max(_date(wall), max(self._days, default=""))
         if today not in self._days:
             self._days[today] = {}
@@ -77,10 +72,10 @@ class UsageFile:
             self._days = {day: keys for day, keys in self._days.items() if day > oldest}
         row = self._days[today].setdefault(key, DayOfKey(principal))
         row.principal = principal
-        row.requests += used.requests - before.requests
-        row.refused += used.refused - before.refused
-        row.tokens += used.tokens - before.tokens
-        row.bytes += used.bytes - before.bytes
+        row.requests += used.requests
+        row.refused += used.refused
+        row.tokens += used.tokens
+        row.bytes += used.bytes
         self._changed = True
 
     def save(self) -> None:

@@ -2,10 +2,13 @@
 
 import pytest
 
-from inferstream.keys.account import DAY, SLOT, SLOTS, Account
-from inferstream.keys.counters import LocalCounters
+from inferstream.keys.account import Account
+from inferstream.keys.counters import LocalRow
 from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.principal import KeyLimits
+from inferstream.keys.words import DAY_SECONDS as DAY
+from inferstream.keys.words import SLOT_NANOSECONDS as SLOT
+from inferstream.keys.words import SLOTS
 
 from .documents import principal
 
@@ -14,7 +17,7 @@ WALL = 20_000 * DAY + 1.0  # a second after midnight
 
 @pytest.fixture
 def account():
-    return Account(LocalCounters().row("alice"), 1)
+    return Account("alice", LocalRow(), 1)
 
 
 def admit(account, who, tokens=0, now=SLOT, wall=WALL):
