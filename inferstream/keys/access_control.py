@@ -58,7 +58,10 @@ class AccessControl:
         self._usage = UsageFile(settings.usage_file) if settings.usage_file and saves else None
         if self._usage is not None:
             free = _free_of_tokens(document)
+            apart = document.jwt is None or not document.jwt.shared_principals
             for key, principal, tokens in self._usage.today(time.time()):
+                if apart and key.startswith(TOKEN_KEY):
+                    principal = key  # an earlier version wrote the name that a key may have too
                 if not free(key):
                     self._restore(principal, tokens)
 

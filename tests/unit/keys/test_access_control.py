@@ -220,7 +220,7 @@ async def test_use_of_tokens_counts_after_a_restart(daily, tmp_path):
     await first.close()
     [keys] = json.loads((tmp_path / "usage.json").read_text())["days"].values()
     assert keys == {
-        "jwt:alice": {"principal": "alice", "requests": 10, "refused": 0, "tokens": 10, "bytes": 0}
+        "jwt:alice": {"principal": "jwt:alice", "requests": 10, "refused": 0, "tokens": 10, "bytes": 0}
     }
     second = AccessControl(daily)
     with pytest.raises(LimitExceeded):
@@ -238,7 +238,7 @@ async def test_use_of_tokens_that_only_another_process_has_seen_is_saved(daily, 
     await leader.close()
     [keys] = json.loads((tmp_path / "usage.json").read_text())["days"].values()
     used = {"requests": 1, "refused": 0, "tokens": 3, "bytes": 0}
-    assert keys == {f"jwt:{name}": {"principal": name} | used for name in ("alice", "bérénice")}
+    assert keys == {f"jwt:{name}": {"principal": f"jwt:{name}"} | used for name in ("alice", "bérénice")}
 
 
 async def test_one_process_saves(settings, tmp_path):
