@@ -111,8 +111,9 @@ class DataPlane:
         self.access.check(action, caller, model)
         if self._proxies is not None and self._proxies.is_trusted(caller.peer):
             picked = caller.picked = Picked.of(caller.headers)
-            if picked is not None and picked.objective is not None:
-                caller.priority = self._settings.objectives.get(picked.objective, caller.priority)
+            if picked and picked.objective and (granted := self._settings.objectives.get(picked.objective)):
+                caller.priority = granted
+                caller.picked = picked._replace(priority=granted)
         served = self._registry.serving(model, version, caller)
         if served.refuse is not None:
             served.refuse(model)

@@ -25,12 +25,16 @@ class KeyLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     tokens_per_minute: int | None = None
     tokens_per_day: int | None = None
     bytes_per_second: int | None = None
+    priority: int | None = None
+    """The best one that calls may have against those of other principals; by default the model's."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if value is not None and not (value >= 0 and math.isfinite(value)):
                 raise ValueError(f'"{name}" must be 0 or more, got {value}')
+        if self.priority is not None and not 1 <= self.priority <= 9:
+            raise ValueError(f'"priority" must be 1 to 9, got {self.priority}')
         if self.burst is not None and self.requests_per_second is None:
             raise ValueError('"burst" needs "requests_per_second"')
 
@@ -47,6 +51,7 @@ class Principal:
 
     __slots__ = (
         "_models",
+        "best_priority",
         "burst",
         "byte_limit",
         "expires",
@@ -79,7 +84,9 @@ class Principal:
         patterns = [*models]
         self.sees_every_model = "*" in patterns
         self._models = re.compile("|".join(map(fnmatch.translate, patterns)) or r"(?!)")
-        self.limits = None if limits == NO_LIMITS else limits
+        self.best_priority = limits.priority or 0
+        """As the limit; 0 for that of the model."""
+        self.limits = None if msgspec.structs.replace(limits, priority=None) == NO_LIMITS else limits
         rate = limits.requests_per_second
         self.burst = max(1, math.ceil(rate or 0)) if limits.burst is None else limits.burst
         """Requests at once."""

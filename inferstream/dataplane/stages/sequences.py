@@ -15,6 +15,9 @@ ID, START, END = "sequence_id", "sequence_start", "sequence_end"
 MOST = 4096
 """Sequences of a model that are open at once."""
 
+MOST_OF_ONE = MOST // 4
+"""Those of one principal, where there are principals."""
+
 LONGEST = 128
 """Characters of an id."""
 
@@ -71,6 +74,10 @@ class Sequences:
         if starts:
             if sequence is None and len(self._open) >= MOST:
                 raise Overloaded(f"Model {self._model} has {MOST} open sequences already.")
+            if sequence is None and key[0] and self._count(key[0]) >= MOST_OF_ONE:
+                raise Overloaded(
+                    f"Model {self._model} has {MOST_OF_ONE} open sequences of this principal already."
+                )
             sequence = self._open[key] = OpenSequence()
             if self._timer is None:
                 self._look_later()
@@ -80,6 +87,11 @@ class Sequences:
                 f"after {self._idle:g} s without a request."
             )
         return sequence
+
+    def _count(self, principal: str) -> int:
+        """The open sequences of a principal, or of all where they cannot be too many."""
+        few = len(self._open) < MOST_OF_ONE
+        return len(self._open) if few else sum(of == principal for of, _ in self._open)
 
     def _leave(self, key: Key, sequence: OpenSequence, ends: bool) -> None:
         sequence.turn.release()
