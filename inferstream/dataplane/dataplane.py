@@ -26,6 +26,7 @@ from .model_config import config_of
 from .peers import Peers
 from .proxies import Proxies
 from .regions import SYSTEM_SHARED_MEMORY, Regions, shares_memory
+from .residency import evicts_var
 from .serving import Serving
 from .stages.access_log import refused
 
@@ -307,6 +308,7 @@ class DataPlane:
         Raises PermissionDenied, ModelNotFound, ModelLoadFailed. If loading fails, the version that serves stays.
         """
         self.access.check(Action.REPOSITORY_WRITE, caller, name)
+        evicts_var.set(True)
         await self.access.run(Action.REPOSITORY_WRITE, caller, name, lambda: self._registry.load(name))
 
     async def unload(self, name: str, caller: Caller) -> None:
