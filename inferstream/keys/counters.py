@@ -204,12 +204,12 @@ def _sizes(count: int) -> list[int]:
 
 
 class SharedCounters:
-    """The counters of a server of `count` processes, for the process `index`. It keeps `descriptor` open."""
+    """The counters of a server of `count` processes, for the process `index`."""
 
     def __init__(self, descriptor: int, index: int, count: int) -> None:
         self.count = count
         self.index = index
-        self.descriptor = descriptor
+        self.descriptor = os.dup(descriptor)  # the last process saves after the others have ended
         self.forgotten: Callable[[str], object] = lambda name: None
         sizes = _sizes(count)
         view = memoryview(mmap.mmap(descriptor, sum(sizes) * _WORD)).cast("q")
@@ -221,6 +221,9 @@ class SharedCounters:
         self._ways = min(WAYS, ROWS)
         self._full = [0] * (ROWS // self._ways)
         """Until when the rows of a set were all in use."""
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
 
     def words_of(self, number: int) -> memoryview:
         return self._words[number * WORDS : (number + 1) * WORDS]
