@@ -42,11 +42,6 @@ class Account:
         self.row = row
         self.own = row.own
 
-    @property
-    def in_use(self) -> bool:
-        """Whether a call of this process, or what it has leased, counts here."""
-        return self.left != 0 or self.own[IN_FLIGHT] != 0
-
     def admit(
         self,
         principal: Principal,

@@ -15,7 +15,8 @@ import mmap
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from .errors import LimitExceeded
@@ -33,7 +34,7 @@ CELLS = 2
 IN_FLIGHT, STREAMS = range(CELLS)
 
 MAIL = 2**20
-"""Words for what processes hand over to the one that saves it."""
+"""Words of what processes hand over to the one that saves it."""
 
 FULL_NANOSECONDS = 1_000_000_000
 """How long rows that were all in use are not looked at again."""
@@ -86,8 +87,8 @@ class Counters(Protocol):
     def row(self, name: str, now: int, wall: float) -> Row:
         """The row of a name. Raises LimitExceeded if all that it may have are in use."""
 
-    def post(self, records: Sequence[bytes]) -> int:
-        """Hand over records to the process that saves them; how many there was room for."""
+    def post(self, records: Sequence[bytes]) -> bool:
+        """Hand over records, without line breaks, to the process that saves them; False if there is no room."""
 
     def take(self) -> list[bytes]:
         """The records of all processes since the last time."""
@@ -141,9 +142,9 @@ class LocalCounters:
         self._rows[name] = row
         return row
 
-    def post(self, records: Sequence[bytes]) -> int:
+    def post(self, records: Sequence[bytes]) -> bool:
         self._posted += records
-        return len(records)
+        return True
 
     def take(self) -> list[bytes]:
         posted, self._posted = self._posted, []
@@ -216,7 +217,8 @@ class SharedCounters:
         starts = [sum(sizes[:part]) for part in range(len(sizes))]
         parts = [view[start : start + size] for start, size in zip(starts, sizes, strict=True)]
         self._key = parts[0].tobytes()
-        self.digests, self._words, self._cells, self._mail = parts[1:5]
+        self.digests, self._words, self._cells = parts[1:4]
+        self._posted, self._mail = parts[4][:1], parts[4][1:].cast("B")
         self._days = DayTotals(parts[5])
         self._ways = min(WAYS, ROWS)
         self._full = [0] * (ROWS // self._ways)
@@ -241,34 +243,21 @@ class SharedCounters:
             number = self._reserve(rows, digest, now, wall)
         return _SharedRow(self, number, digest)
 
-    def post(self, records: Sequence[bytes]) -> int:
-        _lock(self.descriptor, ROWS + 1)
-        try:
-            for count, record in enumerate(records):
-                start = self._mail[0] + 1
-                end = start + 1 + -(-len(record) // _WORD)
-                if end > len(self._mail):
-                    return count
-                self._mail[start] = len(record)
-                self._mail[start + 1 : end].cast("B")[: len(record)] = record
-                self._mail[0] = end - 1  # last: the record of a killed process is written over
-            return len(records)
-        finally:
-            _unlock(self.descriptor, ROWS + 1)
+    def post(self, records: Sequence[bytes]) -> bool:
+        lines = b"".join(record + b"\n" for record in records)
+        with _locked(self.descriptor, ROWS + 1):
+            start = self._posted[0]
+            if start + len(lines) > len(self._mail):
+                return False
+            self._mail[start : start + len(lines)] = lines
+            self._posted[0] = start + len(lines)  # last: what a killed process wrote is written over
+            return True
 
     def take(self) -> list[bytes]:
-        _lock(self.descriptor, ROWS + 1)
-        try:
-            posted = self._mail[1 : 1 + self._mail[0]].tobytes()
-            self._mail[0] = 0
-        finally:
-            _unlock(self.descriptor, ROWS + 1)
-        records, at = [], 0
-        while at < len(posted):
-            size = int.from_bytes(posted[at : at + _WORD], "little")
-            records.append(posted[at + _WORD : at + _WORD + size])
-            at += _WORD + -(-size // _WORD) * _WORD
-        return records
+        with _locked(self.descriptor, ROWS + 1):
+            lines = self._mail[: self._posted[0]].tobytes()
+            self._posted[0] = 0
+        return lines.split(b"\n")[:-1]
 
     def forget(self, index: int) -> None:
         """End the calls of a process that was killed, before another one gets its index."""
@@ -284,40 +273,30 @@ class SharedCounters:
         return start + digests.index(digest) if digest in digests else None
 
     def _reserve(self, rows: int, digest: int, now: int, wall: float) -> int:
-        _lock(self.descriptor, ROWS)
-        try:
+        with _locked(self.descriptor, ROWS):
             number = self._number(rows, digest)  # another process may have been first
             if number is not None:
                 return number
             if (number := self._number(rows, 0)) is None:
                 number = self._forget(rows, digest // len(self._full), now, wall)
             words, cells = self.words_of(number), self.cells_of(number)
-            words[:], cells[:] = (
-                memoryview(bytes(words.nbytes)).cast("q"),
-                memoryview(bytes(cells.nbytes)).cast("q"),
-            )
+            for numbers in (words, cells):
+                numbers[:] = memoryview(bytes(numbers.nbytes)).cast("q")
             self._days.restore(digest, words, wall)
             self.digests[number] = digest
             return number
-        finally:
-            _unlock(self.descriptor, ROWS)
 
     def _forget(self, rows: int, first: int, now: int, wall: float) -> int:
         """Take the row of an idle name. Raises LimitExceeded without one, which counts for a while."""
         for way in range(self._ways):
             number = rows * self._ways + (first + way) % self._ways
-            try:
-                fcntl.lockf(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
-            except OSError:  # another process admits a call
-                continue
-            try:
-                words = self.words_of(number)
-                idle = not any(self.cells_of(number)) and is_idle(words, now)
-                if idle and self._days.keep(self.digests[number], words, wall):
-                    self.digests[number] = 0
-                    return number
-            finally:
-                _unlock(self.descriptor, number)
+            words = self.words_of(number)
+            if not any(self.cells_of(number)) and is_idle(words, now):
+                with suppress(LimitExceeded), _locked(self.descriptor, number):
+                    idle = not any(self.cells_of(number)) and is_idle(words, now)
+                    if idle and self._days.keep(self.digests[number], words, wall):
+                        self.digests[number] = 0
+                        return number
         self._full[rows] = now + FULL_NANOSECONDS
         raise _too_many()
 
@@ -334,6 +313,16 @@ def _too_many() -> LimitExceeded:
 
 def _unlock(descriptor: int, number: int) -> None:
     fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, number)
+
+
+@contextmanager
+def _locked(descriptor: int, number: int) -> Iterator[None]:
+    """Raises LimitExceeded."""
+    _lock(descriptor, number)
+    try:
+        yield
+    finally:
+        _unlock(descriptor, number)
 
 
 def _lock(descriptor: int, number: int) -> None:

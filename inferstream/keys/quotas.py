@@ -18,8 +18,8 @@ from .usage import Used
 MOST_ACCOUNTS = 4096
 """Principals that a process knows the rows of. Those of others it looks for."""
 
-MOST_ENDED = 2**16
-"""Keys that are no longer known whose use waits for room to be handed over."""
+MOST_POSTED = 2**14
+"""Keys whose use is handed over at once."""
 
 _UNLIMITED = 2**62
 
@@ -131,7 +131,7 @@ class Quotas:
         counters.forgotten = lambda name: self._accounts.pop(name, None)
         self._unlimited = Account("", LocalRow(), 1)
         self._uses: WeakSet[KeyUse] = WeakSet()
-        self._ended: deque[KeyUse] = deque(maxlen=MOST_ENDED)
+        self._ended: deque[KeyUse] = deque()
 
     def begin(self, principal: Principal, stream: bool = False, tokens: int = 0, size: int = 0) -> MeteredUse:
         """Admit a call, of which `end` has to be called.
@@ -177,7 +177,11 @@ class Quotas:
                 with suppress(LimitExceeded):
                     self._locked(account, account.return_lease)
         if len(self._accounts) > MOST_ACCOUNTS:
-            self._accounts = {name: account for name, account in self._accounts.items() if account.in_use}
+            self._accounts = {
+                name: account
+                for name, account in self._accounts.items()
+                if account.left or account.own[IN_FLIGHT]
+            }
         ended = [self._ended.popleft() for _ in range(len(self._ended))]
         uses = {*ended, *self._uses}  # one that has ended may be in both
         for use in uses:
@@ -185,15 +189,13 @@ class Quotas:
                 with suppress(LimitExceeded):
                     self._settle_sent(use)
         if self._saved:
-            self._hand_over([use for use in uses if use.own != NO_USE])
+            used = [use for use in uses if use.own != NO_USE]
+            records = [msgspec.json.encode((use.key, use.name, use.own)) for use in used[:MOST_POSTED]]
+            with suppress(LimitExceeded):
+                if self._counters.post(records):
+                    for use in used[:MOST_POSTED]:
+                        use.own[:] = NO_USE
             self._ended += [use for use in ended if use.own != NO_USE]
-
-    def _hand_over(self, used: list[KeyUse]) -> None:
-        """Hand over what was used; what there is no room for counts the next time."""
-        records = [msgspec.json.encode((use.key, use.name, use.own)) for use in used]
-        with suppress(LimitExceeded):
-            for use in used[: self._counters.post(records)]:
-                use.own[:] = NO_USE
 
     def restore(self, principal: str, tokens: int) -> None:
         """Count tokens of today from before the start of the server."""

@@ -94,13 +94,10 @@ class TokenAuthenticator:
         """The principal of a token; None for what is no token. Raises Unauthenticated."""
         if secret is None or not secret.startswith("eyJ"):
             return None
-        header = secret.partition(".")[0]
-        for what, size, most in (
-            ("token", len(secret), MOST_TOKEN),
-            ("header of the token", len(header), MOST_HEADER),
-        ):
-            if size > most:
-                raise Unauthenticated(f"The {what} has more than {most} characters.")
+        if len(secret) > MOST_TOKEN:
+            raise Unauthenticated(f"The token has more than {MOST_TOKEN} characters.")
+        if len(header := secret.partition(".")[0]) > MOST_HEADER:
+            raise Unauthenticated(f"The header of the token has more than {MOST_HEADER} characters.")
         try:
             key = self._keys[json.loads(urlsafe_b64decode(f"{header}==")).get("kid")]
             claims = jwt.decode(

@@ -47,10 +47,10 @@ class Cache:
         seconds: float,
         most: int,
         meters: CacheMeters,
-        shared: bool = True,
+        apart: bool = False,
     ) -> None:
-        """`shared`: whether all clients share it, and not the calls of each principal alone."""
-        self._shared = shared
+        """`apart`: whether each principal has responses of its own."""
+        self._apart = apart
         self._inner = inner
         self._most = most
         self._store = store
@@ -66,7 +66,7 @@ class Cache:
         self._store.forget(self._owner)
 
     async def _lookup(self, call: Call) -> Reply:
-        digest = await _digest(call.operation, call.request, None if self._shared else call.principal)
+        digest = await _digest(call.operation, call.request, call.principal if self._apart else None)
         if digest is None:
             return await self._inner(call)
         key = (self._owner, digest)
@@ -204,8 +204,8 @@ def cached(model: Pipeline, store: Store, shared: Shared) -> Pipeline:
         inner = computations
     seconds = settings.cache_ttl or store.seconds
     most = model.slots.count + settings.max_queue
-    together = shared.settings.share_cache or not keys_configured(shared.settings)
-    cache = Cache(inner, store, seconds, most, model.meters.of(CacheMeters), together)
+    apart = keys_configured(shared.settings) and not shared.settings.share_cache
+    cache = Cache(inner, store, seconds, most, model.meters.of(CacheMeters), apart)
     at_retirement = (*model.at_retirement, cache.clear)
     # A cached response needs no place in the queue.
     return replace(model, handler=cache, form=None, refuse=None, at_retirement=at_retirement)

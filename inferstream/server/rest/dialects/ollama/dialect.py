@@ -117,7 +117,9 @@ class Ollama(TextDialect):
             generation.parse(interface, inputs)
         request = generation.request(interface, prompt, inputs)
         streamed = fields.get("stream") is None or fields.flag("stream")
-        return GeneratedRequest(keep, generation, request, LineFormat(name, chat=chat), streamed)
+        asked = GeneratedRequest(admission, generation, [request], LineFormat(name, chat=chat), streamed)
+        asked.keep = keep
+        return asked
 
     def error_object(self, error: InferstreamError) -> dict[str, Any]:
         return {"error": error.message}
@@ -285,25 +287,18 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
     return prompt if fields.flag("raw") else interface.chat_prompt(chat.messages), inputs, {}
 
 
-class GeneratedRequest(TextRequest):
-    """A request for a text that says how long its model stays."""
+class KeepingRequest(ParsedRequest):
+    """A request that says how long its model stays."""
 
-    __slots__ = ("_keep",)
-
-    def __init__(
-        self,
-        keep: KeepAlive,
-        generation: Generation,
-        request: InferenceRequest,
-        format: LineFormat,
-        streamed: bool,
-    ) -> None:
-        super().__init__(keep.admission, generation, [request], format, streamed)
-        self._keep = keep
+    keep: KeepAlive
 
     async def open(self) -> Reply:
-        await self._keep.apply()
+        await self.keep.apply()
         return await super().open()
+
+
+class GeneratedRequest(KeepingRequest, TextRequest):
+    """A request for a text."""
 
 
 class LoadRequest(ParsedRequest):
@@ -328,24 +323,20 @@ class LoadRequest(ParsedRequest):
         return [JSON], self._body
 
 
-class EmbedRequest(VectorsRequest):
+class EmbedRequest(KeepingRequest, VectorsRequest):
     """Vectors as Ollama writes them: of several texts, or of one where the path is the older one."""
 
-    __slots__ = ("_keep", "_one", "_started")
+    __slots__ = ("_one", "_started")
 
     def __init__(self, keep: KeepAlive, name: str, fields: Fields, path: str) -> None:
         """Read a request. Raises InvalidRequest that names the wrong field."""
         self._started = perf_counter_ns()
-        self._keep = keep
+        self.keep = keep
         self._one = path == EMBEDDINGS
         if self._one:
             fields.needed_text("prompt")
         known = KNOWN_OF_VECTORS | {"prompt", "truncate", "keep_alive"}
         super().__init__(keep.admission, name, fields, "prompt" if self._one else "input", known)
-
-    async def open(self) -> Reply:
-        await self._keep.apply()
-        return await super().open()
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
         vectors, tokens = self.vectors(responses)
