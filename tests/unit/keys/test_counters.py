@@ -220,9 +220,10 @@ def test_names_that_look_alike_have_rows_of_their_own(shared):
 
 def test_records_come_to_whoever_takes_them(kind):
     first, second = pair() if kind == "shared" else [made(kind)] * 2
-    records = [b"", b"1", b"12345678", b"x" * 1000]
-    assert first.post(records) == 4
-    assert second.post([b"more"]) == 1
+    records = [b"1", b"12345678", b"x" * 1000]
+    assert first.post(records)
+    assert first.post([])
+    assert second.post([b"more"])
     assert second.take() == [*records, b"more"]
     assert first.take() == []
 
@@ -230,19 +231,27 @@ def test_records_come_to_whoever_takes_them(kind):
 def test_records_without_room_are_left(monkeypatch):
     monkeypatch.setattr(counters, "MAIL", 8)
     first, second = pair()
-    records = [b"x" * 16, b"y" * 16, b"z" * 16]
-    assert first.post(records) == 2
-    assert second.post([b"w"]) == 1
-    assert second.post([b"w"]) == 0
-    assert second.take() == [*records[:2], b"w"]
-    assert first.post(records[2:]) == 1
+    assert first.post([b"x" * 30, b"y" * 30])
+    assert not second.post([b"z"] * 2)
+    assert second.post([b"z"])
+    assert second.take() == [b"x" * 30, b"y" * 30, b"z"]
+    assert first.post([b"w"] * 2)
 
 
 def test_a_record_of_a_process_that_was_killed_is_written_over():
     first, second = pair()
-    second._mail[1] = 5
+    second._mail[:5] = b"part\n"
     first.post([b"whole"])
     assert second.take() == [b"whole"]
+
+
+def test_a_process_that_saves_last_still_gets_the_records():
+    descriptor = create_counters(2)
+    first, second = (SharedCounters(descriptor, index, 2) for index in range(2))
+    second.post([b"late"])
+    os.close(descriptor)
+    del second
+    assert first.take() == [b"late"]
 
 
 def test_forgetting_a_process_ends_its_calls():
