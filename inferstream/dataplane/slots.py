@@ -107,13 +107,8 @@ class FairQueue(Queue[Waiter]):
             self._take(priority, flow, rank, turn)
 
     def pop(self) -> Waiter:
-        offers = [
-            (*self._offer(priority, flow), priority, flow)
-            for priority, flows in enumerate(self._rounds)
-            if flows
-            for flow in (min(flows, key=_used),)
-        ]
-        _, rank, priority, flow = min(offers, key=_due)
+        turns = [(each, min(flows, key=_used)) for each, flows in enumerate(self._rounds) if flows]
+        _, rank, priority, flow = min(((*self._offer(*turn), *turn) for turn in turns), key=_due)
         flows = self._rounds[priority]
         turn = next(iter(flows[flow][rank]))
         self._take(priority, flow, rank, turn).begin()

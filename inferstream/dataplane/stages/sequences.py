@@ -74,9 +74,9 @@ class Sequences:
         if starts:
             if sequence is None and len(self._open) >= MOST:
                 raise Overloaded(f"Model {self._model} has {MOST} open sequences already.")
-            if sequence is None and key[0] and self._count(key[0]) >= MOST_OF_ONE:
+            if sequence is None and key[0] and sum(of == key[0] for of, _ in self._open) >= MOST_OF_ONE:
                 raise Overloaded(
-                    f"Model {self._model} has {MOST_OF_ONE} open sequences of this principal already."
+                    f"Model {self._model} has {MOST_OF_ONE} open sequences of this client already."
                 )
             sequence = self._open[key] = OpenSequence()
             if self._timer is None:
@@ -87,11 +87,6 @@ class Sequences:
                 f"after {self._idle:g} s without a request."
             )
         return sequence
-
-    def _count(self, principal: str) -> int:
-        """The open sequences of a principal, or of all where they cannot be too many."""
-        few = len(self._open) < MOST_OF_ONE
-        return len(self._open) if few else sum(of == principal for of, _ in self._open)
 
     def _leave(self, key: Key, sequence: OpenSequence, ends: bool) -> None:
         sequence.turn.release()

@@ -95,7 +95,7 @@ async def test_a_principal_has_a_part_of_the_sequences(monkeypatch: pytest.Monke
     handler, _ = made()
     for number in (1, 2):
         await handler(call(number, principal="ann", sequence_start=True))
-    with pytest.raises(Overloaded, match="has 2 open sequences of this principal already"):
+    with pytest.raises(Overloaded, match="has 2 open sequences of this client already"):
         await handler(call(3, principal="ann", sequence_start=True))
     for number in (1, 2):
         await handler(call(number, principal="bob", sequence_start=True))
