@@ -18,6 +18,7 @@ from ..settings import Settings
 from .caller import Caller
 from .metering import Metering
 from .proxies import Proxies
+from .residency import evicts_var
 
 Result = TypeVar("Result")
 
@@ -102,6 +103,10 @@ class Access:
         self._closed = frozenset() if self.repository_open else frozenset(CLOSED).difference(left)
         self.keys = AccessControl(settings, counters, saves) if keys_configured(settings) else None
         """None where the server asks for no keys."""
+        self._calls_evict = settings.clients_may_evict
+        if self._calls_evict is None:
+            self._calls_evict = self.keys is None
+        self._guards_memory = not self._calls_evict and settings.limits_memory
         self._audit = open_audit_log(settings.audit_log) if settings.audit_log else None
         self.metering: Metering | None = None
         """None where the server has neither principals nor an audit log."""
@@ -133,6 +138,8 @@ class Access:
                     key = keys.authenticate(shown, caller.headers)
                 caller.key = key
                 caller.principal = key.name
+                if self._guards_memory:
+                    evicts_var.set("repository" in key.scopes)
                 if SCOPES[action] not in key.scopes:
                     raise PermissionDenied(f'The key lacks the scope "{SCOPES[action]}".')
                 # whether or not the model exists
@@ -150,6 +157,10 @@ class Access:
         """Tell the audit log, if there is one, of a refusal before there was a call."""
         if self.metering is not None:
             self.metering.refused(operation, caller, model, error)
+
+    def may_evict(self, caller: Caller) -> bool:
+        """Whether loads and `keep_alive` of this caller may decide which models are in memory."""
+        return bool(self._calls_evict) or (caller.key is not None and "repository" in caller.key.scopes)
 
     def rate_limits(self, caller: Caller) -> dict[str, str]:
         """The values of `x-ratelimit-*` for a caller; none without limits."""

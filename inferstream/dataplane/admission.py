@@ -12,6 +12,7 @@ from .call import INFER, Call, Operation, apply_parameters, identify
 from .caller import Caller
 from .metering import Metering, counted, metered
 from .reply import Reply
+from .shares import shared_priority
 from .stages.access_log import refused
 
 if TYPE_CHECKING:
@@ -148,17 +149,21 @@ class Admission:
                 self.metering.refused(operation.value, caller, self.model, error)
             raise
         served = self._served
+        rank = 0
+        if (key := self.key) is not None and (call.priority or key.best_priority):
+            rank = call.priority or served.priority
+            granted = (caller.picked and caller.picked.priority) or key.best_priority
+            call.priority = shared_priority(rank, granted, served.priority)
         call.priority = call.priority or served.priority
         if self.metering is None:
             opening = served.handler(call)
         else:
             size, self.size = self.size, 0
-            key = self.key
             if operation is INFER and key is not None and key.limits is None:
-                opening = counted(self.metering, served.handler, call, caller, size, key)
+                opening = counted(self.metering, served.handler, call, caller, size, key, rank)
             else:
                 nobody = self.metering.nobody
-                opening = metered(self.metering, served.handler, call, caller, size, key or nobody)
+                opening = metered(self.metering, served.handler, call, caller, size, key or nobody, rank)
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening

@@ -27,6 +27,8 @@ class Picked(NamedTuple):
     """Seconds to the first token that are wanted."""
     between_items: float | None = None
     """Seconds from one token to the next that are wanted."""
+    priority: int = 0
+    """That of its objective; 0 where the settings name none."""
 
     @classmethod
     def of(cls, headers: Headers) -> Self | None:

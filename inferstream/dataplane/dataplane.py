@@ -26,6 +26,7 @@ from .model_config import config_of
 from .peers import Peers
 from .proxies import Proxies
 from .regions import SYSTEM_SHARED_MEMORY, Regions, shares_memory
+from .residency import evicts_var
 from .serving import Serving
 from .stages.access_log import refused
 
@@ -111,8 +112,9 @@ class DataPlane:
         self.access.check(action, caller, model)
         if self._proxies is not None and self._proxies.is_trusted(caller.peer):
             picked = caller.picked = Picked.of(caller.headers)
-            if picked is not None and picked.objective is not None:
-                caller.priority = self._settings.objectives.get(picked.objective, caller.priority)
+            if picked and picked.objective and (granted := self._settings.objectives.get(picked.objective)):
+                caller.priority = granted
+                caller.picked = picked._replace(priority=granted)
         served = self._registry.serving(model, version, caller)
         if served.refuse is not None:
             served.refuse(model)
@@ -306,6 +308,7 @@ class DataPlane:
         Raises PermissionDenied, ModelNotFound, ModelLoadFailed. If loading fails, the version that serves stays.
         """
         self.access.check(Action.REPOSITORY_WRITE, caller, name)
+        evicts_var.set(True)
         await self.access.run(Action.REPOSITORY_WRITE, caller, name, lambda: self._registry.load(name))
 
     async def unload(self, name: str, caller: Caller) -> None:

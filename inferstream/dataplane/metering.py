@@ -9,9 +9,8 @@ from weakref import ref
 from ..context import request_id_var
 from ..errors import Abandoned, InferstreamError, own_status
 from ..keys.audit import AuditLog, AuditRecord
-from ..keys.counters import BYTES, REQUESTS, TOKENS
 from ..keys.errors import LimitExceeded
-from ..keys.principal import Principal
+from ..keys.principal import BYTES, REQUESTS, TOKENS, Principal
 from ..keys.quotas import MeteredUse, Quotas
 from ..statuses import CONFLICT, TABLE, Code
 from ..telemetry.masks import without_keys
@@ -116,10 +115,13 @@ def kind_of(error: BaseException | None) -> str:
 
 
 async def metered(
-    metering: Metering, handler: Handler, call: Call, caller: Caller, size: int, key: Principal
+    metering: Metering, handler: Handler, call: Call, caller: Caller, size: int, key: Principal, rank: int = 0
 ) -> Reply:
-    """Open a call, whose request has `size` bytes. Raises LimitExceeded, and the errors of the handler."""
-    share = call.share = _share(key, caller)
+    """Open a call, whose request has `size` bytes. `rank` is as in `Share`.
+
+    Raises LimitExceeded, and the errors of the handler.
+    """
+    share = call.share = _share(key, caller, rank)
     use: MeteredUse | None = None
     try:
         stream = call.operation is STREAM
@@ -147,7 +149,7 @@ async def metered(
 
 
 async def counted(
-    metering: Metering, handler: Handler, call: Call, caller: Caller, size: int, key: Principal
+    metering: Metering, handler: Handler, call: Call, caller: Caller, size: int, key: Principal, rank: int = 0
 ) -> Reply:
     """Open a call of one response for a key without limits, as `metered` does, for half of what that costs.
 
@@ -156,7 +158,7 @@ async def counted(
     own = (key.use or metering.quotas.use_of(key)).own
     own[REQUESTS] += 1
     own[BYTES] += size
-    share = call.share = Share(key.name) if caller.picked is None else _share(key, caller)
+    share = call.share = Share(key.name, rank) if caller.picked is None else _share(key, caller, rank)
     try:
         reply = await handler(call)
     except BaseException as error:  # a cancelled call has ended too
@@ -173,9 +175,9 @@ async def counted(
     return reply
 
 
-def _share(key: Principal, caller: Caller) -> Share:
+def _share(key: Principal, caller: Caller, rank: int) -> Share:
     picked = caller.picked
-    return Share(key.name if picked is None else picked.fairness_id or key.name)
+    return Share(key.name if picked is None else picked.fairness_id or key.name, rank)
 
 
 def _tokens(reply: Reply) -> int:

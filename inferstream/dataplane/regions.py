@@ -27,6 +27,9 @@ FOLDER = "/dev/shm"
 MOST = 1024
 """Regions that may be registered at once."""
 
+MOST_OF_ONE = MOST // 4
+"""Those of one principal, where there are principals."""
+
 LONGEST = 255
 """Characters of a name or a key."""
 
@@ -59,6 +62,8 @@ class Region:
             raise InvalidRequest("The key is not that of shared memory.")
         if known.offset + known.byte_size > status.st_size:
             raise InvalidRequest("The region ends behind the end of its shared memory.")
+        self.memory = status.st_dev, status.st_ino
+        """What tells the shared memory from another, whatever its key is."""
 
     def __del__(self) -> None:
         with suppress(AttributeError):
@@ -202,7 +207,13 @@ class Regions:
         if there is None:
             if len(self._regions) >= MOST:
                 raise InvalidRequest(f"There are {MOST} regions already.")
-            self._regions[known.owner, known.name] = Region(known)
+            if known.owner and sum(of == known.owner for of, _ in self._regions) >= MOST_OF_ONE:
+                raise InvalidRequest(f"There are {MOST_OF_ONE} regions of this principal already.")
+            region = Region(known)
+            for (owner, _), other in self._regions.items():
+                if owner != known.owner and other.memory == region.memory:
+                    raise InvalidRequest("The shared memory of this key is that of another principal.")
+            self._regions[known.owner, known.name] = region
         elif there.known != known:
             raise AlreadyExists("A region of this name is registered already.")
 

@@ -20,6 +20,7 @@ from ..types import RepositoryIndexResponseItem, State
 from .elsewhere import OtherFrontEnds
 from .execution.base import Execution
 from .first_calls import ON_DEMAND, ModelKey, label_of
+from .residency import calls_evict, evicts_var
 from .serving import ServedModel, Serving
 
 if TYPE_CHECKING:
@@ -252,6 +253,8 @@ class Registry(Serving):
         return True
 
     async def _load_first(self, key: ModelKey) -> None:
+        if not calls_evict(self._settings):
+            evicts_var.set(False)
         async with self._changing[key[0]]:
             if key not in self._states:
                 return  # it has been loaded, or unloaded, meanwhile

@@ -7,12 +7,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from time import monotonic
 from typing import Protocol
 
 from ..concurrency.tasks import Tasks
+from ..keys.access_control import keys_configured
 from ..processes.errors import OutOfMemory
+from ..settings import Settings
 from ..settings.sizes import shown_size
 from ..telemetry.stages import ResidencyMeters
 from .first_calls import ModelKey
@@ -25,6 +28,9 @@ HOST = "memory"
 
 Bytes = Mapping[str, int]
 
+evicts_var = ContextVar("inferstream_evicts", default=True)
+"""Whether a load in this context may make other models leave. Batches and shared calls have the first caller's."""
+
 LOOK = 0.25
 """Seconds between two looks at the memory of all models, and at those that are idle."""
 
@@ -35,6 +41,14 @@ MOST_SIZES = 1024
 
 PATIENCE = 10.0
 """Seconds that a load waits for models in use to become idle, before its calls are refused."""
+
+
+EVICTION = " Idle models leave for a key with the scope repository, or with the setting clients_may_evict."
+
+
+def calls_evict(settings: Settings) -> bool:
+    """Whether loads by calls may make other models leave, unless the key of the call says otherwise."""
+    return settings.clients_may_evict is not False or keys_configured(settings)
 
 
 class Home(Protocol):
@@ -94,6 +108,8 @@ class Resident(Watcher):
         self.used = self._residency.clock()
         if not self.loaded:
             try:
+                if not self._residency.calls_evict:
+                    evicts_var.set(False)
                 await self._residency.load(self)
             except BaseException:  # a cancelled call too
                 self.left()
@@ -131,8 +147,16 @@ class Residency:
         measure: Callable[[Sequence[int]], Bytes],
         others: Callable[[], list[int]] = list,
         clock: Callable[[], float] = monotonic,
+        calls_evict: bool = True,
+        names_models: bool = True,
     ) -> None:
-        """`others` are processes that hold memory without a model."""
+        """`others` are processes that hold memory without a model.
+
+        `calls_evict`: whether loads by calls may make other models leave where `evicts_var` does not say no.
+        `names_models`: whether refusals may.
+        """
+        self.calls_evict = calls_evict
+        self._names_models = names_models
         self.limits = limits
         self.idle = idle
         self.clock = clock
@@ -199,7 +223,8 @@ class Residency:
             resident.meters.loaded += 1
             resident.meters.loads += 1
             del self._room[resident]
-        if self._short(resident, resident.size, fixed=True):  # as nobody knew before it was here
+        # As nobody knew before it was here.
+        if self._short(resident, resident.size, fixed=True) or (self._over() and not evicts_var.get()):
             await asyncio.wait([self._send_away(resident)])
             raise self._refusal(resident, resident.size)
         await self._shrink()
@@ -223,6 +248,8 @@ class Residency:
                 if oldest is None:
                     self._room[resident] = need
                     return
+                if not evicts_var.get():
+                    raise self._refusal(resident, need)
                 await asyncio.wait([self._send_away(oldest)])
                 continue
             if self.clock() >= until:
@@ -311,12 +338,13 @@ class Residency:
         held = [
             each.name for each in self.residents if each.present and not each.movable and each is not resident
         ]
-        names = ", ".join(sorted(held)[:10])
+        names = ", ".join(sorted(held)[:10]) if self._names_models else "other models"
         busy = f", of which {names}, in use or pinned, hold {shown_size(self._held(resident, kind))}"
         where = "" if kind == HOST else f" of device {kind}"
+        may = "" if evicts_var.get() else EVICTION
         return OutOfMemory(
             f"Model {resident.name} needs {shown_size(need.get(kind, 0))} of memory{where}, and the limit is "
-            f"{shown_size(self.limits.get(kind, 0))}{busy if held else ''}."
+            f"{shown_size(self.limits.get(kind, 0))}{busy if held else ''}.{may}"
         )
 
     async def _size(self, resident: Resident) -> Bytes:

@@ -54,10 +54,12 @@ class Shares:
 class Share:
     """The part of one call in what the principal `name` uses."""
 
-    __slots__ = ("_settled", "charged", "flow", "name")
+    __slots__ = ("_settled", "charged", "flow", "name", "rank")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, rank: int = 0) -> None:
         self.name = name
+        self.rank = rank
+        """The priority of the call among those of its principal; 0 for that of the call."""
         self.flow: Flow | None = None
         """None before the call is charged or waits."""
         self.charged = 0
@@ -117,3 +119,12 @@ class Share:
     def settle(self, tokens: int) -> None:
         """Charge a request of the call that has ended with its tokens."""
         self.end(self._settled + tokens)
+
+
+def shared_priority(asked: int, granted: int, default: int) -> int:
+    """The priority of a call against those of other principals: no better than `granted`, or than the model's default.
+
+    Nor is it worse than both: a principal that spreads its calls over priorities would have a share in each.
+    """
+    best = granted or default
+    return max(min(asked, max(default, best)), best)

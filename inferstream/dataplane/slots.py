@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Generic, Self, TypeVar
 
 from .call import HIGHEST, LOWEST, Call
@@ -34,6 +34,7 @@ class Slots:
 
 
 Waiter = TypeVar("Waiter")
+Value = TypeVar("Value")
 
 
 class Queue(Generic[Waiter]):
@@ -67,50 +68,67 @@ class Queue(Generic[Waiter]):
         return lane.popitem(last=False)[0]
 
 
-def _first(lane: OrderedDict[Waiter, float]) -> float:
+def _first(lane: OrderedDict[Waiter, Value]) -> Value:
     return next(iter(lane.values()))
 
 
-Due = tuple[float, Share]
-"""When a call would have its turn by its priority alone, and what it is charged to."""
+Arrival = tuple[float, Share]
+"""When a call came, and what it is charged to."""
 
-_used = attrgetter("used")
+_used, _due = attrgetter("used"), itemgetter(0)
 
 
 class FairQueue(Queue[Waiter]):
-    """A queue that shares the turns of each priority between principals, by the tokens that they use."""
+    """A queue that shares the turns of each priority between principals, by the tokens that they use.
+
+    The rank of a call orders it among those of its principal, as a priority does.
+    """
 
     def __init__(self, aging: float, shares: Shares) -> None:
         super().__init__(aging)
         self._shares = shares
-        self._rounds: list[dict[Flow, OrderedDict[Waiter, Due]]] = [{} for _ in range(LOWEST + 1)]
-        """The waiting calls of each flow, in the order of the next round."""
+        self._rounds: list[dict[Flow, dict[int, OrderedDict[Waiter, Arrival]]]] = [
+            {} for _ in range(LOWEST + 1)
+        ]
+        """The waiting calls of each flow by their ranks, in the order of the next round."""
 
     def add(self, turn: Waiter, call: Call, now: float) -> None:
         share, priority = share_of(call), call.priority
         flow = share.enter(self._shares, priority)
         flow.waiting += 1
-        due = now + self._aging * max(priority, HIGHEST)
-        self._rounds[priority].setdefault(flow, OrderedDict())[turn] = due, share
+        ranks = self._rounds[priority].setdefault(flow, {})
+        ranks.setdefault(share.rank or priority, OrderedDict())[turn] = now, share
         self.length += 1
 
     def remove(self, turn: Waiter, call: Call) -> None:
-        flow = share_of(call).enter(self._shares, call.priority)
-        if turn in self._rounds[call.priority].get(flow, ()):
-            self._take(self._rounds[call.priority], flow, turn)
+        share, priority = share_of(call), call.priority
+        flow, rank = share.enter(self._shares, priority), share.rank or priority
+        if turn in self._rounds[priority].get(flow, {}).get(rank, ()):
+            self._take(priority, flow, rank, turn)
 
     def pop(self) -> Waiter:
-        turns = [(flows, min(flows, key=_used)) for flows in self._rounds if flows]
-        flows, flow = min(turns, key=lambda turn: next(iter(turn[0][turn[1]].values()))[0])
-        turn = next(iter(flows[flow]))
-        self._take(flows, flow, turn).begin()
+        turns = [(each, min(flows, key=_used)) for each, flows in enumerate(self._rounds) if flows]
+        _, rank, priority, flow = min(((*self._offer(*turn), *turn) for turn in turns), key=_due)
+        flows = self._rounds[priority]
+        turn = next(iter(flows[flow][rank]))
+        self._take(priority, flow, rank, turn).begin()
         if flow in flows:
             flows[flow] = flows.pop(flow)
         return turn
 
-    def _take(self, flows: dict[Flow, OrderedDict[Waiter, Due]], flow: Flow, turn: Waiter) -> Share:
-        share = flows[flow].pop(turn)[1]
-        if not flows[flow]:
+    def _offer(self, priority: int, flow: Flow) -> tuple[float, int]:
+        """When the next call of a flow would have its turn by its priority alone, and its rank."""
+        ranks = self._rounds[priority][flow]
+        due, rank = min((_first(calls)[0] + self._aging * rank, rank) for rank, calls in ranks.items())
+        return due + self._aging * (max(priority, HIGHEST) - rank), rank
+
+    def _take(self, priority: int, flow: Flow, rank: int, turn: Waiter) -> Share:
+        flows = self._rounds[priority]
+        ranks = flows[flow]
+        share = ranks[rank].pop(turn)[1]
+        if not ranks[rank]:
+            del ranks[rank]
+        if not ranks:
             del flows[flow]
         flow.waiting -= 1
         self.length -= 1

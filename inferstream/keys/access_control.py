@@ -5,7 +5,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
 from ..settings import Settings
 from ..types import Headers
@@ -18,7 +18,7 @@ from .file import VARIABLE, KeySource
 from .principal import Principal
 from .quotas import Quotas
 from .renewal import TokenRenewal
-from .usage import UsageFile
+from .usage import UsageFile, Used
 
 logger = logging.getLogger("inferstream.keys")
 
@@ -34,11 +34,6 @@ SAVE = 10
 MOST_KNOWN = 1024
 """Headers with a key that are known by their bytes."""
 
-_KEY_ROW = "key "
-"""Begins the name of the row with what a key has used."""
-
-_TOKEN_ROW = _KEY_ROW + TOKEN_KEY
-
 
 class AccessControl:
     """Keys, limits and use of one process of a server. It is used from the event loop alone.
@@ -51,7 +46,6 @@ class AccessControl:
         self._source = KeySource(settings.keys_file)
         document = self._source.read()
         self._keys = KeyAuthenticator(document)
-        self._names = _names(document)
         self._tokens = TokenRenewal(document.jwt)
         self.known: dict[Shown, Principal] = {}
         """Principals by the headers that they have shown since the keys were last looked at. They may have expired.
@@ -59,13 +53,15 @@ class AccessControl:
         A lookup tells nothing of a key by its time, because the hash of bytes is secret, and bytes are compared only
         where hashes are equal.
         """
-        self._counters = counters or LocalCounters()
-        self.quotas = Quotas(self._counters)
+        self.quotas = Quotas(counters or LocalCounters(), saved=settings.usage_file is not None)
         self._saving = threading.Lock()
         self._usage = UsageFile(settings.usage_file) if settings.usage_file and saves else None
         if self._usage is not None:
             free = _free_of_tokens(document)
+            apart = document.jwt is None or not document.jwt.shared_principals
             for key, principal, tokens in self._usage.today(time.time()):
+                if apart and key.startswith(TOKEN_KEY):
+                    principal = key  # an earlier version wrote the name that a key may have too
                 if not free(key):
                     self._restore(principal, tokens)
 
@@ -118,20 +114,18 @@ class AccessControl:
         self.known.clear()
         if document is not None:
             self._keys.replace(document)
-            self._names.update(_names(document))
             self._tokens.want(document.jwt)
 
     async def save(self) -> None:
         """Save what the keys have used, if there is a file for it."""
         if self._usage is not None:
-            await asyncio.to_thread(self._save, self._usage, [*self._names.items()])
+            await asyncio.to_thread(self._save, self._usage, self.quotas.take_used())
 
-    def _save(self, file: UsageFile, names: list[tuple[str, str]]) -> None:
+    def _save(self, file: UsageFile, used: Sequence[tuple[str, str, Used]]) -> None:
         with self._saving:
             now = time.time()
-            for key, principal in [*names, *_names_of_tokens(self._counters)]:
-                if used := self.quotas.used(key):
-                    file.add(key, principal, used, now)
+            for key, principal, its in used:
+                file.add(key, principal, its, now)
             file.save()
 
     async def close(self) -> None:
@@ -148,19 +142,6 @@ def keys_configured(settings: Settings) -> bool:
 def names_principals(settings: Settings) -> bool:
     """Whether clients have names, by which they share models: those of keys, or those that a gateway tells."""
     return keys_configured(settings) or bool(settings.trusted_proxies)
-
-
-def _names_of_tokens(counters: Counters) -> Iterator[tuple[str, str]]:
-    """The principals of tokens that any process has seen, each with its key: no document has them."""
-    for name in counters.names():
-        if name.startswith(_TOKEN_ROW):
-            yield name.removeprefix(_KEY_ROW), name.removeprefix(_TOKEN_ROW)
-
-
-def _names(document: Document) -> dict[str, str]:
-    """The keys of a document, with their principals."""
-    principals = {entry.id: entry.principal for entry in document.keys}
-    return principals | {f"subject:{entry.subject}": entry.principal for entry in document.subjects}
 
 
 def _free_of_tokens(document: Document) -> Callable[[str], bool]:

@@ -5,18 +5,7 @@ from typing import NamedTuple
 from .counters import IN_FLIGHT, STREAMS, Row
 from .errors import LimitExceeded
 from .principal import KeyLimits, Principal
-
-_REQUESTS, _BYTES, _SLOT, _MINUTE, _DAY, _TODAY = range(6)
-_FIRST = 6
-
-SLOT = 500_000_000
-"""Nanoseconds of one part of the window in which the tokens of a minute are counted."""
-
-SLOTS = 122
-"""Parts of the window: a minute, the part in progress, and one in which tokens of a lease may wait for use."""
-
-DAY = 86_400
-"""Seconds."""
+from .words import BYTES, DAY, DAY_SECONDS, FIRST, MINUTE, REQUESTS, SLOT, SLOT_NANOSECONDS, SLOTS, TODAY
 
 _SECOND = 1_000_000_000
 
@@ -39,16 +28,21 @@ class Account:
     each with its own limits. Methods that change the words are called with the row locked.
     """
 
-    __slots__ = ("_day_began", "_day_seen", "_divisor", "_lease_counted", "left", "own", "row")
+    __slots__ = ("_day_began", "_day_seen", "_divisor", "_lease_counted", "left", "name", "own", "row")
 
-    def __init__(self, row: Row, count: int) -> None:
-        self.row = row
-        self.own = row.own
+    def __init__(self, name: str, row: Row, count: int) -> None:
+        self.name = name
+        self.move(row)
         self._divisor = 2 if count == 1 else 32 * count
         self._lease_counted = (0, 0)
         self._day_seen = self._day_began = 0
         self.left = 0
         """Tokens of the lease: counted in the row, and not used yet. Below 0: used, and not counted yet."""
+
+    def move(self, row: Row) -> None:
+        """Count in another row, because the account was idle and its row is another's now."""
+        self.row = row
+        self.own = row.own
 
     def admit(
         self,
@@ -74,7 +68,7 @@ class Account:
         full_requests = full_bytes = 0
         rate = limits.requests_per_second
         if rate is not None:
-            full_requests = max(words[_REQUESTS], now) + principal.request_nanoseconds
+            full_requests = max(words[REQUESTS], now) + principal.request_nanoseconds
             over = full_requests - now - principal.request_window
             if over > 0 or not principal.request_window:
                 raise _too_many_requests(principal, limits, over)
@@ -84,9 +78,9 @@ class Account:
         if principal.token_limits:
             counted = self._take(limits, tokens, now, wall)
         if full_requests:
-            words[_REQUESTS] = full_requests
+            words[REQUESTS] = full_requests
         if full_bytes:
-            words[_BYTES] = full_bytes
+            words[BYTES] = full_bytes
         self.own[IN_FLIGHT] += 1
         if stream:
             self.own[STREAMS] += 1
@@ -115,21 +109,21 @@ class Account:
 
     def take_bytes(self, limits: KeyLimits, size: int, now: int) -> None:
         """Count bytes. Raises LimitExceeded if they are not there."""
-        self.row.words[_BYTES] = self._bytes_until(limits, size, now)
+        self.row.words[BYTES] = self._bytes_until(limits, size, now)
 
     def overdraw_bytes(self, limits: KeyLimits, size: int, now: int) -> None:
         """Count bytes that were sent already. If there were fewer, later calls wait for them."""
         if most := limits.bytes_per_second:
-            self.row.words[_BYTES] = max(self.row.words[_BYTES], now) + -(-size * _SECOND // most)
+            self.row.words[BYTES] = max(self.row.words[BYTES], now) + -(-size * _SECOND // most)
 
     def give_back(self, tokens: int, slot: int, day: int) -> None:
         """Return tokens that were counted in a part of the window and not used."""
         words = self.row.words
-        if words[_SLOT] - slot < SLOTS:
-            words[_FIRST + slot % SLOTS] -= tokens
-            words[_MINUTE] -= tokens
-        if words[_DAY] == day:
-            words[_TODAY] -= tokens
+        if words[SLOT] - slot < SLOTS:
+            words[FIRST + slot % SLOTS] -= tokens
+            words[MINUTE] -= tokens
+        if words[DAY] == day:
+            words[TODAY] -= tokens
 
     def return_lease(self) -> None:
         """Return what nobody has used of the lease, so that no minute has tokens of another one."""
@@ -143,14 +137,14 @@ class Account:
         """Count tokens that were used today before the server started."""
         words = self.row.words
         self._roll_day(now, wall)
-        words[_TODAY] += tokens
+        words[TODAY] += tokens
 
     def requests(self, principal: Principal, now: int) -> Window | None:
         """The bucket of requests; None without a limit."""
         interval = principal.request_nanoseconds
         if not interval:
             return None
-        wait = max(self.row.words[_REQUESTS] - now, 0)
+        wait = max(self.row.words[REQUESTS] - now, 0)
         return Window(principal.burst, max((principal.request_window - wait) // interval, 0), wait)
 
     def tokens(self, limits: KeyLimits, now: int, wall: float) -> Window | None:
@@ -158,10 +152,10 @@ class Account:
         words = self.row.words
         window = None
         if limits.tokens_per_minute is not None:
-            left = limits.tokens_per_minute - words[_MINUTE] + self.left
+            left = limits.tokens_per_minute - words[MINUTE] + self.left
             window = Window(limits.tokens_per_minute, max(left, 0), self._until_empty(now))
         if limits.tokens_per_day is not None:
-            left = max(limits.tokens_per_day - words[_TODAY] + self.left, 0)
+            left = max(limits.tokens_per_day - words[TODAY] + self.left, 0)
             if window is None or left < window.left:
                 window = Window(limits.tokens_per_day, left, self._until_tomorrow(wall))
         return window
@@ -181,7 +175,7 @@ class Account:
         most = limits.bytes_per_second
         if not most:
             raise LimitExceeded("bytes_per_second", 0, None)
-        until = max(self.row.words[_BYTES], now)
+        until = max(self.row.words[BYTES], now)
         cost = -(-size * _SECOND // most)
         over = until - now + min(max(cost, 1), _SECOND) - _SECOND
         if over > 0:
@@ -193,66 +187,66 @@ class Account:
         minute, day = limits.tokens_per_minute, limits.tokens_per_day
         if minute is None:
             assert day is not None
-            return day - words[_TODAY]
-        left = minute - words[_MINUTE]
-        return left if day is None else min(left, day - words[_TODAY])
+            return day - words[TODAY]
+        left = minute - words[MINUTE]
+        return left if day is None else min(left, day - words[TODAY])
 
     def _count(self, tokens: int) -> tuple[int, int]:
         """Count tokens now. Returns part of the window and day, for `give_back`."""
         words = self.row.words
-        words[_MINUTE] += tokens
-        words[_TODAY] += tokens
-        words[_FIRST + words[_SLOT] % SLOTS] += tokens  # last: `_roll` corrects a sum that is too large
-        return words[_SLOT], words[_DAY]
+        words[MINUTE] += tokens
+        words[TODAY] += tokens
+        words[FIRST + words[SLOT] % SLOTS] += tokens  # last: `_roll` corrects a sum that is too large
+        return words[SLOT], words[DAY]
 
     def _roll(self, now: int, wall: float) -> None:
         """Leave behind the parts of the window that are over. A clock that jumps back leaves nothing behind."""
         words = self.row.words
         self._roll_day(now, wall)
-        slot = now // SLOT
-        last = words[_SLOT]
+        slot = now // SLOT_NANOSECONDS
+        last = words[SLOT]
         if slot > last:
             for each in range(max(last + 1, slot - SLOTS + 1), slot + 1):
-                words[_FIRST + each % SLOTS] = 0
-            words[_MINUTE] = sum(words[_FIRST : _FIRST + SLOTS])
-            words[_SLOT] = slot
+                words[FIRST + each % SLOTS] = 0
+            words[MINUTE] = sum(words[FIRST : FIRST + SLOTS])
+            words[SLOT] = slot
 
     def _roll_day(self, now: int, wall: float) -> None:
         words = self.row.words
-        today = int(wall // DAY)
-        if words[_DAY] != self._day_seen:  # the first time, or another process has begun it
-            self._day_seen, self._day_began = words[_DAY], now
-        is_over = today < words[_DAY] and now - self._day_began >= DAY * _SECOND
-        if today > words[_DAY] or is_over:
-            words[_TODAY] = 0
-            words[_DAY] = self._day_seen = today
+        today = int(wall // DAY_SECONDS)
+        if words[DAY] != self._day_seen:  # the first time, or another process has begun it
+            self._day_seen, self._day_began = words[DAY], now
+        is_over = today < words[DAY] and now - self._day_began >= DAY_SECONDS * _SECOND
+        if today > words[DAY] or is_over:
+            words[TODAY] = 0
+            words[DAY] = self._day_seen = today
             self._day_began = now
 
     def _until_tomorrow(self, wall: float) -> int:
         """Nanoseconds until the tokens of a day are there again, at most a day."""
-        return int(min((self.row.words[_DAY] + 1) * DAY - wall, DAY) * _SECOND)
+        return int(min((self.row.words[DAY] + 1) * DAY_SECONDS - wall, DAY_SECONDS) * _SECOND)
 
     def _until_empty(self, now: int) -> int:
         """Nanoseconds until the last part of the window with tokens is over."""
         words = self.row.words
-        slot = words[_SLOT]
+        slot = words[SLOT]
         for each in range(slot, slot - SLOTS, -1):
-            if words[_FIRST + each % SLOTS]:
-                return max((each + SLOTS) * SLOT - now, 0)
+            if words[FIRST + each % SLOTS]:
+                return max((each + SLOTS) * SLOT_NANOSECONDS - now, 0)
         return 0
 
     def _exceeded(self, limits: KeyLimits, need: int, now: int, wall: float) -> LimitExceeded:
         words = self.row.words
         minute, day = limits.tokens_per_minute, limits.tokens_per_day
-        if day is not None and need > day - words[_TODAY]:
+        if day is not None and need > day - words[TODAY]:
             return LimitExceeded("tokens_per_day", day, self._until_tomorrow(wall) if need <= day else None)
         assert minute is not None
-        lacking = need - (minute - words[_MINUTE])
-        slot = words[_SLOT]
+        lacking = need - (minute - words[MINUTE])
+        slot = words[SLOT]
         for each in range(slot - SLOTS + 1, slot + 1):
-            lacking -= words[_FIRST + each % SLOTS]
+            lacking -= words[FIRST + each % SLOTS]
             if lacking <= 0 and need <= minute:
-                return LimitExceeded("tokens_per_minute", minute, (each + SLOTS) * SLOT - now)
+                return LimitExceeded("tokens_per_minute", minute, (each + SLOTS) * SLOT_NANOSECONDS - now)
         return LimitExceeded("tokens_per_minute", minute, None)
 
 

@@ -1,11 +1,12 @@
 """Counters of principals: lists of numbers in one process, rows of shared memory in several.
 
-Only one process writes its own cells (calls in progress, what keys have used), so these need no lock. The other words
-of a row change under a lock of the kernel, which ends with the process that has it. Each word is stored at once and in
-an order in which a killed process has admitted less than the words say.
+Only one process writes its own cells (calls in progress), so these need no lock. The other words of a row change under
+a lock of the kernel, which ends with the process that has it. Each word is stored at once and in an order in which a
+killed process has admitted less than the words say.
 
-Rows are known by digests. The names themselves are written once, one after the other, for whoever saves what keys have
-used: it may not have seen a token that others have.
+Rows are known by digests, with a key that changes with each start: who may choose names cannot choose their rows. When
+all rows are taken, a new name gets the row of one that is idle: of which a new row would admit the same. The tokens of
+the day are kept elsewhere then, so that no principal gets them twice.
 """
 
 import fcntl
@@ -13,34 +14,39 @@ import hashlib
 import mmap
 import os
 import time
-from collections.abc import Iterator, MutableSequence, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from .errors import LimitExceeded
+from .words import DAY_WORDS, WORDS, DayTotals, Words, is_idle
 
 ROWS = 2**16
-"""Principals and keys with counters, each of which has a row."""
+"""Principals with counters, each of which has a row."""
 
-WORDS = 128
-"""Numbers of a row that all processes change."""
+WAYS = 64
+"""Rows among which that of a name is, so that each search is short."""
 
-CELLS = 6
+CELLS = 2
 """Numbers of a row that each process has for itself."""
 
-IN_FLIGHT, STREAMS, REQUESTS, REFUSED, TOKENS, BYTES = range(CELLS)
+IN_FLIGHT, STREAMS = range(CELLS)
+
+MAIL = 2**20
+"""Words of what processes hand over to the one that saves it."""
+
+FULL_NANOSECONDS = 1_000_000_000
+"""How long rows that were all in use are not looked at again."""
 
 _WORD = 8
 """Bytes."""
 
-_NAME = 132
-"""Words that a name takes at most, with its digest and its length: 1,040 bytes of UTF-8, more than any name has."""
-
-_MOST_NAME = (_NAME - 2) * _WORD
+_KEY = 2
+"""Words of the key of digests."""
 
 _PATIENCE = 20_000_000
 """Nanoseconds to wait for another process, which has a row for some microseconds unless it was stopped there."""
-
-Words = MutableSequence[int] | memoryview
 
 
 class Row(Protocol):
@@ -54,8 +60,14 @@ class Row(Protocol):
     def own(self) -> Words:
         """The cells of this process."""
 
-    def lock(self) -> None:
-        """Keep other processes from the words. Raises LimitExceeded if one of them does not let go."""
+    def is_current(self) -> bool:
+        """Whether it is the row of its name. It may be another's if it was idle."""
+
+    def lock(self) -> bool:
+        """Keep other processes from the words. False for a row that is not current, which is not locked.
+
+        Raises LimitExceeded if another process does not let go.
+        """
 
     def unlock(self) -> None: ...
 
@@ -64,30 +76,39 @@ class Row(Protocol):
 
 
 class Counters(Protocol):
-    """The rows of one server."""
+    """The rows of one server. `now` is in nanoseconds on the clock of the limits, `wall` in seconds since 1970."""
 
     count: int
     """Processes that share them."""
 
-    def row(self, name: str) -> Row:
-        """The row of a name. Raises LimitExceeded if there are too many names."""
+    forgotten: Callable[[str], object]
+    """Called with each name whose row is another's now, unless `Row.lock` tells it."""
 
-    def find(self, name: str) -> Row | None:
-        """The row of a name; None if it has none."""
+    def row(self, name: str, now: int, wall: float) -> Row:
+        """The row of a name. Raises LimitExceeded if all that it may have are in use."""
 
-    def names(self) -> Sequence[str]:
-        """The names that have rows, in all processes. For one thread at a time, which may be any."""
+    def post(self, records: Sequence[bytes]) -> bool:
+        """Hand over records, without line breaks, to the process that saves them; False if there is no room."""
+
+    def take(self) -> list[bytes]:
+        """The records of all processes since the last time."""
 
 
-class _LocalRow:
+class LocalRow:
+    """The row of a server that is one process."""
+
     __slots__ = ("own", "words")
 
     def __init__(self) -> None:
         self.words = [0] * WORDS
         self.own = [0] * CELLS
 
-    def lock(self) -> None:
+    def is_current(self) -> bool:
+        return True
+
+    def lock(self) -> bool:
         """No other process has this row."""
+        return True
 
     def unlock(self) -> None:
         """No other process has this row."""
@@ -102,155 +123,206 @@ class LocalCounters:
     count = 1
 
     def __init__(self) -> None:
-        self._rows: dict[str, _LocalRow] = {}
+        self.forgotten: Callable[[str], object] = lambda name: None
+        self._key = os.urandom(_KEY * _WORD)
+        self._rows: OrderedDict[str, LocalRow] = OrderedDict()
+        """Those that were looked for longest ago first."""
+        self._days = DayTotals(memoryview(mmap.mmap(-1, DAY_WORDS * _WORD)).cast("q"))
+        self._posted: list[bytes] = []
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str, now: int, wall: float) -> Row:
         row = self._rows.get(name)
-        if row is None:
-            if len(self._rows) == ROWS:
-                raise _too_many()
-            row = self._rows[name] = _LocalRow()
+        if row is not None:
+            self._rows.move_to_end(name)
+            return row
+        if len(self._rows) >= ROWS and not self._forget(now, wall):
+            raise _too_many()
+        row = LocalRow()
+        self._days.restore(_digest(name, self._key), row.words, wall)
+        self._rows[name] = row
         return row
 
-    def find(self, name: str) -> Row | None:
-        return self._rows.get(name)
+    def post(self, records: Sequence[bytes]) -> bool:
+        self._posted += records
+        return True
 
-    def names(self) -> Sequence[str]:
-        return [*self._rows]
+    def take(self) -> list[bytes]:
+        posted, self._posted = self._posted, []
+        return posted
+
+    def _forget(self, now: int, wall: float) -> bool:
+        """Forget an idle row of the next few, so that a refusal costs as little as ever; False without one."""
+        for _ in range(min(WAYS, len(self._rows))):
+            name, row = self._rows.popitem(last=False)
+            idle = not any(row.own) and is_idle(row.words, now)
+            if idle and self._days.keep(_digest(name, self._key), row.words, wall):
+                self.forgotten(name)
+                return True
+            self._rows[name] = row
+        return False
 
 
 class _SharedRow:
-    __slots__ = ("_cells", "_count", "_descriptor", "_number", "own", "words")
+    __slots__ = ("_cells", "_counters", "_digest", "_number", "own", "words")
 
-    def __init__(
-        self, descriptor: int, number: int, words: memoryview, cells: memoryview, index: int, count: int
-    ) -> None:
-        self._descriptor = descriptor
+    def __init__(self, counters: "SharedCounters", number: int, digest: int) -> None:
+        self._counters = counters
         self._number = number
-        self._cells = cells
-        self._count = count
-        self.words = words
-        self.own = cells[index::count]
+        self._digest = digest
+        self.words = counters.words_of(number)
+        self._cells = counters.cells_of(number)
+        self.own = self._cells[counters.index :: counters.count]
 
-    def lock(self) -> None:
-        _lock(self._descriptor, self._number)
+    def is_current(self) -> bool:
+        return self._counters.digests[self._number] == self._digest
+
+    def lock(self) -> bool:
+        _lock(self._counters.descriptor, self._number)
+        if self._counters.digests[self._number] == self._digest:
+            return True
+        self.unlock()
+        return False
 
     def unlock(self) -> None:
-        fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, self._number)
+        _unlock(self._counters.descriptor, self._number)
 
     def total(self, cell: int) -> int:
-        start = cell * self._count
-        return sum(self._cells[start : start + self._count])
+        start = cell * self._counters.count
+        return sum(self._cells[start : start + self._counters.count])
 
 
 def create_counters(count: int) -> int:
     """A file descriptor of empty memory for the counters of `count` processes. Pages without rows take no memory."""
     descriptor = os.memfd_create("inferstream", os.MFD_CLOEXEC)
-    os.ftruncate(descriptor, _words_of(count) * _WORD)
+    os.ftruncate(descriptor, sum(_sizes(count)) * _WORD)
+    os.pwrite(descriptor, os.urandom(_KEY * _WORD), 0)
     return descriptor
 
 
-def _words_of(count: int) -> int:
-    return ROWS * (1 + WORDS + CELLS * count) + 1 + ROWS * _NAME
+def _sizes(count: int) -> list[int]:
+    """Words of the key, the digests, the words, the cells, the records and the days."""
+    return [_KEY, ROWS, ROWS * WORDS, ROWS * CELLS * count, 1 + MAIL, DAY_WORDS]
 
 
 class SharedCounters:
-    """The counters of a server of `count` processes, for the process `index`. It keeps `descriptor` open."""
+    """The counters of a server of `count` processes, for the process `index`."""
 
     def __init__(self, descriptor: int, index: int, count: int) -> None:
         self.count = count
-        self._descriptor = descriptor
-        self._index = index
-        view = memoryview(mmap.mmap(descriptor, _words_of(count) * _WORD)).cast("q")
-        self._digests = view[:ROWS]
-        self._words = view[ROWS : ROWS * (1 + WORDS)]
-        written = ROWS * (1 + WORDS + CELLS * count)
-        self._cells = view[ROWS * (1 + WORDS) : written]
-        self._written = view[written : written + 1]
-        self._names = view[written + 1 :]
-        self._read = 0
-        self._known_names: list[str] = []
+        self.index = index
+        self.descriptor = os.dup(descriptor)  # the last process saves after the others have ended
+        self.forgotten: Callable[[str], object] = lambda name: None
+        sizes = _sizes(count)
+        view = memoryview(mmap.mmap(descriptor, sum(sizes) * _WORD)).cast("q")
+        starts = [sum(sizes[:part]) for part in range(len(sizes))]
+        parts = [view[start : start + size] for start, size in zip(starts, sizes, strict=True)]
+        self._key = parts[0].tobytes()
+        self.digests, self._words, self._cells = parts[1:4]
+        self._posted, self._mail = parts[4][:1], parts[4][1:].cast("B")
+        self._days = DayTotals(parts[5])
+        self._ways = min(WAYS, ROWS)
+        self._full = [0] * (ROWS // self._ways)
+        """Until when the rows of a set were all in use."""
 
-    def row(self, name: str) -> Row:
-        """The row of a name. A name keeps its row for as long as the server runs."""
-        digest = _digest(name)
-        number = self._known(digest)
-        return self._row(self._reserved(digest, name) if number is None else number)
+    def __del__(self) -> None:
+        os.close(self.descriptor)
 
-    def find(self, name: str) -> Row | None:
-        number = self._known(_digest(name))
-        return None if number is None else self._row(number)
+    def words_of(self, number: int) -> memoryview:
+        return self._words[number * WORDS : (number + 1) * WORDS]
 
-    def names(self) -> Sequence[str]:
-        while self._read < self._written[0]:
-            digest, size = self._names[self._read : self._read + 2]
-            start, end = self._read + 2, self._read + 2 + -(-size // _WORD)
-            name = self._names[start:end].tobytes()[:size].decode("utf-8", "replace")
-            if _digest(name) != digest:
-                break  # another processor has not shown all of it yet
-            self._known_names.append(name)
-            self._read = end
-        return self._known_names
+    def cells_of(self, number: int) -> memoryview:
+        size = CELLS * self.count
+        return self._cells[number * size : (number + 1) * size]
+
+    def row(self, name: str, now: int, wall: float) -> Row:
+        digest = _digest(name, self._key)
+        rows = digest % len(self._full)
+        if (number := self._number(rows, digest)) is None:
+            if self._full[rows] > now:
+                raise _too_many()
+            number = self._reserve(rows, digest, now, wall)
+        return _SharedRow(self, number, digest)
+
+    def post(self, records: Sequence[bytes]) -> bool:
+        lines = b"".join(record + b"\n" for record in records)
+        with _locked(self.descriptor, ROWS + 1):
+            start = self._posted[0]
+            if start + len(lines) > len(self._mail):
+                return False
+            self._mail[start : start + len(lines)] = lines
+            self._posted[0] = start + len(lines)  # last: what a killed process wrote is written over
+            return True
+
+    def take(self) -> list[bytes]:
+        with _locked(self.descriptor, ROWS + 1):
+            lines = self._mail[: self._posted[0]].tobytes()
+            self._posted[0] = 0
+        return lines.split(b"\n")[:-1]
 
     def forget(self, index: int) -> None:
         """End the calls of a process that was killed, before another one gets its index."""
-        size = CELLS * self.count
-        for number, digest in enumerate(self._digests.tolist()):
+        for number, digest in enumerate(self.digests.tolist()):
             if digest:
+                cells = self.cells_of(number)
                 for cell in (IN_FLIGHT, STREAMS):
-                    self._cells[number * size + cell * self.count + index] = 0
+                    cells[cell * self.count + index] = 0
 
-    def _row(self, number: int) -> Row:
-        words = self._words[number * WORDS : (number + 1) * WORDS]
-        size = CELLS * self.count
-        cells = self._cells[number * size : (number + 1) * size]
-        return _SharedRow(self._descriptor, number, words, cells, self._index, self.count)
+    def _number(self, rows: int, digest: int) -> int | None:
+        start = rows * self._ways
+        digests = self.digests[start : start + self._ways].tolist()
+        return start + digests.index(digest) if digest in digests else None
 
-    def _known(self, digest: int) -> int | None:
-        for number in _probed(digest):
-            if self._digests[number] == digest:
+    def _reserve(self, rows: int, digest: int, now: int, wall: float) -> int:
+        with _locked(self.descriptor, ROWS):
+            number = self._number(rows, digest)  # another process may have been first
+            if number is not None:
                 return number
-            if not self._digests[number]:
-                break
-        return None
+            if (number := self._number(rows, 0)) is None:
+                number = self._forget(rows, digest // len(self._full), now, wall)
+            words, cells = self.words_of(number), self.cells_of(number)
+            for numbers in (words, cells):
+                numbers[:] = memoryview(bytes(numbers.nbytes)).cast("q")
+            self._days.restore(digest, words, wall)
+            self.digests[number] = digest
+            return number
 
-    def _reserved(self, digest: int, name: str) -> int:
-        _lock(self._descriptor, ROWS)
-        try:
-            for number in _probed(digest):
-                known = self._digests[number]
-                if not known:
-                    self._write(digest, name)
-                    self._digests[number] = digest
-                if known in (0, digest):
-                    return number
-        finally:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, ROWS)
+    def _forget(self, rows: int, first: int, now: int, wall: float) -> int:
+        """Take the row of an idle name. Raises LimitExceeded without one, which counts for a while."""
+        for way in range(self._ways):
+            number = rows * self._ways + (first + way) % self._ways
+            words = self.words_of(number)
+            if not any(self.cells_of(number)) and is_idle(words, now):
+                with suppress(LimitExceeded), _locked(self.descriptor, number):
+                    idle = not any(self.cells_of(number)) and is_idle(words, now)
+                    if idle and self._days.keep(self.digests[number], words, wall):
+                        self.digests[number] = 0
+                        return number
+        self._full[rows] = now + FULL_NANOSECONDS
         raise _too_many()
 
-    def _write(self, digest: int, name: str) -> None:
-        """Write a name behind the others. That of a process which is killed before it counts them is written over."""
-        text = name.encode("utf-8", "replace")
-        start = self._written[0]
-        end = start + 2 + -(-len(text) // _WORD)
-        if len(text) <= _MOST_NAME and end <= len(self._names):
-            self._names[start], self._names[start + 1] = digest, len(text)
-            self._names[start + 2 : end].cast("B")[: len(text)] = text
-            self._written[0] = end
 
-
-def _digest(name: str) -> int:
+def _digest(name: str, key: bytes) -> int:
     """63 bits of a name, never 0, which marks a row without one."""
-    digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).digest()
-    return int.from_bytes(digest) >> 1 or 1
+    text = name.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8, key=key).digest()) >> 1 or 1
 
 
 def _too_many() -> LimitExceeded:
-    return LimitExceeded("of principals and keys with counters", ROWS, None)
+    return LimitExceeded("of principals at once", ROWS, FULL_NANOSECONDS)
 
 
-def _probed(digest: int) -> Iterator[int]:
-    return ((digest + i) % ROWS for i in range(ROWS))
+def _unlock(descriptor: int, number: int) -> None:
+    fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, number)
+
+
+@contextmanager
+def _locked(descriptor: int, number: int) -> Iterator[None]:
+    """Raises LimitExceeded."""
+    _lock(descriptor, number)
+    try:
+        yield
+    finally:
+        _unlock(descriptor, number)
 
 
 def _lock(descriptor: int, number: int) -> None:

@@ -21,7 +21,7 @@ MOST_NAME = 256
 """Characters of a principal's name, of a subject, and of a pattern."""
 
 TOKEN_KEY = "jwt:"
-"""Begins what a principal of a token has for the id of a key, which has no colon. The name of the principal follows."""
+"""Begins the names of principals of tokens, and what they have for the id of a key, which has no colon."""
 
 
 class Grant(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -84,6 +84,8 @@ class TokenRules(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, froze
     models_claim: str = "models"
     limits: KeyLimits = NO_LIMITS
     """The limits of each principal."""
+    shared_principals: bool = False
+    """Whether a token is of the principal that a key names so, as if both were keys of one principal."""
 
     def __post_init__(self) -> None:
         if self.jwks_file is None and not self.issuer.startswith("https://"):
@@ -191,6 +193,11 @@ def _checked(document: Document, source: str) -> Document:
         if other := hashes.get(entry.sha256):
             raise InvalidSettings(f'{source}: "{other}" and "{entry.id}" are the same key')
         hashes[entry.sha256] = entry.id
+    for principal in (each.principal for each in (*document.keys, *document.subjects)):
+        if document.jwt is not None and principal.startswith(TOKEN_KEY):
+            raise InvalidSettings(
+                f'{source}: principal "{_line(principal)}": "{TOKEN_KEY}" begins those of tokens'
+            )
     return document
 
 

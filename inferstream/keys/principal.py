@@ -3,11 +3,10 @@
 import fnmatch
 import math
 import re
+from collections import deque
 from collections.abc import Iterable
 
 import msgspec
-
-from .counters import Row
 
 SCOPES = ("infer", "stream", "repository", "metrics", "docs", "access")
 
@@ -26,12 +25,16 @@ class KeyLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     tokens_per_minute: int | None = None
     tokens_per_day: int | None = None
     bytes_per_second: int | None = None
+    priority: int | None = None
+    """The best one that calls may have against those of other principals; by default the model's."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if value is not None and not (value >= 0 and math.isfinite(value)):
                 raise ValueError(f'"{name}" must be 0 or more, got {value}')
+        if self.priority is not None and not 1 <= self.priority <= 9:
+            raise ValueError(f'"priority" must be 1 to 9, got {self.priority}')
         if self.burst is not None and self.requests_per_second is None:
             raise ValueError('"burst" needs "requests_per_second"')
 
@@ -48,6 +51,7 @@ class Principal:
 
     __slots__ = (
         "_models",
+        "best_priority",
         "burst",
         "byte_limit",
         "expires",
@@ -80,7 +84,9 @@ class Principal:
         patterns = [*models]
         self.sees_every_model = "*" in patterns
         self._models = re.compile("|".join(map(fnmatch.translate, patterns)) or r"(?!)")
-        self.limits = None if limits == NO_LIMITS else limits
+        self.best_priority = limits.priority or 0
+        """As the limit; 0 for that of the model."""
+        self.limits = None if msgspec.structs.replace(limits, priority=None) == NO_LIMITS else limits
         rate = limits.requests_per_second
         self.burst = max(1, math.ceil(rate or 0)) if limits.burst is None else limits.burst
         """Requests at once."""
@@ -97,19 +103,31 @@ class Principal:
         return self.sees_every_model or self._models.match(model.partition(":")[0]) is not None
 
 
+REQUESTS, REFUSED, TOKENS, BYTES = range(4)
+
+NO_USE = [0] * 4
+
+
 class KeyUse:
-    """What one key has used in this process. `principal` is what it was last, before a change of its limits or after.
+    """What a key has used in this process since the last tick. It waits in `ended` once nobody knows the key any more.
 
     Single calls of a key without limits are counted here, and need no `MeteredUse`.
     """
 
-    __slots__ = ("own", "principal", "sent")
+    __slots__ = ("__weakref__", "_ended", "key", "limits", "name", "own", "sent")
 
-    def __init__(self, principal: Principal, row: Row) -> None:
-        self.principal = principal
-        self.own = row.own
+    def __init__(self, principal: Principal, ended: "deque[KeyUse]") -> None:
+        self.key = principal.key
+        self.name = principal.name
+        self.limits = principal.limits
+        self.own = [*NO_USE]
         self.sent = 0
         """Bytes of responses that count at the next tick, or call with a limit: to count each would cost 0.3 µs."""
+        self._ended = ended
+
+    def __del__(self) -> None:
+        if self.sent or self.own != NO_USE:
+            self._ended.append(self)
 
 
 def _interval(rate: float | None) -> int:

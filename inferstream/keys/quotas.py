@@ -1,15 +1,25 @@
 """The limits of all principals in one process."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from weakref import WeakSet
+
+import msgspec
 
 from .account import Account
-from .counters import BYTES, IN_FLIGHT, REFUSED, REQUESTS, STREAMS, TOKENS, Counters, LocalCounters
+from .counters import IN_FLIGHT, STREAMS, Counters, LocalRow
 from .errors import LimitExceeded
-from .principal import NO_LIMITS, KeyUse, Principal
+from .principal import BYTES, NO_LIMITS, NO_USE, REFUSED, REQUESTS, TOKENS, KeyUse, Principal
 from .ratelimit import headers_of
 from .usage import Used
+
+MOST_ACCOUNTS = 4096
+"""Principals that a process knows the rows of. Those of others it looks for."""
+
+MOST_POSTED = 2**14
+"""Keys whose use is handed over at once."""
 
 _UNLIMITED = 2**62
 
@@ -81,10 +91,6 @@ class MeteredUse:
         if self._ended:
             return
         self._ended = True
-        own = self.account.own
-        own[IN_FLIGHT] -= 1
-        if self._stream:
-            own[STREAMS] -= 1
         before = self.tokens
         if tokens is not None and tokens > before:
             self.tokens = tokens
@@ -93,6 +99,10 @@ class MeteredUse:
             self._quotas.settle(
                 self.account, self.tokens - max(before, paid), max(paid - self.tokens, 0), self._counted
             )
+        own = self.account.own  # last: while a call is in progress nobody else gets the row
+        own[IN_FLIGHT] -= 1
+        if self._stream:
+            own[STREAMS] -= 1
         usage = self._usage.own
         usage[REQUESTS] += 1
         if self.tokens:
@@ -109,14 +119,19 @@ class Quotas:
         counters: Counters,
         clock: Callable[[], int] = time.monotonic_ns,
         wall: Callable[[], float] = time.time,
+        saved: bool = True,
     ) -> None:
+        """`saved`: whether a process asks for what was used."""
         self._counters = counters
         self._shared = counters.count > 1
+        self._saved = saved
         self._clock = clock
         self._wall = wall
         self._accounts: dict[str, Account] = {}
-        self._unlimited = Account(LocalCounters().row(""), 1)
-        self._usages: dict[str, KeyUse] = {}
+        counters.forgotten = lambda name: self._accounts.pop(name, None)
+        self._unlimited = Account("", LocalRow(), 1)
+        self._uses: WeakSet[KeyUse] = WeakSet()
+        self._ended: deque[KeyUse] = deque()
 
     def begin(self, principal: Principal, stream: bool = False, tokens: int = 0, size: int = 0) -> MeteredUse:
         """Admit a call, of which `end` has to be called.
@@ -129,17 +144,16 @@ class Quotas:
         limits = principal.limits
         if limits is None:
             return MeteredUse(self, self._unlimited, usage, principal, stream, _UNLIMITED, _NOWHERE, size)
-        account = self._accounts.get(principal.name) or self._account(principal.name)
-        row = account.row
         wall = self._wall() if principal.token_limits else 0.0
         try:
+            account = self._accounts.get(principal.name) or self._account(principal.name)
             if self._shared:
-                row.lock()
+                self._lock(account)
             try:
                 counted = account.admit(principal, limits, stream, tokens, size, self._clock(), wall)
             finally:
                 if self._shared:
-                    row.unlock()
+                    account.row.unlock()
         except LimitExceeded:
             usage.own[REFUSED] += 1
             raise
@@ -147,34 +161,54 @@ class Quotas:
         return MeteredUse(self, account, usage, principal, stream, paid, counted, size)
 
     def headers(self, principal: Principal) -> dict[str, str]:
-        """The values of `x-ratelimit-*` for a principal that was admitted or refused."""
-        if principal.limits is None:
+        """The values of `x-ratelimit-*` for a principal that was admitted or refused; none if nothing is known."""
+        account = self._accounts.get(principal.name)
+        if principal.limits is None or account is None or not account.row.is_current():
             return {}
-        account = self._accounts.get(principal.name) or self._account(principal.name)
         now = self._clock()
         requests = account.requests(principal, now)
         tokens = account.tokens(principal.limits, now, self._wall()) if principal.token_limits else None
         return headers_of(requests, tokens)
 
     def tick(self) -> None:
-        """Return leases that are not used up, and count what was sent. To be called twice a second."""
-        for usage in self._usages.values():
-            if usage.sent:
-                with suppress(LimitExceeded):
-                    self._settle_sent(usage)
+        """Return leases that are not used up, and hand over what was used and sent. To be called twice a second."""
         for account in self._accounts.values():
             if account.left:
                 with suppress(LimitExceeded):
                     self._locked(account, account.return_lease)
+        if len(self._accounts) > MOST_ACCOUNTS:
+            self._accounts = {
+                name: account
+                for name, account in self._accounts.items()
+                if account.left or account.own[IN_FLIGHT]
+            }
+        ended = [self._ended.popleft() for _ in range(len(self._ended))]
+        uses = {*ended, *self._uses}  # one that has ended may be in both
+        for use in uses:
+            if use.sent:
+                with suppress(LimitExceeded):
+                    self._settle_sent(use)
+        if self._saved:
+            used = [use for use in uses if use.own != NO_USE]
+            records = [msgspec.json.encode((use.key, use.name, use.own)) for use in used[:MOST_POSTED]]
+            with suppress(LimitExceeded):
+                if self._counters.post(records):
+                    for use in used[:MOST_POSTED]:
+                        use.own[:] = NO_USE
+            self._ended += [use for use in ended if use.own != NO_USE]
 
     def restore(self, principal: str, tokens: int) -> None:
         """Count tokens of today from before the start of the server."""
         self._account(principal).restore(tokens, self._clock(), self._wall())
 
-    def used(self, key: str) -> Used | None:
-        """What a key has used in all processes since the server started; None if nothing. For any thread."""
-        row = self._counters.find(f"key {key}")
-        return None if row is None else Used(*map(row.total, (REQUESTS, REFUSED, TOKENS, BYTES)))
+    def take_used(self) -> list[tuple[str, str, Used]]:
+        """Each key with its principal and what it has used, in all processes, since the last time."""
+        try:
+            records = self._counters.take()
+        except LimitExceeded:  # another process was stopped while it handed over
+            return []
+        taken = (msgspec.json.decode(record, type=tuple[str, str, list[int]]) for record in records)
+        return [(key, principal, Used(*own)) for key, principal, own in taken]
 
     def lease(self, use: MeteredUse, account: Account, over: int, tokens: int) -> None:
         limits = use.principal.limits or NO_LIMITS
@@ -195,26 +229,19 @@ class Quotas:
         usage.own[BYTES] += size
 
     def use_of(self, principal: Principal) -> KeyUse:
-        """What its key has used: `principal.use` from now on. Bytes of responses are added there, as `sent`."""
-        usage = self._usages.get(principal.key)
-        if usage is None:
-            try:
-                row = self._counters.row(f"key {principal.key}")
-            except LimitExceeded:
-                return KeyUse(principal, self._unlimited.row)
-            usage = self._usages[principal.key] = KeyUse(principal, row)
-        usage.principal = principal
-        principal.use = usage
-        return usage
+        """What its key uses: `principal.use` from now on. Bytes of responses are added there, as `sent`."""
+        use = principal.use = KeyUse(principal, self._ended)
+        self._uses.add(use)
+        return use
 
-    def _settle_sent(self, usage: KeyUse) -> None:
+    def _settle_sent(self, use: KeyUse) -> None:
         """Count bytes of responses. If there were fewer, later calls wait for them. Raises LimitExceeded."""
-        principal = usage.principal
-        if principal.byte_limit and (limits := principal.limits):
-            account = self._accounts.get(principal.name) or self._account(principal.name)
-            self._locked(account, lambda: account.overdraw_bytes(limits, usage.sent, self._clock()))
-        usage.own[BYTES] += usage.sent
-        usage.sent = 0
+        limits = use.limits
+        if limits is not None and limits.bytes_per_second is not None:
+            account = self._accounts.get(use.name) or self._account(use.name)
+            self._locked(account, lambda: account.overdraw_bytes(limits, use.sent, self._clock()))
+        use.own[BYTES] += use.sent
+        use.sent = 0
 
     def settle(self, account: Account, tokens: int, unused: int, counted: tuple[int, int]) -> None:
         """Count tokens that a call has used beyond those of its admission, or return those that it has not used."""
@@ -227,13 +254,18 @@ class Quotas:
             account.left += unused - max(tokens, 0)
 
     def _locked(self, account: Account, change: Callable[[], None]) -> None:
-        account.row.lock()
+        self._lock(account)
         try:
             change()
         finally:
             account.row.unlock()
 
+    def _lock(self, account: Account) -> None:
+        """Lock its row, which is a new one where the account was idle and another process took it."""
+        while not account.row.lock():
+            account.move(self._counters.row(account.name, self._clock(), self._wall()))
+
     def _account(self, name: str) -> Account:
-        row = self._counters.row(f"principal {name}")
-        account = self._accounts[name] = Account(row, self._counters.count)
+        row = self._counters.row(name, self._clock(), self._wall())
+        account = self._accounts[name] = Account(name, row, self._counters.count)
         return account

@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from base64 import urlsafe_b64decode
 from collections.abc import Sequence
 from http.client import HTTPException
 from pathlib import Path
@@ -40,6 +41,9 @@ REFRESH = 300.0
 
 MOST_TOKEN = 16_384
 """Characters of a token."""
+
+MOST_HEADER = 1024
+"""Characters of the header of a token, as it is sent. It is parsed before a signature is checked."""
 
 _TIMEOUT = 10.0
 """Seconds that an issuer may take."""
@@ -91,9 +95,11 @@ class TokenAuthenticator:
         if secret is None or not secret.startswith("eyJ"):
             return None
         if len(secret) > MOST_TOKEN:
-            raise Unauthenticated("The token is not valid.")
+            raise Unauthenticated(f"The token has more than {MOST_TOKEN} characters.")
+        if len(header := secret.partition(".")[0]) > MOST_HEADER:
+            raise Unauthenticated(f"The header of the token has more than {MOST_HEADER} characters.")
         try:
-            key = self._keys[jwt.get_unverified_header(secret).get("kid")]
+            key = self._keys[json.loads(urlsafe_b64decode(f"{header}==")).get("kid")]
             claims = jwt.decode(
                 secret,
                 key,
@@ -104,16 +110,24 @@ class TokenAuthenticator:
                 options={"require": ["exp", "iss", "aud"]},
             )
             return self._principal(claims)
-        except (jwt.PyJWTError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        except (
+            jwt.PyJWTError,
+            ValueError,
+            KeyError,
+            TypeError,
+            OverflowError,
+            RecursionError,
+            AttributeError,
+        ):
             raise Unauthenticated("The token is not valid.") from None
 
     def _principal(self, claims: dict[str, Any]) -> Principal:
         name = check_name("principal", msgspec.convert(claims[self.rules.principal_claim], str))
+        key = f"{TOKEN_KEY}{name}"
         scopes = [scope for scope in _texts(claims.get(self.rules.scopes_claim)) if scope in SCOPES]
         models = [check_name("models", each) for each in _texts(claims.get(self.rules.models_claim))]
-        return Principal(
-            name, f"{TOKEN_KEY}{name}", scopes, models, float(claims["exp"]) + LEEWAY, self.rules.limits
-        )
+        principal = name if self.rules.shared_principals else key
+        return Principal(principal, key, scopes, models, float(claims["exp"]) + LEEWAY, self.rules.limits)
 
     def _load(self) -> None:
         rules = self.rules

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from ..errors import InvalidSettings
-from .account import DAY
 from .file import replace
+from .words import DAY_SECONDS
 
 logger = logging.getLogger("inferstream.keys")
 
@@ -34,7 +34,7 @@ class DayOfKey(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Used(NamedTuple):
-    """What a key has used since the server started."""
+    """What a key has used since it was last asked."""
 
     requests: int
     refused: int
@@ -56,7 +56,6 @@ class UsageFile:
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
         self._days = read_usage(self._path)
-        self._before: dict[str, Used] = {}
         self._changed = False
         self._fault = ""
 
@@ -66,15 +65,11 @@ class UsageFile:
             yield key, each.principal, each.tokens
 
     def add(self, key: str, principal: str, used: Used, wall: float) -> None:
-        """Count what a key has used since the last time.
+        """Count what a key has used.
 
         A clock that jumps back over midnight begins no day again. Days after tomorrow come from a clock that was ahead.
         """
-        before = self._before.get(key, Used(0, 0, 0, 0))
-        if used == before:
-            return
-        self._before[key] = used
-        tomorrow = _date(wall + DAY)
+        tomorrow = _date(wall + DAY_SECONDS)
         today = max((day for day in self._days if day <= tomorrow), default="")
         today = max(_date(wall), today)
         if today not in self._days:
@@ -83,10 +78,10 @@ class UsageFile:
             self._days = {day: self._days[day] for day in sorted(self._days)[-DAYS:]}
         row = self._days[today].setdefault(key, DayOfKey(principal))
         row.principal = principal
-        row.requests += used.requests - before.requests
-        row.refused += used.refused - before.refused
-        row.tokens += used.tokens - before.tokens
-        row.bytes += used.bytes - before.bytes
+        row.requests += used.requests
+        row.refused += used.refused
+        row.tokens += used.tokens
+        row.bytes += used.bytes
         self._changed = True
 
     def save(self) -> None:

@@ -27,6 +27,11 @@ class MemorySettings(EnvironmentModel):
     idle_unload: float | None = Field(
         None, gt=0, description="Seconds without a call after which a model leaves memory."
     )
+    clients_may_evict: bool | None = Field(
+        None,
+        description="Whether calls may make other models leave memory, and `keep_alive` counts; if absent: without "
+        "keys. A key with the scope `repository` always may.",
+    )
     spare_workers: int = Field(
         0, ge=0, description="Worker processes that wait without a model, so that one loads sooner."
     )

@@ -258,6 +258,9 @@ class Settings(MemorySettings, FetchSettings, StateSettings):
     cache_enabled: bool = Field(False, description="Response cache, for models that enable it too.")
     cache_size: int = Field(100, ge=1, description="Responses in the response cache, of all models.")
     cache_max_bytes: int = Field(64 * 2**20, ge=1, description="Bytes of responses in the response cache.")
+    share_cache: bool = Field(
+        False, description="Whether principals of keys share cached responses; without keys all clients do."
+    )
     cache_ttl: float | None = Field(
         None, gt=0, description="Seconds a response may be reused; unlimited if absent."
     )

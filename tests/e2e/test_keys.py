@@ -712,7 +712,7 @@ def test_a_day_of_a_token_outlives_the_server(tmp_path: Path, frontends: int) ->
     assert sorted(statuses(server)) == [200] * 10 + [429] * 2
     assert server.stop() == 0, server.text()
     [day] = json.loads(usage.read_text())["days"].values()
-    assert (day["jwt:alice"]["principal"], day["jwt:alice"]["tokens"]) == ("alice", 10)
+    assert (day["jwt:alice"]["principal"], day["jwt:alice"]["tokens"]) == ("jwt:alice", 10)
     server = Running(folder)
     assert set(statuses(server)) == {429}
     assert server.stop() == 0, server.text()

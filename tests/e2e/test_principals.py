@@ -140,7 +140,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site.issuer.server_close()
     lines = [json.loads(line) for line in (site.folder / "audit.jsonl").read_text().splitlines()]
     seen = {(line["door"], line["principal"]) for line in lines if line["end"] == "success"}
-    assert {(door, who) for door in ("http", "grpc") for who in ("one", "robot", "tessa")} <= seen
+    assert {(door, who) for door in ("http", "grpc") for who in ("one", "robot", "jwt:tessa")} <= seen
 
 
 WHO: dict[str, Callable[[Site], tuple[dict[str, str], bool]]] = {

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 
 from ...errors import InferenceFailed, Overloaded
+from ...keys.access_control import keys_configured
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.stages import CacheMeters, StoreMeters
@@ -39,7 +40,17 @@ class Cache:
     caller keeps its own deadline. At most `most` callers share one.
     """
 
-    def __init__(self, inner: Handler, store: Store, seconds: float, most: int, meters: CacheMeters) -> None:
+    def __init__(
+        self,
+        inner: Handler,
+        store: Store,
+        seconds: float,
+        most: int,
+        meters: CacheMeters,
+        apart: bool = False,
+    ) -> None:
+        """`apart`: whether each principal has responses of its own."""
+        self._apart = apart
         self._inner = inner
         self._most = most
         self._store = store
@@ -55,7 +66,7 @@ class Cache:
         self._store.forget(self._owner)
 
     async def _lookup(self, call: Call) -> Reply:
-        digest = await _digest(call.operation, call.request)
+        digest = await _digest(call.operation, call.request, call.principal if self._apart else None)
         if digest is None:
             return await self._inner(call)
         key = (self._owner, digest)
@@ -113,12 +124,16 @@ class Cache:
         flight.end(error)
 
 
-async def _digest(operation: Operation, request: InferenceRequest) -> bytes | None:
-    """Equal only for equal requests, ignoring ids, headers and time limits; None if that cannot be decided."""
+async def _digest(operation: Operation, request: InferenceRequest, principal: str | None) -> bytes | None:
+    """Equal only for equal requests of a principal, ignoring ids, headers and time limits.
+
+    None if that cannot be decided.
+    """
     outputs = request.outputs or ()
     try:
         head = [
             operation.value,
+            principal,
             common(request.parameters, EACH_ITS_OWN),
             [(output.name, common(output.parameters)) for output in outputs],
             [_description(each) for each in request.inputs],
@@ -189,7 +204,8 @@ def cached(model: Pipeline, store: Store, shared: Shared) -> Pipeline:
         inner = computations
     seconds = settings.cache_ttl or store.seconds
     most = model.slots.count + settings.max_queue
-    cache = Cache(inner, store, seconds, most, model.meters.of(CacheMeters))
+    apart = keys_configured(shared.settings) and not shared.settings.share_cache
+    cache = Cache(inner, store, seconds, most, model.meters.of(CacheMeters), apart)
     at_retirement = (*model.at_retirement, cache.clear)
     # A cached response needs no place in the queue.
     return replace(model, handler=cache, form=None, refuse=None, at_retirement=at_retirement)

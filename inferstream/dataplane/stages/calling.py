@@ -239,7 +239,7 @@ class CallOfModel:
             outer.dialect if outer.dialect == COPY else CALL_OF_MODEL,
         )
         if hasattr(outer, "share"):
-            call.share = Share(outer.principal or "" if outer.merged else outer.share.name)
+            call.share = Share(outer.principal or "" if outer.merged else outer.share.name, outer.share.rank)
         return call
 
 

@@ -15,6 +15,9 @@ ID, START, END = "sequence_id", "sequence_start", "sequence_end"
 MOST = 4096
 """Sequences of a model that are open at once."""
 
+MOST_OF_ONE = MOST // 4
+"""Those of one principal, where there are principals."""
+
 LONGEST = 128
 """Characters of an id."""
 
@@ -71,6 +74,10 @@ class Sequences:
         if starts:
             if sequence is None and len(self._open) >= MOST:
                 raise Overloaded(f"Model {self._model} has {MOST} open sequences already.")
+            if sequence is None and key[0] and sum(of == key[0] for of, _ in self._open) >= MOST_OF_ONE:
+                raise Overloaded(
+                    f"Model {self._model} has {MOST_OF_ONE} open sequences of this client already."
+                )
             sequence = self._open[key] = OpenSequence()
             if self._timer is None:
                 self._look_later()

@@ -114,6 +114,8 @@ class Open(Frame):
     """As of the call."""
     share: str = ""
     """The principal that shares the model."""
+    rank: int = 0
+    """As of its share."""
 
 
 class More(Frame):

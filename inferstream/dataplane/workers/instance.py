@@ -132,7 +132,7 @@ class WorkerCall(Call):
         )
         self.trace = frame.trace
         self.halved = frame.halved
-        self.share = Share(frame.share)
+        self.share = Share(frame.share, frame.rank)
         self._flags = flags
         self._number = frame.call
 

@@ -56,11 +56,11 @@ class RequestsService:
         self._dataplane = dataplane
 
     async def Cancel(self, request: CancelRequest, context: RpcContext) -> CancelResponse:
+        caller = caller_of(context, self._dataplane.access)
+        self._dataplane.access.check(Action.CANCEL, caller)  # which names the principal
         if not request.id:
             raise InvalidRequest('"id" is missing')
-        return CancelResponse(
-            cancelled=await self._dataplane.cancel(request.id, caller_of(context, self._dataplane.access))
-        )
+        return CancelResponse(cancelled=await self._dataplane.cancel(request.id, caller))
 
 
 def model_named(request: object) -> str | None:

@@ -98,6 +98,7 @@ UNASKED = (
     Action.HEALTH,
     Action.INFER,
     Action.STREAM,
+    Action.CANCEL,
     Action.REPOSITORY_READ,
     Action.REPOSITORY_WRITE,
 )

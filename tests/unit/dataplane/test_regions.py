@@ -89,6 +89,40 @@ async def test_regions_of_one_principal_are_nobody_elses(key: str) -> None:
     assert [each["name"] for each in await known.status("r", caller("ann"))] == ["r"]
 
 
+async def test_shared_memory_of_one_principal_is_nobody_elses(key: str) -> None:
+    there = FrontEnds()
+    await there.regions[1].register("r", key, 0, 64, caller("ann"))
+    await there.regions[1].register("again", key, 8, 8, caller("ann"))
+    link = f"{FOLDER}{key}-same"
+    os.link(f"{FOLDER}{key}", link)
+    try:
+        for each in there.regions:
+            for name in (key, key.removeprefix("/"), f"{key}-same"):
+                with pytest.raises(InvalidRequest, match="is that of another principal"):
+                    await each.register("r", name, 0, 8, caller("bob"))
+                with pytest.raises(InvalidRequest, match="is that of another principal"):
+                    await each.register("r", name, 0, 8, caller("jwt:ann"))
+    finally:
+        os.unlink(link)
+    await there.regions[0].unregister("", caller("ann"))
+    await there.regions[2].register("r", key, 0, 8, caller("bob"))
+    assert await there.names() == [["r"]] * 3
+
+
+async def test_a_principal_has_a_part_of_the_regions(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inferstream.dataplane.regions.MOST_OF_ONE", 2)
+    known = regions()
+    for name in "rs":
+        await known.register(name, key, 0, 64, caller("ann"))
+    with pytest.raises(InvalidRequest, match="There are 2 regions of this principal already"):
+        await known.register("t", key, 0, 64, caller("ann"))
+    await known.unregister("r", caller("ann"))
+    await known.register("t", key, 0, 64, caller("ann"))
+    nobody = regions()
+    for name in "rst":
+        await nobody.register(name, key, 0, 64, caller())
+
+
 async def test_there_is_a_bound_of_regions_and_of_bytes(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inferstream.dataplane.regions.MOST", 2)
     known = regions(max_body_bytes=8)

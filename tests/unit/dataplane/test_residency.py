@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from inferstream.dataplane.residency import HOST, Bytes, Residency, Resident
+from inferstream.dataplane.residency import HOST, Bytes, Residency, Resident, evicts_var
 from inferstream.errors import ModelLoadFailed
 from inferstream.processes.errors import OutOfMemory
 
@@ -143,6 +143,66 @@ async def test_what_cannot_fit_is_refused_and_says_why() -> None:
     with pytest.raises(OutOfMemory):
         await house.use(1)
     assert house.homes[1].brought == 1, "it is not tried again"
+
+
+async def test_a_call_without_the_right_makes_no_other_model_leave() -> None:
+    house = House(300, 100, 100, 100, 100)
+    await house.use(0)
+
+    async def spare(number: int) -> None:
+        evicts_var.set(False)
+        await house.use(number)
+
+    for number in (1, 2):
+        await asyncio.create_task(spare(number))
+    with pytest.raises(OutOfMemory, match="Idle models leave for a key with the scope repository"):
+        await asyncio.create_task(spare(3))
+    assert house.there == [0, 1, 2]
+    await house.use(3)
+    assert house.there == [1, 2, 3]
+
+
+async def test_a_model_that_is_larger_than_it_was_thought_leaves_again() -> None:
+    house = House(300, 100, 150, 160)
+    for number in (0, 1):
+        await house.use(number)
+    house.models[2].size = {HOST: 50}  # what it had before
+
+    async def spare() -> None:
+        evicts_var.set(False)
+        await house.use(2)
+
+    for _ in range(2):  # the second time its size is known
+        with pytest.raises(OutOfMemory):
+            await asyncio.create_task(spare())
+        assert house.there == [0, 1]
+    assert house.models[2].meters.loads == 1
+
+
+@pytest.mark.parametrize("calls_evict", [False, True])
+async def test_without_the_setting_no_call_makes_a_model_leave(calls_evict: bool) -> None:
+    house = House(100, 100, 100)
+    house.residency.calls_evict = calls_evict
+    await asyncio.create_task(house.use(0))
+    if calls_evict:
+        await asyncio.create_task(house.use(1))
+        return
+    with pytest.raises(OutOfMemory):
+        await asyncio.create_task(house.use(1))
+    await house.residency.load(house.models[1])
+    assert house.there == [1], "a load that is no call's"
+
+
+async def test_a_refusal_names_models_only_if_it_may() -> None:
+    house = House(200, 100, 150)
+    await house.models[0].enter()
+    for names in (True, False):
+        house.residency._names_models = names
+        house.models[1].size = {HOST: 150}
+        house.models[0].pinned = True
+        with pytest.raises(OutOfMemory) as refused:
+            await house.use(1)
+        assert ("m0" in refused.value.message) is names
 
 
 async def test_a_load_gives_up_when_nothing_becomes_idle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,55 @@ def test_names_without_end_take_no_memory_without_end(monkeypatch: pytest.Monkey
     assert len(known.lanes[5].flows) <= 8
 
 
+def ranked(name: str, rank: int, priority: int = 5) -> Call:
+    call = call_of(name, priority)
+    call.share.rank = rank
+    return call
+
+
+def test_ranks_order_the_calls_of_one_principal_and_of_nobody_else() -> None:
+    calls = [ranked(*each) for each in (("a", 5), ("a", 9), ("b", 5), ("a", 1), ("b", 5), ("a", 1))]
+    queue = queue_of(*calls)
+    assert [calls.index(queue.pop()) for _ in calls] == [3, 2, 5, 4, 0, 1]
+    assert not queue
+
+
+def test_a_rank_is_aged_as_a_priority_is() -> None:
+    queue: FairQueue[Call] = FairQueue(1.0, Shares())
+    old, new = ranked("a", 9), ranked("a", 1)
+    queue.add(old, old, 0.0)
+    queue.add(new, new, 8.5)
+    assert queue.pop() is old
+
+
+def test_a_call_with_a_rank_leaves_the_queue() -> None:
+    calls = [ranked("a", 9), ranked("a", 1), ranked("b", 0)]
+    queue = queue_of(*calls)
+    queue.remove(calls[1], calls[1])
+    queue.remove(calls[1], calls[1])
+    assert [calls.index(queue.pop()) for _ in range(2)] == [0, 2]
+    assert not queue
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted", "priority"),
+    [
+        (1, 0, 5),
+        (5, 0, 5),
+        (9, 0, 5),
+        (1, 2, 2),
+        (3, 2, 3),
+        (5, 2, 5),
+        (9, 2, 5),
+        (1, 8, 8),
+        (5, 8, 8),
+        (9, 8, 8),
+    ],
+)
+def test_a_priority_is_as_good_as_it_may_be(asked: int, granted: int, priority: int) -> None:
+    assert shares.shared_priority(asked, granted, 5) == priority
+
+
 class Counting(StepModel):
     """Streams so many tokens as a request asks for, and counts them by the team that it names."""
 
@@ -343,7 +392,13 @@ class Held(MLModel):
         return InferenceResponse(model_name="m", outputs=[output], parameters=usage)
 
 
-async def order_of(asked: list[tuple[str, int]], objective: dict[str, str], **settings: Any) -> str:
+async def order_of(
+    asked: list[tuple[str, int]],
+    objective: dict[str, str],
+    keys: dict[str, str] | None = None,
+    said: dict[str, int] | None = None,
+    **settings: Any,
+) -> str:
     """The order in which calls with so many tokens begin, one at a time, after they were asked for at once."""
     model = Held(ModelSettings(name="m", implementation=Held, max_concurrency=1, loop="server", **settings))
     model.order, model.gate = [], asyncio.Semaphore(0)
@@ -354,7 +409,9 @@ async def order_of(asked: list[tuple[str, int]], objective: dict[str, str], **se
             headers = of_team(name)
             if name in objective:
                 headers.append((b"x-llm-d-inference-objective", objective[name].encode()))
-            caller = Caller(Headers(headers, None, Gateway()), "http")
+            if keys is not None:
+                headers = [*headers[1:], (b"x-api-key", keys[name[0]].encode())]
+            caller = Caller(Headers(headers, None, Gateway()), "http", priority=(said or {}).get(name, 0))
             admission = application.dataplane.admit("m", None, caller)
             await admission.open(Operation.INFER, request_of(name, tokens))
 
@@ -375,3 +432,36 @@ async def test_the_usage_that_a_model_tells_counts() -> None:
 async def test_an_objective_is_a_priority() -> None:
     asked = [("a", 1), ("a", 1), ("b", 1), ("c", 1), ("d", 1)]
     assert await order_of(asked, {"b": "batch", "d": "chat", "c": "unknown"}) == "adcab"
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Keys of a, b and c, the last of which may have priority 2."""
+    known = {name: f"ifs_{name}_{secrets.token_urlsafe(32)}" for name in "abc"}
+    entries = [
+        {
+            "id": name,
+            "principal": name,
+            "sha256": hashlib.sha256(key.encode()).hexdigest(),
+            "scopes": ["infer"],
+            "models": ["*"],
+            "limits": {"priority": 2} if name == "c" else {},
+        }
+        for name, key in known.items()
+    ]
+    monkeypatch.setenv("INFERSTREAM_KEYS", json.dumps({"version": 1, "keys": entries}))
+    return known
+
+
+async def test_the_priority_that_a_key_says_orders_its_own_calls(keys: dict[str, str]) -> None:
+    asked = [("a", 1), ("a5", 1), ("a9", 1), ("b", 1), ("a1", 1), ("b", 1), ("b", 1)]
+    order = await order_of(asked, {}, keys, {"a5": 5, "a9": 9, "a1": 1})
+    assert order == "aba1ba5ba9"
+
+
+async def test_a_limit_lets_a_key_precede_others(keys: dict[str, str]) -> None:
+    asked = [("a", 1), ("a", 1), ("b", 1), ("c", 1), ("c1", 1)]
+    assert await order_of(asked, {}, keys, {"c1": 1, "a": 1}) == "ac1bca"
+    assert await order_of(asked, {"c": "batch"}, keys, {"c1": 1}) == "ac1bac", (
+        "a gateway's word is not a client's"
+    )

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from inferstream.errors import InvalidSettings
-from inferstream.keys import access_control, counters, renewal, tokens
+from inferstream.keys import access_control, counters, renewal, tokens, words
 from inferstream.keys.access_control import AccessControl, keys_configured
 from inferstream.keys.counters import SharedCounters, create_counters
 from inferstream.keys.errors import LimitExceeded, Unauthenticated
@@ -183,14 +183,15 @@ async def test_keys_without_a_limit_of_tokens_use_none_of_their_principal_after_
         use.charge()
 
 
-def test_a_day_with_more_names_than_counters_stops_no_start(settings, tmp_path, monkeypatch, caplog):
+def test_a_day_with_more_names_than_can_be_kept_stops_no_start(settings, tmp_path, monkeypatch, caplog):
     day = time.strftime("%Y-%m-%d", time.gmtime())
     used = {"requests": 1, "refused": 0, "tokens": 5, "bytes": 0}
-    days = {day: {f"jwt:{name}": {"principal": name, **used} for name in "abcd"}}
+    days = {day: {f"{name}": {"principal": f"{name}", **used} for name in range(20)}}
     (tmp_path / "usage.json").write_text(json.dumps({"version": 1, "days": days}))
     monkeypatch.setattr(counters, "ROWS", 3)
+    monkeypatch.setattr(words, "ENTRIES", 16)
     AccessControl(settings)
-    assert "the use of d today is not known any more" in caplog.text
+    assert "the use of 19 today is not known any more" in caplog.text
 
 
 async def test_the_use_of_a_revoked_key_is_saved(settings, tmp_path):
@@ -219,7 +220,7 @@ async def test_use_of_tokens_counts_after_a_restart(daily, tmp_path):
     await first.close()
     [keys] = json.loads((tmp_path / "usage.json").read_text())["days"].values()
     assert keys == {
-        "jwt:alice": {"principal": "alice", "requests": 10, "refused": 0, "tokens": 10, "bytes": 0}
+        "jwt:alice": {"principal": "jwt:alice", "requests": 10, "refused": 0, "tokens": 10, "bytes": 0}
     }
     second = AccessControl(daily)
     with pytest.raises(LimitExceeded):
@@ -237,7 +238,7 @@ async def test_use_of_tokens_that_only_another_process_has_seen_is_saved(daily, 
     await leader.close()
     [keys] = json.loads((tmp_path / "usage.json").read_text())["days"].values()
     used = {"requests": 1, "refused": 0, "tokens": 3, "bytes": 0}
-    assert keys == {f"jwt:{name}": {"principal": name} | used for name in ("alice", "bérénice")}
+    assert keys == {f"jwt:{name}": {"principal": f"jwt:{name}"} | used for name in ("alice", "bérénice")}
 
 
 async def test_one_process_saves(settings, tmp_path):
@@ -276,7 +277,7 @@ async def test_the_timer_does_all_of_it(settings, tmp_path, monkeypatch):
         await task
     assert (tmp_path / "usage.json").exists()
     assert access.quotas._accounts["alice"].left == 0
-    assert "new" in access._names
+    assert "new" in access._keys._keys
 
 
 def test_a_broken_file_ends_the_start(settings, tmp_path):

@@ -2,10 +2,13 @@
 
 import pytest
 
-from inferstream.keys.account import DAY, SLOT, SLOTS, Account
-from inferstream.keys.counters import LocalCounters
+from inferstream.keys.account import Account
+from inferstream.keys.counters import LocalRow
 from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.principal import KeyLimits
+from inferstream.keys.words import DAY_SECONDS as DAY
+from inferstream.keys.words import SLOT_NANOSECONDS as SLOT
+from inferstream.keys.words import SLOTS
 
 from .documents import principal
 
@@ -14,7 +17,7 @@ WALL = 20_000 * DAY + 1.0  # a second after midnight
 
 @pytest.fixture
 def account():
-    return Account(LocalCounters().row("alice"), 1)
+    return Account("alice", LocalRow(), 1)
 
 
 def admit(account, who, tokens=0, now=SLOT, wall=WALL):
@@ -105,8 +108,8 @@ def test_a_clock_that_was_ahead_locks_nobody_out_for_more_than_a_day(account, da
 
 
 def test_a_day_that_another_process_began_ends_as_well():
-    row = LocalCounters().row("alice")
-    one, two = Account(row, 2), Account(row, 2)
+    row = LocalRow()
+    one, two = Account("alice", row, 2), Account("alice", row, 2)
     who = principal(tokens_per_day=10)
     admit(one, who, 4)
     admit(two, who, 4, wall=WALL + 9 * DAY)

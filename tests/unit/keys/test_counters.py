@@ -10,14 +10,19 @@ from contextlib import ExitStack
 import pytest
 
 from inferstream.keys import counters
-from inferstream.keys.counters import IN_FLIGHT, TOKENS, LocalCounters, SharedCounters, create_counters
-from inferstream.keys.document import MOST_NAME
+from inferstream.keys import words as row_words
+from inferstream.keys.counters import IN_FLIGHT, STREAMS, LocalCounters, SharedCounters, create_counters
 from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.quotas import Quotas
+from inferstream.keys.words import DAY, DAY_SECONDS, MINUTE, REQUESTS, SLOT, SLOT_NANOSECONDS, SLOTS, TODAY
 
-from .documents import principal
+from .documents import Clock, principal
 
 PROCESSES = 4
+
+NOW = 10**12
+WALL = 20_000 * DAY_SECONDS + 5.0
+DATE = 20_000
 
 
 class Hammers:
@@ -130,7 +135,7 @@ def test_calls_in_flight_end_with_their_process(hammers):
 def test_a_process_that_keeps_a_row_is_not_waited_for(hammers, monkeypatch):
     monkeypatch.setattr(counters, "_PATIENCE", 1)
     descriptor = create_counters(2)
-    row = SharedCounters(descriptor, 0, 2).row("alice")
+    row = SharedCounters(descriptor, 0, 2).row("alice", NOW, WALL)
     keep = (
         "import fcntl, sys; fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX, 1, int(sys.argv[2])); "
         "print('kept', flush=True); sys.stdin.read()"
@@ -148,93 +153,245 @@ def test_a_process_that_keeps_a_row_is_not_waited_for(hammers, monkeypatch):
     row.unlock()
 
 
-def test_processes_find_the_same_rows():
+def row(counters, name, now=NOW, wall=WALL):
+    return counters.row(name, now, wall)
+
+
+def pair():
     descriptor = create_counters(2)
-    first, second = (SharedCounters(descriptor, index, 2) for index in range(2))
-    for name in ("alice", "bob"):
-        assert second.find(name) is None
-        first.row(name).own[TOKENS] = 3
-        second.row(name).own[TOKENS] = 4
-        assert second.find(name).total(TOKENS) == first.row(name).total(TOKENS) == 7
-    assert first.row("alice").words is not None
-    first.row("alice").words[0] = 5
-    assert second.row("alice").words[0] == 5
-    assert second.row("bob").words[0] == 0
+    return tuple(SharedCounters(descriptor, index, 2) for index in range(2))
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_each_name_is_told_once(shared):
-    if shared:
-        descriptor = create_counters(2)
-        first, second = (SharedCounters(descriptor, index, 2) for index in range(2))
-    else:
-        first = second = LocalCounters()
-    assert [*first.names()] == []
-    longest = "key jwt:" + "\N{GRINNING FACE}" * MOST_NAME
-    names = ["alice", "key bérénice", "12345678", "", longest]
-    for i, name in enumerate(names):
-        second.row(name)
-        first.row(name)
-        assert [*first.names()] == names[: i + 1]
-    assert [*second.names()] == names
+def made(kind):
+    return SharedCounters(create_counters(2), 0, 2) if kind == "shared" else LocalCounters()
 
 
-def test_a_name_that_is_not_whole_yet_is_told_later():
-    descriptor = create_counters(2)
-    first, second = (SharedCounters(descriptor, index, 2) for index in range(2))
-    second.row("alice")
-    text = second._names[2]
-    second._names[2] = 0
-    assert first.names() == []
-    second._names[2] = text
-    assert first.names() == ["alice"]
+@pytest.fixture(params=["local", "shared"])
+def kind(request):
+    return request.param
 
 
-def test_a_name_of_a_process_that_was_killed_is_written_over():
-    descriptor = create_counters(2)
-    first, second = (SharedCounters(descriptor, index, 2) for index in range(2))
-    second._names[0] = 1
-    first.row("alice")
-    assert second.names() == ["alice"]
-
-
-def test_a_name_that_is_too_long_has_a_row(monkeypatch):
-    monkeypatch.setattr(counters, "_MOST_NAME", 5)
-    some = SharedCounters(create_counters(1), 0, 1)
-    some.row("a" * 6).own[TOKENS] = 1
-    some.row("bob")
-    assert some.find("a" * 6).total(TOKENS) == 1
-    assert some.names() == ["bob"]
-
-
-def test_forgetting_a_process_leaves_its_sums():
-    descriptor = create_counters(2)
-    first, second = (SharedCounters(descriptor, index, 2) for index in range(2))
-    for each in (first, second):
-        each.row("alice").own[IN_FLIGHT] = 2
-        each.row("alice").own[TOKENS] = 5
-    first.forget(1)
-    assert first.row("alice").total(IN_FLIGHT) == 2
-    assert first.row("alice").total(TOKENS) == 10
-
-
-@pytest.mark.parametrize("shared", [False, True])
-def test_there_are_only_so_many_rows(monkeypatch, shared):
+@pytest.fixture
+def few(monkeypatch, kind):
+    """Counters with three rows, and room for 16 names without one."""
     monkeypatch.setattr(counters, "ROWS", 3)
-    some = SharedCounters(create_counters(1), 0, 1) if shared else LocalCounters()
-    for i in range(3):
-        some.row(str(i))
-        some.row(str(i))
-    with pytest.raises(LimitExceeded):
-        some.row("3")
-    assert some.find("3") is None
-    assert some.find("2") is not None
+    monkeypatch.setattr(row_words, "ENTRIES", 16)
+    return made(kind)
 
 
-def test_keys_without_a_row_are_served(monkeypatch):
-    monkeypatch.setattr(counters, "ROWS", 1)
-    quotas = Quotas(LocalCounters())
+def test_processes_find_the_same_rows():
+    first, second = pair()
     for name in ("alice", "bob"):
-        quotas.begin(principal(name)).end()
-    assert quotas.used("alice-key").requests == 1
-    assert quotas.used("bob-key") is None
+        row(first, name).own[IN_FLIGHT] = 3
+        row(second, name).own[IN_FLIGHT] = 4
+        assert row(second, name).total(IN_FLIGHT) == row(first, name).total(IN_FLIGHT) == 7
+    row(first, "alice").words[0] = 5
+    assert row(second, "alice").words[0] == 5
+    assert row(second, "bob").words[0] == 0
+
+
+def test_rows_cannot_be_foretold():
+    numbers = {row(made("shared"), "alice")._number for _ in range(20)}
+    assert len(numbers) > 1
+
+
+LOOKALIKES = [
+    "alice",
+    "Alice",
+    "alice ",
+    " alice",
+    "alice.",
+    "alice\0",
+    "alic\u00e9",
+    "alice\u0301",
+    "%61lice",
+    "jwt:alice",
+]
+LOOKALIKES += ["\uff41lice", "alice\ud800", "alice?", "a" * 260, "a" * 259 + "b"]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_names_that_look_alike_have_rows_of_their_own(shared):
+    some = made("shared" if shared else "local")
+    for value, name in enumerate(LOOKALIKES, 1):
+        row(some, name).words[0] = value
+    assert [row(some, name).words[0] for name in LOOKALIKES] == [*range(1, len(LOOKALIKES) + 1)]
+
+
+def test_records_come_to_whoever_takes_them(kind):
+    first, second = pair() if kind == "shared" else [made(kind)] * 2
+    records = [b"1", b"12345678", b"x" * 1000]
+    assert first.post(records)
+    assert first.post([])
+    assert second.post([b"more"])
+    assert second.take() == [*records, b"more"]
+    assert first.take() == []
+
+
+def test_records_without_room_are_left(monkeypatch):
+    monkeypatch.setattr(counters, "MAIL", 8)
+    first, second = pair()
+    assert first.post([b"x" * 30, b"y" * 30])
+    assert not second.post([b"z"] * 2)
+    assert second.post([b"z"])
+    assert second.take() == [b"x" * 30, b"y" * 30, b"z"]
+    assert first.post([b"w"] * 2)
+
+
+def test_a_record_of_a_process_that_was_killed_is_written_over():
+    first, second = pair()
+    second._mail[:5] = b"part\n"
+    first.post([b"whole"])
+    assert second.take() == [b"whole"]
+
+
+def test_a_process_that_saves_last_still_gets_the_records():
+    descriptor = create_counters(2)
+    first, second = (SharedCounters(descriptor, index, 2) for index in range(2))
+    second.post([b"late"])
+    os.close(descriptor)
+    del second
+    assert first.take() == [b"late"]
+
+
+def test_forgetting_a_process_ends_its_calls():
+    first, second = pair()
+    for each in (first, second):
+        row(each, "alice").own[IN_FLIGHT] = 2
+        row(each, "alice").own[STREAMS] = 1
+    first.forget(1)
+    assert row(first, "alice").total(IN_FLIGHT) == 2
+    assert row(first, "alice").total(STREAMS) == 1
+
+
+def test_an_idle_name_gives_its_row_to_a_new_one(few):
+    for number in range(100):
+        row(few, str(number))
+    assert row(few, "99").is_current()
+
+
+BUSY = {
+    "a call in progress": lambda its: its.own.__setitem__(IN_FLIGHT, 1),
+    "a stream": lambda its: its.own.__setitem__(STREAMS, 1),
+    "requests that are not refilled": lambda its: its.words.__setitem__(REQUESTS, NOW + 1),
+    "bytes that are not refilled": lambda its: its.words.__setitem__(row_words.BYTES, NOW + 1),
+    "tokens of the minute": lambda its: (
+        its.words.__setitem__(MINUTE, 1),
+        its.words.__setitem__(SLOT, NOW // SLOT_NANOSECONDS - SLOTS + 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BUSY)
+def test_a_name_whose_row_says_something_keeps_it(few, what):
+    rows = [row(few, str(number)) for number in range(3)]
+    for each in rows:
+        BUSY[what](each)
+    for _ in range(2):
+        with pytest.raises(LimitExceeded) as caught:
+            row(few, "3")
+        assert caught.value.retry_after == 1
+    assert [row(few, str(number)).words[0] for number in range(3)] == [each.words[0] for each in rows]
+
+
+def test_a_row_is_given_away_once_what_it_said_is_over(few):
+    for number in range(3):
+        row(few, str(number)).words[REQUESTS] = NOW + 5
+    later = NOW + 10 * counters.FULL_NANOSECONDS
+    with pytest.raises(LimitExceeded):
+        row(few, "3")
+    row(few, "3", later)
+
+
+def test_a_full_set_is_not_looked_through_again(monkeypatch):
+    monkeypatch.setattr(counters, "ROWS", 3)
+    some = made("shared")
+    for number in range(3):
+        row(some, str(number)).own[IN_FLIGHT] = 1
+    with pytest.raises(LimitExceeded):
+        row(some, "3")
+    monkeypatch.setattr(some, "_forget", lambda *_: pytest.fail("looked"))
+    with pytest.raises(LimitExceeded):
+        row(some, "4")
+
+
+def test_the_tokens_of_the_day_outlive_the_row(few):
+    its = row(few, "alice")
+    its.words[DAY], its.words[TODAY] = DATE, 90
+    for number in range(12):
+        other = row(few, str(number))
+        other.words[DAY], other.words[TODAY] = DATE, number + 1
+    assert row(few, "alice").words[TODAY] == 90
+    assert [row(few, str(number)).words[TODAY] for number in range(12)] == [*range(1, 13)]
+    assert row(few, "alice").words[TODAY] == 90
+    for number in range(20):
+        row(few, f"other {number}")
+    assert row(few, "alice", NOW, WALL + DAY_SECONDS).words[TODAY] == 0, "the day is over"
+
+
+def test_a_name_keeps_its_row_where_there_is_no_room_for_its_day(few):
+    names = 0
+    with pytest.raises(LimitExceeded):
+        for names in range(100):
+            its = row(few, str(names))
+            its.words[DAY], its.words[TODAY] = DATE, 1
+    assert names == 3 + 16
+    row(few, "tomorrow", NOW + 10**10, WALL + DAY_SECONDS)
+
+
+def test_what_a_name_has_used_is_the_limit_of_the_day_however_many_others_come(monkeypatch, kind):
+    monkeypatch.setattr(counters, "ROWS", 4)
+    clock = Clock()
+    quotas = Quotas(made(kind), clock, clock.wall)
+    alice = principal(tokens_per_day=10)
+    quotas.begin(alice, tokens=10).end(10)
+    for number in range(200):
+        clock.sleep(70)
+        quotas.begin(principal(f"{number}", tokens_per_day=10), tokens=3).end(3)
+    with pytest.raises(LimitExceeded):
+        quotas.begin(alice, tokens=1)
+    clock.sleep(DAY_SECONDS)
+    quotas.begin(alice, tokens=1)
+
+
+def test_a_call_in_progress_keeps_its_row(monkeypatch, kind):
+    monkeypatch.setattr(counters, "ROWS", 4)
+    clock = Clock()
+    quotas = Quotas(made(kind), clock, clock.wall)
+    alice = principal(in_flight=1)
+    use = quotas.begin(alice)
+    for number in range(50):
+        quotas.begin(principal(f"{number}", in_flight=1)).end()
+    with pytest.raises(LimitExceeded):
+        quotas.begin(alice)
+    use.end()
+    quotas.begin(alice).end()
+
+
+def test_a_row_that_another_process_took_is_looked_for_again(monkeypatch):
+    monkeypatch.setattr(counters, "ROWS", 3)
+    clock = Clock()
+    first, second = (Quotas(each, clock, clock.wall) for each in pair())
+    alice = principal(requests_per_second=1, burst=2)
+    first.begin(alice).end()
+    clock.sleep(10)
+    for number in range(3):
+        second.begin(principal(f"{number}", requests_per_second=0.001)).end()
+    with pytest.raises(LimitExceeded) as caught:
+        first.begin(alice)
+    assert (caught.value.limit, caught.value.retry_after) == ("of principals at once", 1)
+    assert first.headers(alice) == {}
+    clock.sleep(2000)
+    first.begin(alice).end()
+    assert first.headers(alice)["x-ratelimit-remaining-requests"] == "1"
+
+
+def test_a_full_table_refuses_and_its_headers_do_not_raise(monkeypatch, kind):
+    monkeypatch.setattr(counters, "ROWS", 1)
+    quotas = Quotas(made(kind))
+    quotas.begin(principal("alice", in_flight=5))
+    bob = principal("bob", in_flight=5)
+    with pytest.raises(LimitExceeded):
+        quotas.begin(bob)
+    assert quotas.headers(bob) == {}
+    quotas.begin(principal("carol")).end()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.errors import InvalidSettings
-from inferstream.keys.document import Document, expiry, parsed, written
+from inferstream.keys.document import Document, expiry, merged, parsed, written
 from inferstream.keys.principal import NO_LIMITS, SCOPES, KeyLimits
 from inferstream.keys.secret import new_key
 
@@ -151,3 +151,17 @@ def test_what_is_written_is_read(rows):
 def test_no_limits_are_not_written():
     assert entry().limits == NO_LIMITS
     assert b"null" not in written(Document(keys=[entry(in_flight=1)])).replace(b'"expires": null', b"")
+
+
+@pytest.mark.parametrize("field", ["keys", "subjects"])
+def test_no_key_has_a_principal_of_tokens(field):
+    key = {"id": "a", "sha256": "0" * 64} if field == "keys" else {"subject": "a"}
+    entry = {**key, "principal": "jwt:alice", "scopes": [], "models": []}
+    document = {"version": 1, "keys": [], field: [entry]}
+    assert getattr(parsed(json.dumps(document), "f"), field)[0].principal == "jwt:alice"
+    document["jwt"] = {"issuer": "https://issuer.example", "audience": "models"}
+    with pytest.raises(InvalidSettings, match='f: principal "jwt:alice"'):
+        parsed(json.dumps(document), "f")
+    one = parsed(json.dumps({"version": 1, "keys": [], "jwt": document.pop("jwt")}), "f")
+    with pytest.raises(InvalidSettings, match='both: principal "jwt:alice"'):
+        merged(one, parsed(json.dumps(document), "f"), "both")

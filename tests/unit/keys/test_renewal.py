@@ -40,7 +40,7 @@ async def test_rules_come_and_go(rules):
     assert renewal.current is None
     renewal.want(rules)
     await renewal.renew()
-    assert renewal.current.authenticate(token()).name == "alice"
+    assert renewal.current.authenticate(token()).name == "jwt:alice"
     loaded = renewal.current
     await renewal.renew()
     assert renewal.current is loaded

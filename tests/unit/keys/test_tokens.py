@@ -6,6 +6,7 @@ import json
 import time
 
 import jwt
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
@@ -56,7 +57,7 @@ def rules(tmp_path):
 def test_claims_become_a_principal(rules):
     principal = TokenAuthenticator(rules).authenticate(token())
     assert (principal.name, principal.key, principal.scopes) == (
-        "alice",
+        "jwt:alice",
         "jwt:alice",
         {"infer", "stream", None},
     )
@@ -94,17 +95,46 @@ def test_claims_become_a_principal(rules):
     ],
 )
 def test_anything_else_is_refused(rules, made):
-    with pytest.raises(Unauthenticated, match=r"The token is not valid\."):
+    with pytest.raises(
+        Unauthenticated, match=r"The token is not valid\.|The (header of the )?token has more than"
+    ):
         TokenAuthenticator(rules).authenticate(made())
 
 
-def test_deep_headers_are_refused_whatever_the_library_does(rules, monkeypatch):
-    def raising(secret):
-        raise RecursionError("PyJWT before 2.14")
+def test_a_long_header_is_parsed_by_nobody(rules, monkeypatch):
+    padding = "x" * (
+        tokens.MOST_HEADER * 3 // 4 - len('{"alg": "RS256", "typ": "JWT", "kid": "one", "x": ""}')
+    )
+    fitting = jwt.encode(
+        jwt.decode(token(), options={"verify_signature": False}), KEY, "RS256", {"kid": "one", "x": padding}
+    )
+    assert TokenAuthenticator(rules).authenticate(fitting).name == "jwt:alice"
+    longer = encoded('{"alg": "RS256", "typ": "JWT", "kid": "one", "x": "' + padding + 'xxxxxx"}')
+    one = TokenAuthenticator(rules)
+    monkeypatch.setattr(tokens, "urlsafe_b64decode", lambda text: pytest.fail("it is decoded"))
+    monkeypatch.setattr(jwt, "decode", lambda *_, **__: pytest.fail("it is decoded"))
+    with pytest.raises(Unauthenticated, match="The header of the token has more than 1024 characters"):
+        one.authenticate(longer + "." + token().partition(".")[2])
+    with pytest.raises(Unauthenticated, match="The token has more than 16384 characters"):
+        one.authenticate(token().partition(".")[0] + "." + "x" * tokens.MOST_TOKEN)
 
-    monkeypatch.setattr(jwt, "get_unverified_header", raising)
+
+@pytest.mark.parametrize(
+    "header", ["[1]", "1", '"kid"', "null", "{}", '{"kid": ["one"]}', '{"kid": {"a": 1}}', "[" * 700]
+)
+def test_a_header_that_is_none_is_refused(rules, header):
     with pytest.raises(Unauthenticated):
-        TokenAuthenticator(rules).authenticate(token())
+        TokenAuthenticator(rules).authenticate("eyJ" + encoded(header) + "." + token().partition(".")[2])
+    with pytest.raises(Unauthenticated):
+        TokenAuthenticator(rules).authenticate(
+            encoded(header).replace(encoded(header)[:3], "eyJ") + "." + token().partition(".")[2]
+        )
+
+
+def test_a_principal_of_a_token_is_that_of_a_key_if_the_rules_say_so(rules):
+    shared = msgspec.structs.replace(rules, shared_principals=True)
+    principal = TokenAuthenticator(shared).authenticate(token())
+    assert (principal.name, principal.key) == ("alice", "jwt:alice")
 
 
 def test_keys_that_verify_no_signatures_are_left_out(rules, tmp_path):
@@ -133,7 +163,7 @@ def test_keys_that_verify_no_signatures_are_left_out(rules, tmp_path):
 def test_the_public_half_of_a_private_key_verifies(rules, tmp_path):
     private = {**json.loads(RSAAlgorithm.to_jwk(KEY)), "kid": "one"}
     (tmp_path / "jwks.json").write_text(json.dumps({"keys": [private]}))
-    assert TokenAuthenticator(rules).authenticate(token()).name == "alice"
+    assert TokenAuthenticator(rules).authenticate(token()).name == "jwt:alice"
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"keys": 1}', '{"keys": [1]}', "[" * 100_000])
@@ -161,7 +191,7 @@ def test_an_issuer_of_openid_connect_is_asked(monkeypatch):
     }
     monkeypatch.setattr(tokens, "fetched", lambda url: json.dumps(answers[url]).encode())
     rules = TokenRules(issuer=ISSUER, audience="models")
-    assert TokenAuthenticator(rules).authenticate(token()).name == "alice"
+    assert TokenAuthenticator(rules).authenticate(token()).name == "jwt:alice"
     answers[f"{ISSUER}/.well-known/openid-configuration"]["issuer"] = "https://other.example"
     with pytest.raises(InvalidSettings, match="names another issuer"):
         TokenAuthenticator(rules)

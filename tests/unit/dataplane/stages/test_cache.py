@@ -12,7 +12,7 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.slots import Slots
 from inferstream.dataplane.stages import flight
-from inferstream.dataplane.stages.cache import Cache
+from inferstream.dataplane.stages.cache import Cache, _digest
 from inferstream.dataplane.stages.limits import Limits
 from inferstream.dataplane.stages.live import Deadline, Live
 from inferstream.dataplane.stages.store import Store
@@ -537,3 +537,13 @@ async def test_a_computation_left_in_the_queue_ends_for_the_reason_of_its_last_c
     model.open_all()
     await asyncio.wait(asking)
     assert isinstance(asking[1].exception(), DeadlineExceeded) if expires else asking[1].cancelled()
+
+
+@pytest.mark.parametrize("apart", [False, True])
+async def test_a_principal_has_responses_of_its_own(apart: bool) -> None:
+    digests = [
+        await _digest(Operation.INFER, request(1), principal if apart else None)
+        for principal in ("a", "b", "a")
+    ]
+    assert (digests[0] == digests[1]) is not apart
+    assert digests[0] == digests[2]

@@ -90,6 +90,23 @@ async def test_sequences_of_two_principals_are_two() -> None:
     handler.close()
 
 
+async def test_a_principal_has_a_part_of_the_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inferstream.dataplane.stages.sequences.MOST_OF_ONE", 2)
+    handler, _ = made()
+    for number in (1, 2):
+        await handler(call(number, principal="ann", sequence_start=True))
+    with pytest.raises(Overloaded, match="has 2 open sequences of this client already"):
+        await handler(call(3, principal="ann", sequence_start=True))
+    for number in (1, 2):
+        await handler(call(number, principal="bob", sequence_start=True))
+        await handler(call(number, principal="ann", sequence_start=True))
+    await handler(call(1, principal="ann", sequence_end=True))
+    await handler(call(3, principal="ann", sequence_start=True))
+    for number in range(1, 9):
+        await handler(call(number, sequence_start=True))
+    handler.close()
+
+
 async def test_requests_of_one_run_in_turn_and_those_of_two_at_once() -> None:
     handler, model = made()
     await handler(call(1, sequence_start=True))

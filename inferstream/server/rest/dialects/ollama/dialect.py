@@ -27,7 +27,7 @@ from ..operations import OBJECTS, STRING, an_object, getting, posting
 from ..text import TextDialect, TextRequest, add_suffix, admit_named, generating, listed
 from ..vectors import KNOWN as KNOWN_OF_VECTORS
 from ..vectors import VectorsRequest
-from .keep_alive import keep
+from .keep_alive import KeepAlive
 from .lines import LineFormat, timestamp
 
 CHAT, GENERATE, EMBED, EMBEDDINGS = "/api/chat", "/api/generate", "/api/embed", "/api/embeddings"
@@ -98,13 +98,13 @@ class Ollama(TextDialect):
         fields = Fields.read(body)
         name = fields.needed_text("model")
         admission = admit_named(self._dataplane, name.removesuffix(LATEST), caller)
-        keep(admission.pipeline.execution.resident, fields)
+        keep = KeepAlive(self._dataplane.access, admission, fields)
         if route.template in (EMBED, EMBEDDINGS):
-            return EmbedRequest(admission, name, fields, route.template)
+            return EmbedRequest(keep, name, fields, route.template)
         interface = generating(admission, name)
         chat = route.template == CHAT
         if not (fields.items("messages") if chat else fields.text("prompt")):
-            return LoadRequest(admission, LineFormat(name, chat=chat).loaded())
+            return LoadRequest(keep, LineFormat(name, chat=chat).loaded())
         for field, sentence in REFUSED.items():
             if fields.get(field):
                 raise fields.wrong(field, sentence)
@@ -117,7 +117,9 @@ class Ollama(TextDialect):
             generation.parse(interface, inputs)
         request = generation.request(interface, prompt, inputs)
         streamed = fields.get("stream") is None or fields.flag("stream")
-        return TextRequest(admission, generation, [request], LineFormat(name, chat=chat), streamed)
+        asked = GeneratedRequest(admission, generation, [request], LineFormat(name, chat=chat), streamed)
+        asked.keep = keep
+        return asked
 
     def error_object(self, error: InferstreamError) -> dict[str, Any]:
         return {"error": error.message}
@@ -285,42 +287,56 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
     return prompt if fields.flag("raw") else interface.chat_prompt(chat.messages), inputs, {}
 
 
+class KeepingRequest(ParsedRequest):
+    """A request that says how long its model stays."""
+
+    keep: KeepAlive
+
+    async def open(self) -> Reply:
+        await self.keep.apply()
+        return await super().open()
+
+
+class GeneratedRequest(KeepingRequest, TextRequest):
+    """A request for a text."""
+
+
 class LoadRequest(ParsedRequest):
     """A request without a prompt, with which clients load a model. It is loaded, and is not called."""
 
-    __slots__ = ("_body",)
+    __slots__ = ("_body", "_keep")
 
     several = True
 
-    def __init__(self, admission: Admission, body: bytes) -> None:
-        self.admission = admission
+    def __init__(self, keep: KeepAlive, body: bytes) -> None:
+        self.admission = keep.admission
+        self._keep = keep
         self.operation = Operation.INFER
         self.request = InferenceRequest(inputs=[])
         self._body = body
 
     async def open(self) -> Reply:
-        if (resident := self.admission.pipeline.execution.resident) is not None and resident.keep != 0.0:
-            await resident.enter()
-            resident.left()
+        await self._keep.apply(load=True)
         return Reply(InferenceResponse(model_name=self.admission.model, outputs=[]))
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return [JSON], self._body
 
 
-class EmbedRequest(VectorsRequest):
+class EmbedRequest(KeepingRequest, VectorsRequest):
     """Vectors as Ollama writes them: of several texts, or of one where the path is the older one."""
 
     __slots__ = ("_one", "_started")
 
-    def __init__(self, admission: Admission, name: str, fields: Fields, path: str) -> None:
+    def __init__(self, keep: KeepAlive, name: str, fields: Fields, path: str) -> None:
         """Read a request. Raises InvalidRequest that names the wrong field."""
         self._started = perf_counter_ns()
+        self.keep = keep
         self._one = path == EMBEDDINGS
         if self._one:
             fields.needed_text("prompt")
         known = KNOWN_OF_VECTORS | {"prompt", "truncate", "keep_alive"}
-        super().__init__(admission, name, fields, "prompt" if self._one else "input", known)
+        super().__init__(keep.admission, name, fields, "prompt" if self._one else "input", known)
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
         vectors, tokens = self.vectors(responses)

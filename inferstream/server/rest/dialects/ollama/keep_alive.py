@@ -2,7 +2,8 @@
 
 import re
 
-from .....dataplane.residency import Resident
+from .....dataplane.access import Access, Action
+from .....dataplane.admission import Admission
 from .....text.fields import Fields
 
 UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -14,10 +15,35 @@ _PARTS = re.compile(r"([0-9]+)(\.[0-9]+)?(ms|s|m|h|$)")
 """Parts of a duration. A unit, or the end of the text, ends each."""
 
 
-def keep(resident: Resident | None, fields: Fields) -> None:
-    """Keep a model that may leave memory as long as a request says. Raises InvalidRequest."""
-    if resident is not None and fields.get("keep_alive") is not None:
-        resident.keep = kept(fields)
+class KeepAlive:
+    """How long a request wants its model to stay. Raises InvalidRequest."""
+
+    def __init__(self, access: Access, admission: Admission, fields: Fields) -> None:
+        self._access = access
+        self.admission = admission
+        self._stated = fields.get("keep_alive") is not None
+        self._seconds = kept(fields) if self._stated else None
+
+    async def apply(self, load: bool = False) -> None:
+        """Keep a model that may leave memory so long, and `load` it unless it is to leave at once.
+
+        That counts as a call if it loads or changes anything. Who may not make models leave has no say in how long
+        this one stays; nothing is refused, because Ollama's clients say it with each call. Raises LimitExceeded,
+        OutOfMemory.
+        """
+        resident, caller = self.admission.pipeline.execution.resident, self.admission.caller
+        changes = self._stated and resident is not None and resident.keep != self._seconds
+        changes = changes and self._access.may_evict(caller)
+
+        async def act() -> None:
+            if resident is not None and changes:
+                resident.keep = self._seconds
+            if resident is not None and load and not (self._stated and self._seconds == 0):
+                await resident.enter()
+                resident.left()
+
+        if load or changes:
+            await self._access.run(Action.REPOSITORY_WRITE, caller, self.admission.model, act)
 
 
 def kept(fields: Fields) -> float | None:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from inferstream.dataplane.access import Action
 from inferstream.errors import InvalidRequest
-from inferstream.server.rest.dialects.ollama.keep_alive import LONGEST, kept
+from inferstream.server.rest.dialects.ollama.keep_alive import LONGEST, KeepAlive, kept
 from inferstream.text.fields import Fields
 
 
@@ -38,3 +39,72 @@ def test_others_are_refused(value: object) -> None:
 def test_many_digits_before_a_wrong_unit_are_read_in_one_way() -> None:
     with pytest.raises(InvalidRequest, match="keep_alive"):
         read("1" * (LONGEST - 1) + "x")
+
+
+class Access:
+    """Counts what is asked for."""
+
+    def __init__(self, may: bool) -> None:
+        self.may = may
+        self.asked: list[tuple[Action, str]] = []
+
+    def may_evict(self, caller: Any) -> bool:
+        return self.may
+
+    async def run(self, action: Action, caller: Any, model: str, work: Any) -> None:
+        self.asked.append((action, model))
+        await work()
+
+
+class Model:
+    """May leave memory, and is asked for by one caller."""
+
+    def __init__(self) -> None:
+        self.keep: float | None = 60.0
+        self.loads = 0
+        self.model, self.caller = "m", None
+        self.pipeline = self.execution = self
+        self.resident: Any = self
+
+    async def enter(self) -> None:
+        self.loads += 1
+
+    def left(self) -> None: ...
+
+
+async def applied(model: Model, fields: dict[str, Any], may: bool, load: bool = False) -> int:
+    """How often it counts."""
+    access: Any = Access(may)
+    admission: Any = model
+    await KeepAlive(access, admission, Fields.read(json.dumps(fields).encode())).apply(load)
+    assert set(access.asked) <= {(Action.REPOSITORY_WRITE, "m")}
+    return len(access.asked)
+
+
+@pytest.mark.parametrize("load", [False, True])
+async def test_it_counts_where_it_loads_or_changes_anything(load: bool) -> None:
+    model = Model()
+    assert await applied(model, {}, True, load) == load
+    assert await applied(model, {"keep_alive": 60}, True, load) == load
+    assert await applied(model, {"keep_alive": -1}, True, load) == 1
+    assert model.keep is None
+    assert await applied(model, {"keep_alive": 0}, True, load) == 1
+    assert model.keep == 0.0
+    assert model.loads == 3 * load, "one that is to leave at once is not loaded"
+
+
+@pytest.mark.parametrize("load", [False, True])
+async def test_without_the_right_it_changes_nothing(load: bool) -> None:
+    model = Model()
+    for value in (0, -1, "5m"):
+        assert await applied(model, {"keep_alive": value}, False, load) == load
+    assert model.keep == 60.0
+    assert model.loads == 2 * load
+
+
+async def test_other_models_keep_what_they_have() -> None:
+    model = Model()
+    model.resident = None
+    assert await applied(model, {"keep_alive": 0}, True) == 0
+    assert await applied(model, {"keep_alive": 0}, True, load=True) == 1
+    assert (model.keep, model.loads) == (60.0, 0)
