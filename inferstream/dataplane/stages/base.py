@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from ...codecs.values.flat import FlatInterface, flat_interface
+from ...repository.remote import untrusted
 from ...telemetry.access import AccessLines
 from ...text.interface import TextInterface, text_interface
 from ...types.forms import InputsForm
@@ -95,16 +96,18 @@ class Pipeline:
     @classmethod
     def of(cls, execution: Execution, meters: "ModelMeters", app: "App | None" = None) -> Self:
         """A model without stages."""
+        text = text_interface(execution.signature, execution.settings, untrusted)
         return cls(
             execution,
             meters,
             app,
             checks_of(execution.signature, execution.strictness, most_rows_of(execution.settings)),
-            text_interface(execution.signature, execution.settings),
+            text,
             flat_interface(execution.signature),
             execution.form,
             execution,
             execution.slots,
+            at_retirement=() if text is None else (text.close,),
         )
 
 

@@ -12,6 +12,7 @@ from ...context import request_context
 from ...errors import InvalidRequest
 from ...imports.folders import importing_alone
 from ...model import Emission, Finished, StepModel
+from ...repository.remote import untrusted
 from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
@@ -48,6 +49,7 @@ class CausalLM(FrameworkModel, StepModel):
         super().__init__(settings)
         self._engine: Any = None
         self._forms: Any = None
+        self._prompts: Prompts | None = None
 
     async def load(self) -> bool:
         settings = self._checked(LanguageSettings)
@@ -70,8 +72,9 @@ class CausalLM(FrameworkModel, StepModel):
         on_cpu = opened.model.device.type == "cpu"
         budget = settings.prefill_budget or (128 if on_cpu else 2048)
         self._tokenizer = opened.tokenizer
-        self._prompts = Prompts(opened.tokenizer, settings.chat_template)
-        self._calls, reasoning = text_formats(self.settings)
+        theirs = not self.settings.trust_remote_code if isinstance(source, str) else bool(untrusted(source))
+        self._prompts = Prompts(opened.tokenizer, settings.chat_template, self.name if theirs else None)
+        self._calls, reasoning = text_formats(self.settings, untrusted)
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
         self._max_tokens = settings.max_tokens
         self._device = opened.model.device
@@ -92,6 +95,7 @@ class CausalLM(FrameworkModel, StepModel):
         tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
         field = field_of(request.inputs, RESPONSE_FORMAT)
         beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
+        assert self._prompts is not None
         prompt, name = self._prompts.read(texts, beginning.opening)
         if len(prompt) >= self._context:
             raise refused(
@@ -130,6 +134,8 @@ class CausalLM(FrameworkModel, StepModel):
         self._engine = None
         if self._forms is not None:
             self._forms.close()
+        if self._prompts is not None:
+            self._prompts.close()
         return True
 
     def _emission(self, state: TokenStream, choice: Any) -> Emission:
