@@ -2,10 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import quote
+
+import msgspec
 
 from ..errors import InvalidSettings, MissingExtra
 from ..repository.remote import RemoteFile
-from .http import HttpSource, pieces
+from .http import HttpSource, document, pieces
+
+
+class _Large(msgspec.Struct):
+    sha256: str
+
+
+class _Sibling(msgspec.Struct, rename="camel"):
+    rfilename: str
+    size: int | None = None
+    blob_id: str | None = None
+    lfs: _Large | None = None
+
+
+class _Model(msgspec.Struct):
+    sha: str
+    siblings: list[_Sibling] = []
 
 
 class HubModel(HttpSource):
@@ -25,12 +44,17 @@ class HubModel(HttpSource):
         self._model = f"{organisation}/{model}"
         self._revision = revision or None
         self._folder = ""
-        super().__init__(uri, huggingface_hub.HfApi().endpoint)
+        self._endpoint = huggingface_hub.HfApi().endpoint
+        super().__init__(uri, self._endpoint)
 
     def files(self) -> Sequence[RemoteFile]:
-        info = self._hub.HfApi().model_info(self._model, revision=self._revision, files_metadata=True)
+        revision = f"/revision/{quote(self._revision, safe='')}" if self._revision else ""
+        url = f"{self._endpoint}/api/models/{self._model}{revision}?blobs=true"
+        response, content = document(self._client, url, self._hub.utils.build_hf_headers())
+        response.raise_for_status()
+        info = msgspec.json.decode(content, type=_Model)
         self._revision = info.sha
-        every = {each.rfilename: each for each in info.siblings or ()}
+        every = {each.rfilename: each for each in info.siblings}
         single = self._path in every
         self._folder = self._path.rpartition("/")[0] if single else self._path
         start = len(self._folder) + 1 if self._folder else 0
