@@ -92,8 +92,6 @@ class LlamaCppModel(FrameworkModel):
     async def unload(self) -> bool:
         if self._llama is not None:
             self._grammars.close()
-            if isinstance(self._format, LimitedTemplate):
-                self._format.close()
             await asyncio.to_thread(self._llama.close)
             self._llama = None
         return True

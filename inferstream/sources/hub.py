@@ -1,30 +1,13 @@
 """Hugging Face's hub: `hf://org/model@revision`, and `hf://org/model@revision/path` for a part of it."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
 from ..errors import InvalidSettings, MissingExtra
 from ..repository.remote import RemoteFile
 from .http import HttpSource, document, pieces
-
-
-class _Large(msgspec.Struct):
-    sha256: str
-
-
-class _Sibling(msgspec.Struct, rename="camel"):
-    rfilename: str
-    size: int | None = None
-    blob_id: str | None = None
-    lfs: _Large | None = None
-
-
-class _Model(msgspec.Struct):
-    sha: str
-    siblings: list[_Sibling] = []
 
 
 class HubModel(HttpSource):
@@ -52,19 +35,14 @@ class HubModel(HttpSource):
         url = f"{self._endpoint}/api/models/{self._model}{revision}?blobs=true"
         response, content = document(self._client, url, self._hub.utils.build_hf_headers())
         response.raise_for_status()
-        info = msgspec.json.decode(content, type=_Model)
-        self._revision = info.sha
-        every = {each.rfilename: each for each in info.siblings}
+        info = json.loads(content)
+        self._revision = info["sha"]
+        every = {each["rfilename"]: each for each in info["siblings"]}
         single = self._path in every
         self._folder = self._path.rpartition("/")[0] if single else self._path
         start = len(self._folder) + 1 if self._folder else 0
         return [
-            RemoteFile(
-                path[start:],
-                each.size,
-                each.blob_id or "",
-                f"sha256:{each.lfs.sha256}" if each.lfs else f"git:{each.blob_id}" if each.blob_id else None,
-            )
+            RemoteFile(path[start:], each.get("size"), each.get("blobId") or "", _digest(each))
             for path, each in every.items()
             if (path == self._path if single else path.startswith(self._folder and f"{self._folder}/"))
         ]
@@ -73,3 +51,9 @@ class HubModel(HttpSource):
         path = f"{self._folder}/{file.path}" if self._folder else file.path
         url = self._hub.hf_hub_url(self._model, path, revision=self._revision)
         return pieces(self._client, url, offset, self._hub.utils.build_hf_headers())
+
+
+def _digest(sibling: dict[str, Any]) -> str | None:
+    if large := sibling.get("lfs"):
+        return f"sha256:{large['sha256']}"
+    return f"git:{sibling['blobId']}" if sibling.get("blobId") else None

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -22,16 +22,15 @@ SEEDS = 2**63
 """Seeds that there are: a seed and its successors have to fit 64 bits."""
 
 
-class PendingPrompt:
+class PendingPrompt(NamedTuple):
     """A prompt that is being written in a thread, or in a process, and the requests that it is for."""
 
-    def __init__(self, prompt: "Future[str]") -> None:
-        self._prompt = prompt
-        self.requests: list[InferenceRequest] = []
+    prompt: "Future[str]"
+    requests: list[InferenceRequest]
 
     async def write(self) -> None:
         """Wait for the prompt and put it into the requests. Raises InvalidRequest, ModelError."""
-        prompt = await asyncio.wrap_future(self._prompt)
+        prompt = await asyncio.wrap_future(self.prompt)
         for request in self.requests:
             request.inputs[0].data = TensorData([prompt])
 
@@ -86,10 +85,10 @@ class Generation:
         parameters = self.parameters
         if index and (seed := parameters.get("seed")) is not None:
             parameters = {**parameters, "seed": (seed + index) % SEEDS}
-        if prompt is None or isinstance(prompt, str):
+        if not isinstance(prompt, Future):
             return interface.request(None if prompt is None else [prompt], inputs, parameters)
         request = interface.request([""], inputs, parameters)
-        self.pending = self.pending or PendingPrompt(prompt)
+        self.pending = self.pending or PendingPrompt(prompt, [])
         self.pending.requests.append(request)
         return request
 

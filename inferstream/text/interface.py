@@ -17,7 +17,6 @@ from .calls.formats import reading
 from .calls.parser import CallParser, Chain
 from .chat import Chat, plain_prompt
 from .inputs import FIELD, MESSAGES, SAMPLING, SPECIAL, FieldTexts
-from .limited_template import LimitedTemplate
 from .template import Origin, Render, chat_template, text_formats
 
 FLOATS = frozenset(("FP16", "BF16", "FP32", "FP64"))
@@ -59,11 +58,6 @@ class TextInterface:
     def chat_prompt(self, chat: Chat) -> "str | Future[str] | None":
         """A prompt of chat messages, or a future of it; None for a model that takes the messages."""
         return None if self.takes(MESSAGES) else self.render(chat.messages, chat.field)
-
-    def close(self) -> None:
-        """End the process of the chat template, if it has one."""
-        if isinstance(self.render, LimitedTemplate):
-            self.render.close()
 
     def parser(self, tools: Sequence[dict[str, Any]] | None) -> CallParser | Chain | None:
         """What takes calls, where there are tools, and reasoning out of its texts; None if nothing has to."""

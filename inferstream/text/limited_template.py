@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import orjson
 
@@ -28,36 +28,34 @@ MOST_WAITING = 16
 LARGEST_ANSWER = 8 * jinja.LARGEST_PROMPT
 """Bytes of a prompt in JSON, which escapes some characters."""
 
-INHERITED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TZ")
+INHERITED = ("LD_LIBRARY_PATH", "TZ")
 """Environment variables of the process; no others, because they hold keys."""
 
 ALLOW = "trust_remote_code lifts the limit"
 
-Fallback = Callable[[Sequence[dict[str, Any]]], str]
-
 
 class LimitedTemplate:
-    """Renders a template for one model, prompt by prompt. The process starts at once, and again after a limit ended it.
+    """Renders a template for one model, prompt by prompt. A process that a limit has ended starts again.
 
     With a `fallback`, that writes the prompts if Jinja cannot read the template.
     """
 
     def __init__(
-        self, model: str, source: str, special: dict[str, str], fallback: Fallback | None = None
+        self,
+        model: str,
+        source: str,
+        special: dict[str, str],
+        fallback: Callable[[Sequence[dict[str, Any]]], str] | None = None,
     ) -> None:
-        if find_spec("jinja2") is None:
+        found = find_spec("jinja2")
+        if found is None:
             raise ImportError("No module named 'jinja2'")
-        self._model = model
-        self._source = source
-        self._special = special
-        self._fallback = fallback
-        self._fault: str | None = None
-        self._end: socket.socket | None = None
-        self._answers: IO[bytes] | None = None
+        self._command = [sys.executable, "-I", jinja.__file__, str(Path(str(found.origin)).parents[1])]
+        self._model, self._source, self._special, self._fallback = model, source, special, fallback
         self._process: subprocess.Popen[bytes] | None = None
+        self._end: socket.socket | None = None
         self._waiting: set[Future[str]] = set()
         self._thread = ThreadPoolExecutor(1, "chat-template")
-        self._thread.submit(self._start)
 
     def __call__(
         self, messages: Sequence[dict[str, Any]], field: str = "messages", tools: Any = None
@@ -65,95 +63,71 @@ class LimitedTemplate:
         """A future of the prompt. Raises Overloaded.
 
         The future raises InvalidRequest for messages that the template refuses, which names their `field`, and
-        ModelError at a limit.
+        ModelError for a template that cannot be used, or needs too much.
         """
-        variables = {**self._special, "messages": messages, "add_generation_prompt": True, "tools": tools}
-        line = orjson.dumps(variables, option=orjson.OPT_APPEND_NEWLINE)
         if len(self._waiting) >= MOST_WAITING:
             raise Overloaded(
                 f"{MOST_WAITING} prompts of model {self._model} are being written; try again later."
             )
-        future = self._thread.submit(self._render, messages, field, line)
+        future = self._thread.submit(self._render, messages, field, tools)
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
         return future
 
-    def close(self) -> None:
-        """End the process after the render that runs."""
-        self._thread.submit(self._stop)
-        self._thread.shutdown(wait=False)
-
-    def _render(self, messages: Sequence[dict[str, Any]], field: str, line: bytes) -> str:
-        self._start()
-        if self._fault is not None:
-            if self._fallback is not None:
-                return self._fallback(messages)
-            raise self._failed(f"cannot be used: {self._fault}")
-        answer = self._ask(line)
-        if (refusal := answer.get("refusal")) is not None:
-            raise wrong_field(field, f"the chat template refuses them: {refusal}")
-        if (excess := answer.get("excess")) is not None:
-            raise self._failed(f"{excess}; {ALLOW}")
-        return str(answer["prompt"])
-
-    def _start(self) -> None:
-        """Start the process if it does not run, and let it compile the template."""
-        if self._fault is not None or (self._process is not None and self._process.poll() is None):
-            return
-        self._stop()
-        packages = Path(str(find_spec("jinja2").origin)).parents[1]  # type: ignore[union-attr]
-        self._end, theirs = socket.socketpair()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", str(jinja.__file__), str(packages)],
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env={name: os.environ[name] for name in INHERITED if name in os.environ},
-                start_new_session=True,
-            )
-        self._end.settimeout(PATIENCE_SECONDS)
-        self._answers = self._end.makefile("rb")
-        try:
-            self._fault = self._ask(orjson.dumps(self._source, option=orjson.OPT_APPEND_NEWLINE)).get(
-                "refusal"
-            )
-        except ModelError as error:
-            self._fault = error.message
-        if self._fault is not None:
+    def __del__(self) -> None:
+        if hasattr(self, "_thread"):
             self._stop()
-            logger.warning("model %s: its chat template is not used: %s", self._model, self._fault)
 
-    def _ask(self, line: bytes) -> dict[str, str]:
-        """The answer to a line. Raises ModelError if a limit ended the process, Overloaded if time did."""
-        assert self._end is not None
-        assert self._answers is not None
+    def _render(self, messages: Sequence[dict[str, Any]], field: str, tools: Any) -> str:
+        variables = {**self._special, "messages": messages, "add_generation_prompt": True, "tools": tools}
         try:
-            self._end.sendall(line)
-            answer = self._answers.readline(LARGEST_ANSWER)
+            answer = self._ask(orjson.dumps({"source": self._source, "variables": variables}))
         except TimeoutError:
             self._stop()
-            raise Overloaded(
-                f"A prompt of model {self._model} took longer than {PATIENCE_SECONDS:g} s."
-            ) from None
+            raise Overloaded(f"A prompt of model {self._model} took {PATIENCE_SECONDS:g} s.") from None
         except OSError:
-            answer = b""
-        if not answer.endswith(b"\n"):
             self._stop()
             memory = jinja.MEMORY >> 20
-            raise self._failed(f"takes more than {jinja.SECONDS} s of processor time or {memory} MB; {ALLOW}")
-        found: dict[str, str] = orjson.loads(answer)
-        return found
+            answer = {"excess": f"takes more than {jinja.SECONDS} s of processor time or {memory} MB"}
+        if (prompt := answer.get("prompt")) is not None:
+            return prompt
+        if (refusal := answer.get("refusal")) is not None:
+            raise wrong_field(field, f"the chat template refuses them: {refusal}")
+        if "fault" in answer and self._fallback is not None:
+            return self._fallback(messages)
+        reason = f"cannot be used: {answer['fault']}" if "fault" in answer else f"{answer['excess']}; {ALLOW}"
+        logger.warning("model %s: its chat template %s", self._model, reason)
+        raise ModelError(f"The chat template of model {self._model} {reason}.", 500)
+
+    def _ask(self, line: bytes) -> dict[str, str]:
+        """The answer of the process. Raises OSError if it has ended, and TimeoutError."""
+        if self._process is None or self._end is None or self._process.poll() is not None:
+            self._stop()
+            self._end, theirs = socket.socketpair()
+            self._end.settimeout(PATIENCE_SECONDS)
+            environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+            with theirs:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=subprocess.DEVNULL,
+                    env=environment,
+                    start_new_session=True,
+                )
+        self._end.sendall(line + b"\n")
+        answer = bytearray()
+        while not answer.endswith(b"\n"):
+            piece = self._end.recv(2**16)
+            answer += piece
+            if not piece or len(answer) > LARGEST_ANSWER:
+                raise OSError
+        answered: dict[str, str] = orjson.loads(answer)
+        return answered
 
     def _stop(self) -> None:
-        if self._process is not None:
+        if self._process is not None and self._end is not None:
             self._process.kill()
             self._process.wait()
-        if self._end is not None and self._answers is not None:
-            self._answers.close()
             self._end.close()
-        self._process = self._end = self._answers = None
-
-    def _failed(self, what: str) -> ModelError:
-        return ModelError(f"The chat template of model {self._model} {what}.", 500)
+        self._process = self._end = None

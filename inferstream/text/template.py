@@ -1,5 +1,6 @@
 """Chat templates: Jinja that makes one prompt of chat messages, as tokenizers carry it."""
 
+import json
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -7,8 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from ..errors import ModelLoadFailed
 from ..settings import ModelSettings
@@ -30,34 +29,14 @@ LARGEST = 1_000_000
 """Bytes of a template at most."""
 
 CONFIG = "tokenizer_config.json"
-TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 LONGEST_PATH = 4096
 
-LARGEST_CONFIG = 16_000_000
+LARGEST_CONFIG = 8_000_000
 """Bytes of a tokenizer's configuration, in which some models list every token."""
 
 INLINE_MESSAGES = 256
 """Messages that are rendered on the event loop, which takes half a millisecond. A hop to a thread takes a tenth."""
-
-
-class _Token(msgspec.Struct):
-    content: str = ""
-
-
-class _Named(msgspec.Struct):
-    name: str = ""
-    template: str = ""
-
-
-class _Tokenizer(msgspec.Struct):
-    """The fields of `tokenizer_config.json` that a prompt needs. The others cost neither time nor memory."""
-
-    chat_template: str | list[_Named] | None = None
-    bos_token: str | _Token | None = None
-    eos_token: str | _Token | None = None
-    pad_token: str | _Token | None = None
-    unk_token: str | _Token | None = None
 
 
 def chat_template(settings: ModelSettings, origin: Origin = lambda _: None) -> Render:
@@ -126,15 +105,13 @@ def _text_of(
     theirs = origin(file)
     if author is not None and author != theirs:
         raise ValueError(f"the path of its file leads out of {author}; trust_remote_code allows it")
-    return (_read(file, LARGEST).decode(), theirs) if file.is_file() else (named, author)
+    return (_read(file, LARGEST), theirs) if file.is_file() else (named, author)
 
 
-def _read(file: Path, most: int) -> bytes:
-    with file.open("rb") as opened:
-        content = opened.read(most + 1)
-    if len(content) > most:
+def _read(file: Path, most: int) -> str:
+    if file.stat().st_size > most:
         raise ValueError(f"{file.name} has more than {most:,} bytes")
-    return content
+    return file.read_text()
 
 
 def _folder(settings: ModelSettings) -> Path | None:
@@ -152,20 +129,20 @@ def _of_tokenizer(folder: Path | None) -> tuple[str | None, dict[str, str]]:
         return None, {}
     config, template = folder / CONFIG, folder / "chat_template.jinja"
     try:
-        document = _Tokenizer()
-        if config.is_file():
-            document = msgspec.json.decode(_read(config, LARGEST_CONFIG), type=_Tokenizer)
-        source = _read(template, LARGEST).decode() if template.is_file() else document.chat_template
-    except (OSError, ValueError, msgspec.MsgspecError):
+        document = json.loads(_read(config, LARGEST_CONFIG)) if config.is_file() else {}
+        source = _read(template, LARGEST) if template.is_file() else document.get("chat_template")
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None, {}
     if isinstance(source, list):  # several templates by name
-        source = next((each.template for each in source if each.name == "default"), None)
-    tokens = {name: _text(getattr(document, name)) for name in TOKENS}
-    return source, tokens
+        source = next((each.get("template") for each in source if each.get("name") == "default"), None)
+    tokens = {
+        name: _token(document.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")
+    }
+    return (source if isinstance(source, str) else None), tokens
 
 
-def _text(token: str | _Token | None) -> str:
-    return token.content if isinstance(token, _Token) else token or ""
+def _token(value: Any) -> str:
+    return str(value.get("content", "") if isinstance(value, dict) else value or "")
 
 
 @cache

@@ -96,18 +96,16 @@ class Pipeline:
     @classmethod
     def of(cls, execution: Execution, meters: "ModelMeters", app: "App | None" = None) -> Self:
         """A model without stages."""
-        text = text_interface(execution.signature, execution.settings, untrusted)
         return cls(
             execution,
             meters,
             app,
             checks_of(execution.signature, execution.strictness, most_rows_of(execution.settings)),
-            text,
+            text_interface(execution.signature, execution.settings, untrusted),
             flat_interface(execution.signature),
             execution.form,
             execution,
             execution.slots,
-            at_retirement=() if text is None else (text.close,),
         )
 
 

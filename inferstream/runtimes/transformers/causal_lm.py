@@ -49,7 +49,6 @@ class CausalLM(FrameworkModel, StepModel):
         super().__init__(settings)
         self._engine: Any = None
         self._forms: Any = None
-        self._prompts: Prompts | None = None
 
     async def load(self) -> bool:
         settings = self._checked(LanguageSettings)
@@ -95,7 +94,6 @@ class CausalLM(FrameworkModel, StepModel):
         tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
         field = field_of(request.inputs, RESPONSE_FORMAT)
         beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
-        assert self._prompts is not None
         prompt, name = self._prompts.read(texts, beginning.opening)
         if len(prompt) >= self._context:
             raise refused(
@@ -134,8 +132,6 @@ class CausalLM(FrameworkModel, StepModel):
         self._engine = None
         if self._forms is not None:
             self._forms.close()
-        if self._prompts is not None:
-            self._prompts.close()
         return True
 
     def _emission(self, state: TokenStream, choice: Any) -> Emission:

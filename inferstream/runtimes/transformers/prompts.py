@@ -34,11 +34,6 @@ class Prompts:
             special = {name: str(token) for name, token in tokenizer.special_tokens_map.items()}
             self._limited = LimitedTemplate(untrusted, source, special)
 
-    def close(self) -> None:
-        """End the process of a template, if it has one."""
-        if self._limited is not None:
-            self._limited.close()
-
     def inputs(self, tools: bool = False) -> list[MetadataTensor]:
         """The inputs of a model that takes what this can read."""
         chat = [MESSAGES, *([TOOLS] if tools else [])] if self.chats else []
