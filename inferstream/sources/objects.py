@@ -28,10 +28,11 @@ class Objects(RemoteSource):
         except ModuleNotFoundError as missing:
             raise MissingExtra(f"{scheme}://", "objects", missing) from None
         parts = rest.rstrip("/").split("/")
-        root = 2 if scheme == "az" else 1  # an account has containers
+        options = {"account_name": parts.pop(0)} if scheme == "az" else {}
         program, packages = objects_program.__file__, str(Path(obstore.__file__).parents[1])
-        self._command = [sys.executable, "-I", program, packages, f"{scheme}://{'/'.join(parts[:root])}"]
-        self._path = "/".join(parts[root:])
+        url = f"{scheme}://{parts.pop(0) if parts else ''}"
+        self._command = [sys.executable, "-I", program, packages, url, json.dumps(options)]
+        self._path = "/".join(parts)
         self._objects: dict[str, Any] = {}
 
     def files(self) -> Sequence[RemoteFile]:

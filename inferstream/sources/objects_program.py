@@ -44,16 +44,16 @@ def content(obstore: Any, store: Any, path: str, start: int, end: int, etag: str
 
 
 def main() -> None:
-    """Write what the arguments ask for: the folder of packages, a URL, and a path, or what `content` takes."""
+    """Write what is asked for. The arguments are a folder of packages, a URL, options, and a list of arguments."""
     sys.path.append(sys.argv[1])
     import obstore
     from obstore.store import from_url
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     connect: Any = from_url
-    question = json.loads(sys.argv[3])
+    question = json.loads(sys.argv[4])
     try:
-        store = connect(sys.argv[2])
+        store = connect(sys.argv[2], **json.loads(sys.argv[3]))
         for piece in (content if len(question) > 1 else listed)(obstore, store, *question):
             sys.stdout.buffer.write(piece)
     except Exception as error:  # whose message may hold credentials
