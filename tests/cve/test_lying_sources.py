@@ -241,7 +241,7 @@ def sparse() -> bytes:
 
 ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
     "zeros": (lambda: lying.tarred([(member("zeros", 600 * MB), Zeros())]), "more than"),
-    "many members": (lambda: lying.tarred([(member(f"m{i}"), b"") for i in range(10_001)]), "10,000 members"),
+    "many members": (lambda: lying.tarred([(member(f"m{i}"), b"") for i in range(101)]), "100 members"),
     "a long name": (lambda: gzip.compress(header("x", 400 * MB, b"L") + bytes(200 * MB)), "a header"),
     "a long attribute": (lambda: gzip.compress(header("x", 400 * MB, b"x") + bytes(200 * MB)), "a header"),
     "a negative size": (lambda: gzip.compress(header("x", -1024) + bytes(10240)), "a negative size"),
@@ -256,8 +256,9 @@ ARCHIVES: dict[str, tuple[Callable[[], bytes], str]] = {
 @pytest.mark.parametrize("lie", ARCHIVES)
 @pytest.mark.parametrize("scheme", ["https", "oci", "s3"])
 def test_an_archive_holds_no_more_than_it_may(
-    fetch: Fetching, tls: dict[str, str], scheme: str, lie: str
+    fetch: Fetching, tls: dict[str, str], scheme: str, lie: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(blobs, "MOST_MEMBERS", 100)
     make, expected = ARCHIVES[lie]
     content = make()
     liars = {
