@@ -20,14 +20,14 @@ PIECE = 8 * 2**20
 def listed(obstore: Any, store: Any, path: str) -> Iterator[bytes]:
     """JSON of the objects below a path, or of the one object at it."""
     signal.alarm(LISTING_SECONDS)  # a store may repeat empty pages
-    found: list[Any] = []
+    objects: list[Any] = []
     for some in obstore.list(store, path or None):
-        found += some
-        if len(found) > MOST_OBJECTS:
+        objects += some
+        if len(objects) > MOST_OBJECTS:
             raise OverflowError
-    every = found or [obstore.head(store, path)]
+    every = objects or [obstore.head(store, path)]
     rows = [(each["path"], each["size"], each["e_tag"], each["last_modified"].isoformat()) for each in every]
-    yield json.dumps([bool(found), rows]).encode()
+    yield json.dumps([bool(objects), rows]).encode()
 
 
 def content(obstore: Any, store: Any, path: str, start: int, end: int, etag: str | None) -> Iterator[bytes]:

@@ -47,10 +47,10 @@ class LimitedTemplate:
         special: dict[str, str],
         fallback: Callable[[Sequence[dict[str, Any]]], str] | None = None,
     ) -> None:
-        found = find_spec("jinja2")
-        if found is None:
+        installed = find_spec("jinja2")
+        if installed is None:
             raise ImportError("No module named 'jinja2'")
-        self._command = [sys.executable, "-I", jinja.__file__, str(Path(str(found.origin)).parents[1])]
+        self._command = [sys.executable, "-I", jinja.__file__, str(Path(str(installed.origin)).parents[1])]
         self._model, self._source, self._special, self._fallback = model, source, special, fallback
         self._process: subprocess.Popen[bytes] | None = None
         self._end: socket.socket | None = None
