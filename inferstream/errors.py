@@ -3,7 +3,7 @@
 InferstreamError
     AlreadyExists, DeadlineExceeded, Draining, NotStarted, Overloaded, PayloadTooLarge, PermissionDenied, Unsupported
     AnsweredMessage (JSON-RPC), FetchFailed (repository/remote.py)
-        FetchEnded (repository/blobs.py)
+        FetchEnded (repository/transfer.py)
     UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
     OutOfMemory (processes/errors.py)
     ModelError

@@ -6,7 +6,7 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
-from ..repository.blobs import Transfer, size
+from ..repository.transfer import Transfer, size
 from ..telemetry.console import ERASE, StatusLine, is_terminal
 
 if TYPE_CHECKING:

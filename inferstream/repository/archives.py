@@ -1,10 +1,16 @@
 """Unpacks archives. What a member may write is decided here, because Python's data filter can be bypassed."""
 
+import bz2
+import gzip
+import lzma
 import os
 import stat
+from collections.abc import Callable
+from contextlib import closing
+from math import inf
 from os.path import normpath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import tarfile
@@ -12,20 +18,75 @@ if TYPE_CHECKING:
 MAX_PATH = 1024
 """Bytes of a member's path. The system does not resolve much longer ones, so a check that resolves them stops early."""
 
+MAX_DEPTH = 64
+"""Folders of a member's path, each of which has to be made."""
+
+
+MOST_MEMBERS = 10_000
+FREELY = 2**28
+"""Bytes that any archive may hold, however small it is."""
+
+RATIO = 20
+"""Beyond these, how many times its size an archive may hold. Weights shrink little; zeros shrink a thousandfold."""
+
+LARGEST_READ = 2**16
+"""Bytes of one read. Content is copied in smaller pieces; headers with names and attributes are read whole."""
+
+COMPRESSIONS: dict[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ": lzma.open,
+}
+"""By the first bytes of an archive."""
+
 
 class UnsafeArchive(ValueError):
-    """A member of the archive would write, or lead, outside its folder."""
+    """A member of the archive would write, or lead, outside its folder, or the archive holds too much."""
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar archive into an empty folder. Raises UnsafeArchive, which names the member.
+class _Bounded:
+    """The content of an archive. Raises UnsafeArchive beyond `most` bytes, and for a header that is too large."""
+
+    def __init__(self, opened: IO[bytes], most: int) -> None:
+        self._opened = opened
+        self._most = most
+        self.tell = opened.tell
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= LARGEST_READ:
+            raise UnsafeArchive(f"a header of a member has more than {LARGEST_READ:,} bytes")
+        self._check(self.tell() + size)
+        return self._opened.read(size)
+
+    def seek(self, position: int) -> int:
+        self._check(position)
+        return self._opened.seek(position)
+
+    def _check(self, position: int) -> None:
+        if position > self._most:
+            raise UnsafeArchive(f"it holds more than {self._most:,} bytes")
+
+
+def unpack(archive: Path, folder: Path, most: float = inf, members: int = MOST_MEMBERS) -> tuple[int, int]:
+    """Unpack a tar archive of at most so many bytes and members into an empty folder; returns how many there were.
+
+    Raises UnsafeArchive, which names the member.
 
     Python's filter resolves paths that it then does not use, and before 3.11.13 none that is too long
     (CVE-2025-4517). Here no member is written through a link, so that lexical paths are the real ones.
     """
     import tarfile  # late: few servers unpack anything
 
+    limit = int(min(most, max(FREELY, RATIO * archive.stat().st_size)))
+    count = size = 0
+
     def checked(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
+        nonlocal count, size
+        count, size = count + 1, size + max(member.size, 0)
+        if count > members:
+            raise UnsafeArchive(f"it has more than {members:,} members")
+        if size > limit:
+            raise UnsafeArchive(f"its members have more than {limit:,} bytes")
         # The system resolves `link/..` to the parent of the link's target, so no such path is used.
         lexical = member.replace(name=normpath(member.name), linkname=normpath(member.linkname), deep=False)
         reason = _too_long(member.name) or _too_long(member.linkname) or _fault(lexical, folder)
@@ -33,8 +94,14 @@ def unpack(archive: Path, folder: Path) -> None:
             raise UnsafeArchive(f'its member "{member.name[:MAX_PATH]}" {reason}')
         return tarfile.data_filter(lexical, path)
 
-    with tarfile.open(archive) as opened:
-        opened.extractall(folder, filter=checked)
+    with archive.open("rb") as file:
+        start = file.read(6)
+    decompress = next((by for magic, by in COMPRESSIONS.items() if start.startswith(magic)), open)
+    with closing(decompress(archive, "rb")) as content:
+        bounded: Any = _Bounded(content, 2 * limit)  # each member has a header too
+        with tarfile.open(fileobj=bounded, mode="r:") as opened:
+            opened.extractall(folder, filter=checked)
+    return size, count
 
 
 def refuse_path(path: str) -> None:
@@ -45,6 +112,8 @@ def refuse_path(path: str) -> None:
 
 
 def _too_long(path: str) -> str | None:
+    if path.count("/") > MAX_DEPTH:
+        return f"has a path of more than {MAX_DEPTH} folders"
     return f"has a path of more than {MAX_PATH} bytes" if len(os.fsencode(path)) > MAX_PATH else None
 
 
@@ -53,6 +122,8 @@ def _fault(member: "tarfile.TarInfo", folder: Path) -> str | None:
     if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
         return "is neither a file, a folder nor a link"
     name, target = member.name, member.linkname
+    if member.size < 0:
+        return "has a negative size"
     if "\0" in name + target:
         return "has a path with a null byte"
     if _leaves(name) or _meets_a_link(folder, name):

@@ -8,25 +8,26 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from time import monotonic
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO
 
 from ..errors import InferstreamError
 from ..settings import Settings
-from .archives import MAX_PATH, unpack
+from .archives import MAX_DEPTH, MAX_PATH, MOST_MEMBERS, UnsafeArchive, unpack
 from .remote import RUNS_CODE, UNTRUSTED, FetchFailed, RemoteFile, RemoteSource, name_of, shown, source_of
+from .transfer import FetchEnded, Transfer, fault_of, size, transfer_file
 
 logger = logging.getLogger("inferstream.repository")
 
-TRIES = 3
-"""Attempts at a file that bring nothing new, before a fetch fails."""
-
 PARALLEL = 4
 """Files of one version that are transferred at once."""
+
+MOST_FILES = 50_000
+"""Files of one version, and members of its archives if it is trusted."""
 
 LOOK = 0.1
 """Seconds from one look to the next whether another fetch has ended its transfer of a file."""
@@ -35,33 +36,13 @@ TOLD = ("status_code", "code")
 """Attributes of the errors of libraries that say more than their class. Their messages may hold credentials."""
 
 
-class FetchEnded(FetchFailed):
-    """The fetch was cancelled, or another file of it has failed."""
-
-
-class Transfer:
-    """The bytes of one fetch, for the console. `running` has those of this process by URI."""
-
-    running: ClassVar[dict[str, "Transfer"]] = {}
-
-    def __init__(self) -> None:
-        self.done = 0
-        self.total = 0
-        self.ended = threading.Event()
-
-    def add(self, count: int) -> None:
-        """Count bytes. Raises FetchEnded once the fetch has ended."""
-        if self.ended.is_set():
-            raise FetchEnded("the fetch was cancelled")
-        self.done += count
-
-
 class BlobCache:
     """Fetches what URIs name into `sources_dir`. Servers may share the folder; nothing in it is ever removed."""
 
     def __init__(self, settings: Settings) -> None:
         self._folder = Path(settings.sources_dir).absolute()
         self._offline = settings.offline
+        self._most = settings.max_fetch_bytes
 
     async def fetch(self, uri: str, trusted: bool, stale: bool = False) -> Path:
         """The folder of the present version, in which files that run code are missing if it is not `trusted`.
@@ -69,7 +50,7 @@ class BlobCache:
         With `stale` it may be the last version in the cache, if the source cannot be asked. Raises FetchFailed,
         InvalidSettings.
         """
-        transfer = Transfer()
+        transfer = Transfer(shown(uri), self._most)
         Transfer.running[shown(uri)] = transfer
         try:
             return await asyncio.to_thread(self._fetched, uri, trusted, stale, transfer)
@@ -86,7 +67,7 @@ class BlobCache:
                 raise FetchFailed(f"{shown(uri)} is not in the cache, and the server is offline")
             return folder
         try:
-            with source_of(uri) as source:
+            with source_of(uri) as source, _removed_if_refused(transfer):
                 folder = self._version(source, trusted, transfer)
         except Exception as error:  # of a library, whose classes only it knows
             failure = _failure(uri, error)
@@ -111,20 +92,24 @@ class BlobCache:
         if folder.is_dir():
             return folder
         began = monotonic()
-        left_out = [] if trusted else [each for each in files if _is_code(each.path) and not each.unpack]
+        _check(files, shown(source.uri))
+        left_out = set() if trusted else {each for each in files if _is_code(each.path) and not each.unpack}
         files = [each for each in files if each not in left_out]
         transfer.total = sum(file.size or 0 for file in files)
+        if transfer.total > self._most:
+            raise transfer.excess()
         logger.info("fetching %s, %s", shown(source.uri), size(transfer.total), extra={"brief": True})
         with ThreadPoolExecutor(PARALLEL, "fetch") as pool:
             fetching = [pool.submit(self._blob, source, file, transfer) for file in files]
             failed = next((each.exception() for each in as_completed(fetching) if each.exception()), None)
             if failed is not None:
+                transfer.refused = isinstance(failed, InferstreamError)
                 transfer.ended.set()
                 raise failed
         blobs = [each.result() for each in fetching]
         staging = Path(tempfile.mkdtemp(prefix="unpacking-", dir=_made(self._folder / "versions")))
         try:
-            _assemble(staging / folder.name, files, blobs)
+            _assemble(staging / folder.name, files, blobs, transfer, MOST_FILES if trusted else MOST_MEMBERS)
             if not trusted:
                 _leave_code_out(staging, folder.name, shown(source.uri), [each.path for each in left_out])
             try:
@@ -144,74 +129,73 @@ class BlobCache:
         (folder / UNTRUSTED).write_text("the cache")  # no path of settings may load a blob past its version
         blob = folder / _hash(same, file.size)
         if blob.exists():
-            transfer.add(file.size or 0)
+            transfer.add(blob.stat().st_size)
             return blob
         partial = blob.with_suffix(".partial")
         with partial.open("a+b") as output:
             _lock(output, transfer)
             if blob.exists():  # another fetch has just ended it
-                transfer.add(file.size or 0)
+                transfer.add(blob.stat().st_size)
                 return blob
-            transfer.add(output.tell())
-            _transfer(source, file, output, transfer)
-            output.flush()
-            if fault := _fault(file, output):
-                output.truncate(0)
-                raise FetchFailed(f"{file.path} of {shown(source.uri)} {fault}")
+            try:
+                transfer.add(output.tell())
+                transfer_file(source, file, output, transfer)
+                output.flush()
+                if fault := fault_of(file, output):
+                    raise FetchFailed(f"{file.path} of {shown(source.uri)} {fault}")
+            except InferstreamError as error:
+                if transfer.refused or not isinstance(error, FetchEnded):
+                    output.truncate(0)
+                raise
             os.replace(partial, blob)
+            transfer.made.append(blob)
         return blob
 
 
-def _transfer(source: RemoteSource, file: RemoteFile, output: BinaryIO, transfer: Transfer) -> None:
-    tries = 0
-    while True:
-        if not file.resumes:
-            transfer.add(-output.tell())
-            output.seek(0)
-            output.truncate()
-        begun = output.tell()
-        if file.size is not None and begun >= file.size:
-            return
-        try:
-            for piece in source.read(file, begun):
-                output.write(piece)
-                transfer.add(len(piece))
-            return
-        except InferstreamError:
-            raise
-        except Exception:
-            tries = tries + 1 if output.tell() == begun or not file.resumes else 1
-            if tries == TRIES:
-                raise
+@contextmanager
+def _removed_if_refused(transfer: Transfer) -> Iterator[None]:
+    """Remove the files that a fetch has made, if it is refused and no version has them."""
+    try:
+        yield
+    except (InferstreamError, UnsafeArchive) as error:
+        if not isinstance(error, FetchEnded):
+            for blob in transfer.made:
+                with suppress(OSError):
+                    if blob.stat().st_nlink == 1:
+                        blob.unlink()
+        raise
 
 
-def _fault(file: RemoteFile, content: BinaryIO) -> str | None:
-    """How a file differs from what its source says of it; None if it does not."""
-    length = content.tell()
-    if file.size is not None and length != file.size:
-        return f"has {length} bytes, and its source says {file.size}"
-    kind, _, expected = (file.digest or "").partition(":")
-    if not kind:
-        return None
-    content.seek(0)
-    digest = hashlib.sha1(b"blob %d\0" % length) if kind == "git" else hashlib.new(kind)
-    while piece := content.read(2**20):
-        digest.update(piece)
-    actual = digest.hexdigest()
-    return None if actual == expected else f"has the digest {actual}, and its source says {expected}"
+def _check(files: Sequence[RemoteFile], uri: str) -> None:
+    """Raise FetchFailed for files that cannot be in one folder, before they are fetched."""
+    if len(files) > MOST_FILES:
+        raise FetchFailed(f"{uri} has more than {MOST_FILES:,} files")
+    names = [file.path for file in files if not file.unpack]
+    if len({*names}) < len(names):
+        raise FetchFailed(f"{uri} has two files of one path")
+    for name in names:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not path.parts or len(name) > MAX_PATH or "\0" in name:
+            raise FetchFailed(f"{uri}: a path of a file leads outside of its folder")
+        if len(path.parts) > MAX_DEPTH or path.name == UNTRUSTED:
+            raise FetchFailed(f"{uri}: a path of a file is too deep, or is {UNTRUSTED}")
 
 
-def _assemble(folder: Path, files: Sequence[RemoteFile], blobs: Sequence[Path]) -> None:
-    """Fill a new folder. Archives come first: a member that is written never goes through a link to a blob."""
+def _assemble(
+    folder: Path, files: Sequence[RemoteFile], blobs: Sequence[Path], transfer: Transfer, members: int
+) -> None:
+    """Fill a new folder. Archives have at most so many `members` together.
+
+    They come first: a member that is written never goes through a link to a blob.
+    """
     folder.mkdir()
     for file, blob in sorted(zip(files, blobs, strict=True), key=lambda pair: not pair[0].unpack):
         if file.unpack:
-            unpack(blob, folder)
+            unpacked, count = unpack(blob, folder, transfer.left, members)
+            transfer.add(unpacked)
+            members -= count
             continue
-        path = PurePosixPath(file.path)
-        if path.is_absolute() or ".." in path.parts or not path.parts or len(file.path) > MAX_PATH:
-            raise FetchFailed("a path of a file leads outside of its folder")
-        target = folder / path
+        target = folder / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.resolve().is_relative_to(folder.resolve()):
             raise FetchFailed("a path of a file leads outside of its folder")
@@ -220,6 +204,8 @@ def _assemble(folder: Path, files: Sequence[RemoteFile], blobs: Sequence[Path]) 
             os.link(blob, target)
         except OSError:  # a file system without links
             shutil.copyfile(blob, target)
+    if any(folder.rglob(UNTRUSTED)):
+        raise FetchFailed(f"a member of an archive is called {UNTRUSTED}")
 
 
 def _is_code(path: str) -> bool:
@@ -279,12 +265,3 @@ def _write(path: Path, text: str) -> None:
 def _made(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def size(count: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("bytes", "KB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.4g} GB"

@@ -12,6 +12,9 @@ from pathlib import Path
 from ..errors import ModelLoadFailed
 from ..settings import ModelSettings
 
+MOST_FILES = 1_000_000
+"""Members of a tarball. Environments with torch have a hundred thousand."""
+
 
 async def environment_of(settings: ModelSettings, folder: Path) -> Path | None:
     """The folder of the model's own Python environment, unpacked under `folder`; None for the server's.
@@ -54,7 +57,7 @@ def _unpacked(model: str, tarball: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     unpacking = Path(tempfile.mkdtemp(prefix="unpacking-", dir=folder))
     try:
-        unpack(tarball, unpacking)
+        unpack(tarball, unpacking, members=MOST_FILES)
         os.replace(unpacking, environment)
     except UnsafeArchive as error:
         raise ModelLoadFailed(

@@ -8,20 +8,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from ..errors import InvalidSettings, MissingExtra
-from .archives import UnsafeArchive, refuse_path
+from .archives import FREELY, MOST_MEMBERS, RATIO, UnsafeArchive, refuse_path
 
 SUFFIX = ".mar"
 MANIFEST = "MAR-INF/MANIFEST.json"
 
 LARGEST_TEXT = 1_000_000
 """Bytes of a manifest, of its settings in YAML, or of the code that is searched in one file."""
-
-MOST_MEMBERS = 10_000
-FREELY = 2**30
-"""Bytes that any archive may hold, however small it is."""
-
-RATIO = 20
-"""Beyond these, how many times its size an archive may hold. Weights shrink little; zeros shrink a thousandfold."""
 
 STREAMS = b"send_intermediate_predict_response"
 """What the code of a handler calls that answers in pieces."""

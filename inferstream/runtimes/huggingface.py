@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import InvalidRequest
 from ..imports.folders import importing_alone
+from ..repository.remote import untrusted
 from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse
 from .encoder_model import UNREADABLE, EncoderModel
@@ -135,6 +136,9 @@ class HuggingFaceRuntime(EncoderModel):
                 raise self._unreadable(source, f"transformers {transformers.__version__}", error) from error
         if size > 1:
             self._pad(pipeline)
+        if isinstance(source, Path) and untrusted(source) is not None:
+            for part in filter(None, (pipeline.tokenizer, getattr(pipeline, "processor", None))):
+                part.chat_template = None  # the library renders it without limits
         return pipeline
 
     def _set_threads(self, torch: Any, settings: PipelineSettings) -> None:

@@ -14,13 +14,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from .. import processors
 from ..codecs.string import StringCodec
 from ..context import request_context
-from ..errors import Cancelled
+from ..errors import Cancelled, InferstreamError
 from ..imports.folders import importing_alone
+from ..repository.remote import untrusted
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
 from ..text.calls.formats import PARSERS, SPECIAL
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
+from ..text.limited_template import LimitedTemplate
 from ..text.template import text_formats
 from ..text.token import Token, Usage
 from ..types import InferenceRequest
@@ -193,7 +195,12 @@ class LlamaCppModel(FrameworkModel):
             raise refused("messages", "the model has no chat template; it takes a prompt")
         try:
             offered = {} if tools is None else {"tools": json.loads(tools)}
+            if isinstance(self._format, LimitedTemplate):
+                written = self._format(json.loads(messages), **offered).result()
+                return "messages", self._llama.tokenize((written + begun).encode(), False, True)
             formatted = self._format(messages=json.loads(messages), **offered)
+        except InferstreamError:
+            raise
         except Exception as error:  # of any kind, because templates are code
             logger.info("model %s: its chat template refuses messages", self.name, exc_info=error)
             raise refused("messages", f"the chat template refuses the messages: {error}") from error
@@ -237,8 +244,9 @@ class LlamaCppModel(FrameworkModel):
     def _open(self, path: Path, settings: LlamaSettings) -> None:
         with importing_alone():
             library = self._import(PACKAGE, EXTRA)
+        limited = untrusted(path) is not None
         try:
-            llama = library.Llama(
+            llama = (_untemplated(library.Llama) if limited else library.Llama)(
                 str(path),
                 n_ctx=settings.n_ctx,
                 n_threads=settings.n_threads or processors.share(),
@@ -249,15 +257,15 @@ class LlamaCppModel(FrameworkModel):
         except (OSError, RuntimeError, ValueError) as error:
             raise self._unreadable(path, f"llama.cpp ({PACKAGE} {library.__version__})", error) from error
         self._library, self._llama = library, llama
-        self._calls, reasoning = text_formats(self.settings)
+        self._calls, reasoning = text_formats(self.settings, untrusted)
         self._vocabulary = library.llama_model_get_vocab(llama.model)
         self._grammars = Grammars(self._tokens_of_grammars)
         self._beginnings = Beginnings(self._calls, reasoning, self._grammars.usable)
         self._context = min(llama.n_ctx(), library.llama_model_n_ctx_train(llama.model))
-        self._format = self._formatter(settings)
+        self._format = self._formatter(settings, limited)
 
-    def _formatter(self, settings: LlamaSettings) -> Callable[..., Any] | None:
-        """What makes a prompt of messages; None for a model without a template."""
+    def _formatter(self, settings: LlamaSettings, limited: bool) -> Callable[..., Any] | None:
+        """What makes a prompt of messages, `limited` if the file's author is not trusted; None without a template."""
         formats: Any = self._library.llama_chat_format
         name = settings.chat_format
         if name is not None:
@@ -267,10 +275,20 @@ class LlamaCppModel(FrameworkModel):
                     return known
             raise self._failed(f'"chat_format" in parameters.extra: llama-cpp-python has no "{name}"')
         llama = self._llama
-        template = llama.metadata.get(TEMPLATE)
+        template = (llama.all_metadata if limited else llama.metadata).get(TEMPLATE)
         if template is None:
             return None
-        formatter: Callable[..., Any] = formats.Jinja2ChatFormatter(
-            template, eos_token=self._shown(llama.token_eos()), bos_token=self._shown(llama.token_bos())
-        )
+        special = {"eos_token": self._shown(llama.token_eos()), "bos_token": self._shown(llama.token_bos())}
+        if limited:
+            return LimitedTemplate(self.name, template, special)
+        formatter: Callable[..., Any] = formats.Jinja2ChatFormatter(template, **special)
         return formatter
+
+
+def _untemplated(kind: Any) -> Any:
+    """The library's class without the templates of a file, which it compiles when it opens the file."""
+    metadata = property(
+        lambda llama: {key: each for key, each in llama.all_metadata.items() if not key.startswith(TEMPLATE)},
+        lambda llama, values: setattr(llama, "all_metadata", values),
+    )
+    return type(kind.__name__, (kind,), {"metadata": metadata})

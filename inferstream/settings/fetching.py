@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import Field, field_validator
 
 from .environment import EnvironmentModel, expanded
+from .sizes import size_of
 
 
 class FetchSettings(EnvironmentModel):
@@ -20,9 +21,15 @@ class FetchSettings(EnvironmentModel):
     repository_poll: float | None = Field(
         None, gt=0, description="Seconds from one look for new versions at remote URIs to the next."
     )
+    max_fetch_bytes: int = Field(
+        200 * 10**9,
+        gt=0,
+        description="Largest content of one remote URI, fetched and unpacked, as in `200GB`.",
+    )
     trust_remote_code: bool = Field(
         False,
         description="Run code and unpickle files of a repository with a remote URI. Without it they are left out.",
     )
 
+    _most = field_validator("max_fetch_bytes", mode="before")(size_of)
     _sources = field_validator("sources_dir")(expanded)

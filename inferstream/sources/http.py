@@ -7,9 +7,14 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from ..errors import InvalidSettings
-from ..repository.remote import RemoteFile, RemoteSource, shown
+from ..repository.remote import FetchFailed, RemoteFile, RemoteSource, shown
 
 ARCHIVE = re.compile(r"\.(tar(\.(gz|xz|bz2))?|tgz)$")
+
+LARGEST_DOCUMENT = 4_000_000
+"""Bytes of a manifest, a token, or the list of files at the hub."""
+
+IDENTITY = {"Accept-Encoding": "identity"}
 
 SHA256 = re.compile(r"sha256=([0-9a-f]{64})")
 
@@ -34,17 +39,36 @@ def pieces(
     """The content behind a URL from `offset` on, whether or not the server serves ranges."""
     ranged = {"Range": f"bytes={offset}-"} if offset else {}
     # A coding has neither the size nor the ranges of the file. Some servers call that of an archive one.
-    with client.stream(
-        "GET", url, headers={"Accept-Encoding": "identity", **(headers or {}), **ranged}
-    ) as got:
+    sent = {**IDENTITY, **(headers or {}), **ranged}
+    with client.stream("GET", url, headers=sent) as got:
         if offset and got.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
             return  # there is no more
         got.raise_for_status()
+        etag, part = sent.get("If-Match"), got.headers.get("content-range", f"bytes {offset}-")
+        if got.headers.get("etag", etag) != etag and etag is not None:
+            raise FetchFailed("the file has changed while it was fetched")
+        if not part.startswith(f"bytes {offset}-"):
+            raise FetchFailed("its source sends another part of a file than it was asked for")
         skipped = 0 if got.status_code == httpx.codes.PARTIAL_CONTENT else offset
         for piece in got.iter_raw():
             if skipped < len(piece):
                 yield piece[skipped:]
             skipped = max(0, skipped - len(piece))
+
+
+def document(
+    client: httpx.Client, url: str, headers: Mapping[str, str] | None = None
+) -> tuple[httpx.Response, bytes]:
+    """A response, of whatever status, and its body. Raises FetchFailed for one that is too large, or compressed."""
+    content = bytearray()
+    with client.stream("GET", url, headers={**IDENTITY, **(headers or {})}) as got:
+        if got.headers.get("content-encoding", "identity") != "identity":
+            raise FetchFailed(f"{got.url.host} answers in a coding that it was not asked for")
+        for piece in got.iter_bytes():
+            content += piece
+            if len(content) > LARGEST_DOCUMENT:
+                raise FetchFailed(f"{got.url.host} answers with more than {LARGEST_DOCUMENT:,} bytes")
+    return got, bytes(content)
 
 
 class HttpSource(RemoteSource):
@@ -74,7 +98,7 @@ class HttpsFile(HttpSource):
 
     def files(self) -> Sequence[RemoteFile]:
         # Not HEAD: links that are signed are so for one method.
-        with self._client.stream("GET", self._url, headers={"Accept-Encoding": "identity"}) as got:
+        with self._client.stream("GET", self._url, headers=IDENTITY) as got:
             got.raise_for_status()
             headers = got.headers
         size = headers.get("content-length")

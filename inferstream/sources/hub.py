@@ -1,11 +1,13 @@
 """Hugging Face's hub: `hf://org/model@revision`, and `hf://org/model@revision/path` for a part of it."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from ..errors import InvalidSettings, MissingExtra
 from ..repository.remote import RemoteFile
-from .http import HttpSource, pieces
+from .http import HttpSource, document, pieces
 
 
 class HubModel(HttpSource):
@@ -25,22 +27,22 @@ class HubModel(HttpSource):
         self._model = f"{organisation}/{model}"
         self._revision = revision or None
         self._folder = ""
-        super().__init__(uri, huggingface_hub.HfApi().endpoint)
+        self._endpoint = huggingface_hub.HfApi().endpoint
+        super().__init__(uri, self._endpoint)
 
     def files(self) -> Sequence[RemoteFile]:
-        info = self._hub.HfApi().model_info(self._model, revision=self._revision, files_metadata=True)
-        self._revision = info.sha
-        every = {each.rfilename: each for each in info.siblings or ()}
+        revision = f"/revision/{quote(self._revision, safe='')}" if self._revision else ""
+        url = f"{self._endpoint}/api/models/{self._model}{revision}?blobs=true"
+        response, content = document(self._client, url, self._hub.utils.build_hf_headers())
+        response.raise_for_status()
+        info = json.loads(content)
+        self._revision = info["sha"]
+        every = {each["rfilename"]: each for each in info["siblings"]}
         single = self._path in every
         self._folder = self._path.rpartition("/")[0] if single else self._path
         start = len(self._folder) + 1 if self._folder else 0
         return [
-            RemoteFile(
-                path[start:],
-                each.size,
-                each.blob_id or "",
-                f"sha256:{each.lfs.sha256}" if each.lfs else f"git:{each.blob_id}" if each.blob_id else None,
-            )
+            RemoteFile(path[start:], each.get("size"), each.get("blobId") or "", _digest(each))
             for path, each in every.items()
             if (path == self._path if single else path.startswith(self._folder and f"{self._folder}/"))
         ]
@@ -49,3 +51,9 @@ class HubModel(HttpSource):
         path = f"{self._folder}/{file.path}" if self._folder else file.path
         url = self._hub.hf_hub_url(self._model, path, revision=self._revision)
         return pieces(self._client, url, offset, self._hub.utils.build_hf_headers())
+
+
+def _digest(sibling: dict[str, Any]) -> str | None:
+    if large := sibling.get("lfs"):
+        return f"sha256:{large['sha256']}"
+    return f"git:{sibling['blobId']}" if sibling.get("blobId") else None

@@ -15,7 +15,7 @@ import httpx
 
 from ..errors import InvalidSettings
 from ..repository.remote import FetchFailed, RemoteFile, shown
-from .http import HttpSource, pieces
+from .http import HttpSource, document, pieces
 
 FORM = re.compile(
     r"oci://(?P<host>[^/@]+)/(?P<name>[^@]+?)(:(?P<tag>[^:/@]+))?(@(?P<digest>sha256:[0-9a-f]{64}))?"
@@ -35,6 +35,8 @@ TITLE = "org.opencontainers.image.title"
 
 PACKED = "io.deis.oras.content.unpack"
 """Set where such a layer is a folder in a tar archive."""
+
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128}")
 
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Names of registries for this machine."""
@@ -59,18 +61,23 @@ class RegistryImage(HttpSource):
         self._headers: dict[str, str] = {}
 
     def files(self) -> Sequence[RemoteFile]:
-        manifest = self._manifest(self._reference)
-        if "manifests" in manifest:
-            every = manifest["manifests"]
-            machine = MACHINES.get(platform.machine(), platform.machine())
-            own = [each for each in every if each.get("platform", {}).get("architecture") == machine]
-            manifest = self._manifest((own or every)[0]["digest"])
-        return [self._file(layer) for layer in manifest.get("layers", ())]
+        try:
+            manifest = self._manifest(self._reference)
+            if "manifests" in manifest:
+                every = manifest["manifests"]
+                machine = MACHINES.get(platform.machine(), platform.machine())
+                own = [each for each in every if each.get("platform", {}).get("architecture") == machine]
+                manifest = self._manifest((own or every)[0]["digest"])
+            return [self._file(layer) for layer in manifest.get("layers", ())]
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
+            raise FetchFailed(f"the manifest of {shown(self.uri)} is malformed") from None
 
     def _file(self, layer: dict[str, Any]) -> RemoteFile:
-        notes, digest = layer.get("annotations") or {}, layer["digest"]
-        packed = TITLE not in notes or notes.get(PACKED) == "true"
-        return RemoteFile(notes.get(TITLE, digest), layer["size"], digest, digest, packed)
+        notes, digest, size = layer.get("annotations") or {}, layer["digest"], layer["size"]
+        title = notes.get(TITLE, digest)
+        if not (DIGEST.fullmatch(digest) and type(size) is int and size >= 0 and isinstance(title, str)):
+            raise ValueError
+        return RemoteFile(title, size, digest, digest, TITLE not in notes or notes.get(PACKED) == "true")
 
     def read(self, file: RemoteFile, offset: int) -> Iterator[bytes]:
         url = f"{self._url}/blobs/{file.identity}"
@@ -84,15 +91,15 @@ class RegistryImage(HttpSource):
 
     def _manifest(self, reference: str) -> dict[str, Any]:
         url, accept = f"{self._url}/manifests/{reference}", {"Accept": MANIFESTS}
-        response = self._client.get(url, headers={**accept, **self._headers})
+        response, content = document(self._client, url, {**accept, **self._headers})
         if response.status_code == httpx.codes.UNAUTHORIZED:
             self._authorize(response)
-            response = self._client.get(url, headers={**accept, **self._headers})
+            response, content = document(self._client, url, {**accept, **self._headers})
         response.raise_for_status()
-        digest = f"sha256:{hashlib.sha256(response.content).hexdigest()}"
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         if reference.startswith("sha256:") and digest != reference:
             raise FetchFailed(f"the manifest of {shown(self.uri)} has the digest {digest}")
-        manifest: dict[str, Any] = response.json()
+        manifest: dict[str, Any] = json.loads(content)
         return manifest
 
     def _authorize(self, refused: httpx.Response) -> None:
@@ -110,9 +117,10 @@ class RegistryImage(HttpSource):
         asked = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
         realm = asked.pop("realm", "")
         scope = asked.get("scope", f"repository:{self._name}:pull")
-        response = self._client.get(realm, params={**asked, "scope": scope}, headers=basic)
+        url = httpx.URL(realm).copy_merge_params({**asked, "scope": scope})
+        response, content = document(self._client, str(url), basic)
         response.raise_for_status()
-        got = response.json()
+        got = json.loads(content)
         self._headers = {"Authorization": f"Bearer {got.get('token') or got.get('access_token')}"}
 
     def _login(self) -> str | None:

@@ -106,7 +106,7 @@ def base64_bytes(data: str, path: str) -> bytes:
         raise wrong_field(path, "is not valid base64") from None
 
 
-def plain_prompt(messages: Sequence[dict[str, Any]]) -> str:
+def plain_prompt(messages: Sequence[dict[str, Any]], _: str = "") -> str:
     """A prompt in the plain template: the text of a single message of a user as it is, else a line for each message.
 
     The lines are `role: text`, and the last one is `assistant:`.

@@ -1,12 +1,14 @@
 """`Generation`: what a client of any text dialect asks of a model."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from ..types import InferenceRequest
+from ..types import InferenceRequest, TensorData
 from .calls.reader import CallReader
 from .fields import Fields, wrong_field
 from .inputs import TOOLS
@@ -20,6 +22,19 @@ SEEDS = 2**63
 """Seeds that there are: a seed and its successors have to fit 64 bits."""
 
 
+class PendingPrompt(NamedTuple):
+    """A prompt that is being written in a thread, or in a process, and the requests that it is for."""
+
+    prompt: "Future[str]"
+    requests: list[InferenceRequest]
+
+    async def write(self) -> None:
+        """Wait for the prompt and put it into the requests. Raises InvalidRequest, ModelError."""
+        prompt = await asyncio.wrap_future(self.prompt)
+        for request in self.requests:
+            request.inputs[0].data = TensorData([prompt])
+
+
 @dataclass(slots=True, eq=False)
 class Generation:
     """One text to generate: what ends it, and the parameters that the model gets."""
@@ -28,6 +43,8 @@ class Generation:
     stop: tuple[str, ...] = ()
     max_tokens: int | None = None
     logprobs: bool = False
+    pending: PendingPrompt | None = field(default=None, init=False)
+    """The prompt of the requests, where it is being written."""
     _interface: TextInterface | None = field(default=None, init=False)
     _tools: list[Any] | None = field(default=None, init=False)
     _thoughts: bool = field(default=False, init=False)
@@ -60,7 +77,7 @@ class Generation:
     def request(
         self,
         interface: TextInterface,
-        prompt: str | None,
+        prompt: "str | Future[str] | None",
         inputs: Mapping[str, Sequence[str | bytes]],
         index: int = 0,
     ) -> InferenceRequest:
@@ -68,7 +85,12 @@ class Generation:
         parameters = self.parameters
         if index and (seed := parameters.get("seed")) is not None:
             parameters = {**parameters, "seed": (seed + index) % SEEDS}
-        return interface.request(None if prompt is None else [prompt], inputs, parameters)
+        if not isinstance(prompt, Future):
+            return interface.request(None if prompt is None else [prompt], inputs, parameters)
+        request = interface.request([""], inputs, parameters)
+        self.pending = self.pending or PendingPrompt(prompt, [])
+        self.pending.requests.append(request)
+        return request
 
 
 def sampling(fields: Fields, known: frozenset[str]) -> dict[str, Any]:

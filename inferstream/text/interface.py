@@ -1,6 +1,7 @@
 """`TextInterface`: the tensors of a model that take a text, and whether it returns texts or vectors."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -14,9 +15,9 @@ from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, TensorData
 from .calls.formats import reading
 from .calls.parser import CallParser, Chain
-from .chat import plain_prompt
+from .chat import Chat, plain_prompt
 from .inputs import FIELD, MESSAGES, SAMPLING, SPECIAL, FieldTexts
-from .template import chat_template, text_formats
+from .template import Origin, Render, chat_template, text_formats
 
 FLOATS = frozenset(("FP16", "BF16", "FP32", "FP64"))
 
@@ -35,7 +36,7 @@ class TextInterface:
     prompt: MetadataTensor | None
     extras: Mapping[str, MetadataTensor]
     sampling: Mapping[str, MetadataTensor]
-    chat_prompt: Callable[[Sequence[dict[str, Any]]], str]
+    render: Render
     """Makes a prompt of chat messages, for a model that takes none."""
     _: KW_ONLY
     generates: bool
@@ -53,6 +54,10 @@ class TextInterface:
     def takes(self, name: str) -> bool:
         """Whether the model declares this special input."""
         return name in self.extras
+
+    def chat_prompt(self, chat: Chat) -> "str | Future[str] | None":
+        """A prompt of chat messages, or a future of it; None for a model that takes the messages."""
+        return None if self.takes(MESSAGES) else self.render(chat.messages, chat.field)
 
     def parser(self, tools: Sequence[dict[str, Any]] | None) -> CallParser | Chain | None:
         """What takes calls, where there are tools, and reasoning out of its texts; None if nothing has to."""
@@ -78,12 +83,14 @@ class TextInterface:
         return InferenceRequest.of(inputs, None, Parameters.of({**parameters}) if parameters else None)
 
 
-def text_interface(signature: Signature, settings: ModelSettings) -> TextInterface | None:
+def text_interface(
+    signature: Signature, settings: ModelSettings, origin: Origin = lambda _: None
+) -> TextInterface | None:
     """How a model takes text; None for a model that does not, or that `openai: false` hides.
 
     A model takes text if it declares a BYTES input, needs no other input than those of this module, and declares
     an output of texts or floats. A model that declares no inputs may take text if it streams; lists show it only
-    with `openai: true`.
+    with `openai: true`. `origin` says which files are of authors who are not trusted.
     """
     if settings.openai is False:
         return None
@@ -107,12 +114,12 @@ def text_interface(signature: Signature, settings: ModelSettings) -> TextInterfa
     embeds = not generates and all(map(holds_vectors, outputs))
     if not generates and not embeds and not settings.openai:
         return None
-    calls, reasoning = text_formats(settings) if generates else (None, None)
+    calls, reasoning = text_formats(settings, origin) if generates else (None, None)
     return TextInterface(
         prompt,
         extras,
         sampling,
-        chat_template(settings) if generates and MESSAGES not in extras else plain_prompt,
+        chat_template(settings, origin) if generates and MESSAGES not in extras else plain_prompt,
         generates=generates,
         embeds=embeds,
         logprobs=signature.logprobs,

@@ -2,9 +2,11 @@
 
 import json
 import logging
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
-from time import strftime
 from typing import Any
 
 from ..errors import ModelLoadFailed
@@ -12,50 +14,71 @@ from ..settings import ModelSettings
 from .calls.formats import call_format, reasoning_format
 from .chat import plain_prompt
 from .fields import wrong_field
+from .jinja import compile_template
+from .limited_template import LimitedTemplate
 
 logger = logging.getLogger("inferstream.text")
 
-Render = Callable[[Sequence[dict[str, Any]]], str]
-"""Makes a prompt of messages. Raises InvalidRequest for messages that the template refuses."""
+Render = Callable[..., "str | Future[str]"]
+"""Makes a prompt of messages, or a future of it. Raises InvalidRequest for messages that the template refuses."""
+
+Origin = Callable[[Path], str | None]
+"""Where a file was fetched from, if its author is not trusted; else None."""
 
 LARGEST = 1_000_000
 """Bytes of a template at most."""
 
+CONFIG = "tokenizer_config.json"
 
-def chat_template(settings: ModelSettings) -> Render:
+LONGEST_PATH = 4096
+
+LARGEST_CONFIG = 8_000_000
+"""Bytes of a tokenizer's configuration, in which some models list every token."""
+
+INLINE_MESSAGES = 256
+"""Messages that are rendered on the event loop, which takes half a millisecond. A hop to a thread takes a tenth."""
+
+
+def chat_template(settings: ModelSettings, origin: Origin = lambda _: None) -> Render:
     """How prompts are made for a model that takes no messages.
 
-    By the template in its settings, else by that of the tokenizer in its folder, else by the plain one.
+    By the template in its settings, else by that of the tokenizer in its folder, else by the plain one. Templates of
+    untrusted authors are rendered in processes with limits.
     Raises ModelLoadFailed for a template of the settings that cannot be used.
     """
     named = settings.chat_template
     folder = _folder(settings)
     if named is not None:
         try:
-            return _compiled(_text_of(named, folder), {})
+            source, author = _text_of(named, settings, folder, origin)
+            if author is not None:
+                return LimitedTemplate(settings.name, source, {})
+            return _compiled(source, {})
         except Exception as error:
             raise ModelLoadFailed(f"Model {settings.name} did not load: chat_template: {error}") from error
     template, special = _of_tokenizer(folder)
-    if template is None:
+    if template is None or folder is None:
         return plain_prompt
     try:
+        if origin(folder / CONFIG) is not None:
+            return LimitedTemplate(settings.name, template, special, plain_prompt)
         return _compiled(template, special)
     except Exception as error:
         logger.warning("model %s: its tokenizer's chat template is not used: %s", settings.name, error)
         return plain_prompt
 
 
-def text_formats(settings: ModelSettings) -> tuple[str | None, str | None]:
+def text_formats(settings: ModelSettings, origin: Origin = lambda _: None) -> tuple[str | None, str | None]:
     """The formats in which a model writes calls and reasoning: by its settings, else as its template shows them."""
     if settings.tool_format and settings.reasoning_format:
         return settings.tool_format, settings.reasoning_format
-    template = _source(settings) or ""
+    template = _source(settings, origin) or ""
     return settings.tool_format or call_format(template), settings.reasoning_format or reasoning_format(
         template
     )
 
 
-def _source(settings: ModelSettings) -> str | None:
+def _source(settings: ModelSettings, origin: Origin) -> str | None:
     """The text of the template in the settings, else of that of the tokenizer in the model's folder."""
     folder, named = _folder(settings), settings.chat_template
     if named is None and settings.parameters is not None:
@@ -63,15 +86,32 @@ def _source(settings: ModelSettings) -> str | None:
     if not isinstance(named, str):
         return _of_tokenizer(folder)[0]
     try:
-        return _text_of(named, folder)
+        return _text_of(named, settings, folder, origin)[0]
     except (OSError, ValueError):
         return None
 
 
-def _text_of(named: str, folder: Path | None) -> str:
-    """A template that settings hold, or name as a file."""
-    file = Path(folder or ".") / named
-    return file.read_text() if "{" not in named and file.is_file() else named
+def _text_of(
+    named: str, settings: ModelSettings, folder: Path | None, origin: Origin
+) -> tuple[str, str | None]:
+    """A template that settings hold, or name as a file, and its author if they are not trusted.
+
+    Raises ValueError for a file outside of the repository, if untrusted settings name it.
+    """
+    author = None if settings.source is None else origin(Path(settings.source))
+    if "{" in named or len(named) > LONGEST_PATH:
+        return named, author
+    file = Path(os.path.realpath(Path(folder or ".") / named))
+    theirs = origin(file)
+    if author is not None and author != theirs:
+        raise ValueError(f"the path of its file leads out of {author}; trust_remote_code allows it")
+    return (_read(file, LARGEST), theirs) if file.is_file() else (named, author)
+
+
+def _read(file: Path, most: int) -> str:
+    if file.stat().st_size > most:
+        raise ValueError(f"{file.name} has more than {most:,} bytes")
+    return file.read_text()
 
 
 def _folder(settings: ModelSettings) -> Path | None:
@@ -87,12 +127,11 @@ def _of_tokenizer(folder: Path | None) -> tuple[str | None, dict[str, str]]:
     """The template in a tokenizer's files, and the special tokens that it may name."""
     if folder is None:
         return None, {}
-    config = folder / "tokenizer_config.json"
+    config, template = folder / CONFIG, folder / "chat_template.jinja"
     try:
-        document = json.loads(config.read_text()) if config.is_file() else {}
-        template = folder / "chat_template.jinja"
-        source = template.read_text() if template.is_file() else document.get("chat_template")
-    except (OSError, ValueError, AttributeError):
+        document = json.loads(_read(config, LARGEST_CONFIG)) if config.is_file() else {}
+        source = _read(template, LARGEST) if template.is_file() else document.get("chat_template")
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None, {}
     if isinstance(source, list):  # several templates by name
         source = next((each.get("template") for each in source if each.get("name") == "default"), None)
@@ -106,31 +145,27 @@ def _token(value: Any) -> str:
     return str(value.get("content", "") if isinstance(value, dict) else value or "")
 
 
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads for prompts of many messages."""
+    return ThreadPoolExecutor(2, "chat-templates")
+
+
 def _compiled(source: str, special: dict[str, str]) -> Render:
     """A template that may do nothing but write text. Raises ImportError without Jinja, or what Jinja raises."""
-    from jinja2.ext import loopcontrols  # late: only models with a template need it
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
     if len(source) > LARGEST:
         raise ValueError(f"it has more than {LARGEST} bytes")
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
-    )
-    environment.globals["raise_exception"] = _refuse
-    environment.globals["strftime_now"] = strftime  # the date, in the system prompts of some models
-    environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
-    template = environment.from_string(source)
+    template = compile_template(source)
 
-    def render(messages: Sequence[dict[str, Any]]) -> str:
+    def render(messages: Sequence[dict[str, Any]], field: str) -> str:
         try:
             return str(template.render(messages=messages, add_generation_prompt=True, tools=None, **special))
         except Exception as error:  # of any kind: a template may add a text to what a client left out
-            raise wrong_field("messages", f"the chat template refuses them: {error}") from error
+            raise wrong_field(field, f"the chat template refuses them: {error}") from error
 
-    return render
+    def begin(messages: Sequence[dict[str, Any]], field: str = "messages") -> "str | Future[str]":
+        if len(messages) <= INLINE_MESSAGES:
+            return render(messages, field)
+        return _threads().submit(render, messages, field)
 
-
-def _refuse(message: str) -> None:
-    from jinja2 import TemplateError
-
-    raise TemplateError(message)
+    return begin

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from ...codecs.values.flat import FlatInterface, flat_interface
+from ...repository.remote import untrusted
 from ...telemetry.access import AccessLines
 from ...text.interface import TextInterface, text_interface
 from ...types.forms import InputsForm
@@ -100,7 +101,7 @@ class Pipeline:
             meters,
             app,
             checks_of(execution.signature, execution.strictness, most_rows_of(execution.settings)),
-            text_interface(execution.signature, execution.settings),
+            text_interface(execution.signature, execution.settings, untrusted),
             flat_interface(execution.signature),
             execution.form,
             execution,

@@ -12,6 +12,7 @@ from ...context import request_context
 from ...errors import InvalidRequest
 from ...imports.folders import importing_alone
 from ...model import Emission, Finished, StepModel
+from ...repository.remote import untrusted
 from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
@@ -70,8 +71,9 @@ class CausalLM(FrameworkModel, StepModel):
         on_cpu = opened.model.device.type == "cpu"
         budget = settings.prefill_budget or (128 if on_cpu else 2048)
         self._tokenizer = opened.tokenizer
-        self._prompts = Prompts(opened.tokenizer, settings.chat_template)
-        self._calls, reasoning = text_formats(self.settings)
+        theirs = not self.settings.trust_remote_code if isinstance(source, str) else bool(untrusted(source))
+        self._prompts = Prompts(opened.tokenizer, settings.chat_template, self.name if theirs else None)
+        self._calls, reasoning = text_formats(self.settings, untrusted)
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
         self._max_tokens = settings.max_tokens
         self._device = opened.model.device

@@ -5,7 +5,9 @@ from typing import Any
 
 import orjson
 
+from ...errors import InferstreamError
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
+from ...text.limited_template import LimitedTemplate
 from ...types import InferenceRequest, MetadataTensor
 from ..framework import text_inputs
 from ..sampling import refused
@@ -14,14 +16,23 @@ PROMPT = "prompt"
 
 
 class Prompts:
-    """Reads prompts with a tokenizer of transformers: plain text, or chat messages by its template."""
+    """Reads prompts with a tokenizer of transformers: plain text, or chat messages by its template.
 
-    def __init__(self, tokenizer: Any, template: str | None) -> None:
+    The template of a model that is `untrusted`, whose name this is, is rendered in a process with limits.
+    """
+
+    def __init__(self, tokenizer: Any, template: str | None, untrusted: str | None = None) -> None:
         self._tokenizer = tokenizer
         if template is not None:
             tokenizer.chat_template = template
         self.chats = bool(tokenizer.chat_template)
         """Whether there is a template, so that messages can be read."""
+        self._limited: LimitedTemplate | None = None
+        if untrusted is not None and self.chats:
+            named = tokenizer.chat_template
+            source = named if isinstance(named, str) else named.get("default") or next(iter(named.values()))
+            special = {name: str(token) for name, token in tokenizer.special_tokens_map.items()}
+            self._limited = LimitedTemplate(untrusted, source, special)
 
     def inputs(self, tools: bool = False) -> list[MetadataTensor]:
         """The inputs of a model that takes what this can read."""
@@ -59,14 +70,22 @@ class Prompts:
             raise refused(MESSAGES, "messages is empty")
         options = {} if tools is None else {"tools": _list_of(TOOLS, tools)}
         try:
-            prompt = self._tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tokenize=False, **options
-            )
+            prompt = self._render(messages, options)
+        except InferstreamError:
+            raise
         except Exception as error:  # templates raise what they like, of jinja's and Python's
             reason = " ".join(str(error).split())
             raise refused(MESSAGES, f"The model's chat template refuses the messages: {reason}") from error
         tokens: list[int] = self._tokenizer(prompt + opening, add_special_tokens=False)["input_ids"]
         return tokens
+
+    def _render(self, messages: list[dict[str, Any]], options: dict[str, Any]) -> str:
+        if self._limited is not None:
+            return self._limited(messages, **options).result()
+        text: str = self._tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=False, **options
+        )
+        return text
 
 
 def texts_of(request: InferenceRequest) -> dict[str, str]:

@@ -164,6 +164,8 @@ class InferenceDoor:
                     except NotLoaded:
                         parse = partial(self._parse, exchange, body, route, caller, None)
                         asked = await self._dataplane.when_loaded(parse, caller.deadline)
+                    if asked.pending is not None:
+                        await asked.pending.write()
                     if asked.admission.metering is not None:
                         asked.admission.size = len(body)
                         if asked.operation is STREAM and route.action is not Action.STREAM:

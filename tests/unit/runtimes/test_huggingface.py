@@ -250,3 +250,19 @@ async def test_transformers_loads_one_model_at_a_time(tmp_path, monkeypatch) -> 
     await HuggingFaceRuntime(settings_of("text-classification", folder)).load()
     assert held == [True]
     assert not TORCH_LOADING.locked()
+
+
+async def test_a_pipeline_of_an_untrusted_folder_has_no_chat_template(tmp_path: Path) -> None:
+    folder = transformer_models.saved(tmp_path / "model", "BertLMHeadModel", is_decoder=True)
+    (folder / "chat_template.jinja").write_text(
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    )
+    (tmp_path / ".untrusted").write_text("hf://org/model")
+    chat = given("array_inputs", json.dumps({"role": "user", "content": "hello"}), content_type="hg_jsonlist")
+    async with run(settings_of("text-generation", folder)) as models:
+        with pytest.raises(InvalidRequest, match="chat_template"):
+            await asyncio.wait_for(models.infer("m", InferenceRequest(inputs=[chat])), 60)
+        answered = await models.infer(
+            "m", InferenceRequest(inputs=[given("args", "hello"), raw("max_new_tokens", 3)])
+        )
+        assert results(answered)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from llguidance import LLTokenizer
 
-from inferstream.errors import InvalidRequest, ModelLoadFailed
+from inferstream.errors import InvalidRequest, ModelError, ModelLoadFailed
 from inferstream.runtimes import framework
 from inferstream.runtimes.llamacpp import LlamaCppModel
 from inferstream.settings import ModelSettings
@@ -451,3 +451,31 @@ async def test_a_call_that_has_to_come_begins_the_text(tmp_path: Path, stand_in:
     assert text_of(await streamed(settings, inputs)) == "a|f"
     with pytest.raises(InvalidRequest, match="tool_choice cannot be read"):
         await streamed(settings, inputs, tool_choice="some")
+
+
+async def test_the_template_of_an_untrusted_file_is_rendered_in_a_process_and_compiled_nowhere_else(
+    tmp_path: Path, stand_in: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".untrusted").write_text("hf://org/model")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "some.gguf").touch()
+    compiled: list[str] = []
+    monkeypatch.setattr(Formatter, "__init__", lambda self, template, **_: compiled.append(template))
+    template = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tools[0].name }}"
+    made = Llama.__init__
+
+    def opened(self: Llama, path: str, **options: Any) -> None:
+        made(self, path, **options)
+        self.metadata = {TEMPLATE: template, f"{TEMPLATE}.tool_use": template, "general.name": "m"}
+
+    monkeypatch.setattr(Llama, "__init__", opened)
+    responses = await streamed(
+        settings_of(folder), {"messages": [{"role": "user", "content": "hi"}], "tools": [{"name": "!"}]}
+    )
+    assert text_of(responses) == "hi!"
+    assert compiled == []
+    assert Llama.made[0].metadata == {"general.name": "m"}
+    template = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    with pytest.raises(ModelError, match=r"0\.5 s"):
+        await streamed(settings_of(folder), {"messages": [{"role": "user", "content": "hi"}]})

@@ -18,6 +18,7 @@ from ....protos import sse
 from ....settings import Settings
 from ....telemetry.console import TITLES
 from ....telemetry.metrics import Meters
+from ....text.generation import PendingPrompt
 from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders, Scope, error_response
@@ -181,6 +182,9 @@ class ParsedRequest(ABC):
 
     several = False
     """Whether `open` does more than open one call."""
+
+    pending: PendingPrompt | None = None
+    """The prompt that has to be written before `open`."""
 
     @property
     def media_type(self) -> bytes:

@@ -167,7 +167,7 @@ class TextFormat(ABC):
 class TextRequest(ParsedRequest):
     """A request for one text or several. Each of `requests` is one text."""
 
-    __slots__ = ("_each", "_format", "_requests", "_several", "_streamed", "generation")
+    __slots__ = ("_each", "_format", "_requests", "_several", "_streamed", "generation", "pending")
 
     compressible = True
     several = True
@@ -186,6 +186,7 @@ class TextRequest(ParsedRequest):
         self._each = Operation.STREAM if streams else Operation.INFER  # which can be batched
         self.operation = Operation.STREAM if streamed or len(requests) > 1 else self._each
         self.generation = generation
+        self.pending = generation.pending
         self._requests = requests
         self._format = format
         self._streamed = streamed

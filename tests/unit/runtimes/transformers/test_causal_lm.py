@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-from inferstream.errors import InvalidRequest, ModelLoadFailed
+from inferstream.errors import InvalidRequest, ModelError, ModelLoadFailed
 from inferstream.testing import InProcess, encode, run
 from inferstream.types import InferenceRequest, InferenceResponse
 
@@ -260,6 +260,27 @@ def test_settings_choose_sampling_length_and_template(tmp_path: Path) -> None:
         assert tokens_of(found) == alone.tokens("one two", 7, 3, **sampling)
         with pytest.raises(InvalidRequest, match="64 tokens"):
             client.stream("tiny", request("one " * 100))
+
+
+def test_the_template_of_an_untrusted_model_has_limits(tmp_path: Path) -> None:
+    (tmp_path / ".untrusted").write_text("hf://org/model")
+    messages = '[{"role": "user", "content": "one two"}]'
+    template = (
+        "{% generation %}{% for message in messages %}{{ message['content'] }}{% endfor %}{% endgeneration %}"
+    )
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    tiny.write(folder, chat_template=template)
+    alone = tiny.Alone(folder)
+    with run(str(folder)) as client:
+        found = client.stream("tiny", request(messages=messages, max_tokens=5))
+        assert tokens_of(found) == alone.tokens("one two", 5)
+    endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    tiny.write(folder, chat_template=endless)
+    with run(str(folder)) as client:
+        with pytest.raises(ModelError, match=r"0\.5 s"):
+            client.stream("tiny", request(messages=messages))
+        assert client.stream("tiny", request("one two", max_tokens=5))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from .....errors import Code, InferstreamError, Unsupported, own_status
 from .....text.chat import MOST_MESSAGES, Chat, base64_bytes
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, sampling
-from .....text.inputs import MESSAGES
 from .....text.interface import TextInterface
 from .....text.reader import TextReader
 from .....text.response_format import formatted
@@ -80,8 +79,8 @@ class Anthropic(TextDialect):
         admission = admit_named(self._dataplane, name, caller)
         interface = generating(admission, name)
         if route.template == COUNT_PATH:
-            _, request = read_generation(fields, interface, 1)
-            return TokenCount(admission, request, identified([request]))
+            generation, request = read_generation(fields, interface, 1)
+            return TokenCount(admission, generation, request, identified([request]))
         fields.needed("max_tokens")
         generation, request = read_generation(fields, interface, fields.integer("max_tokens", 1))
         id = identified([request])
@@ -118,7 +117,7 @@ def read_generation(
     parameters |= sampling(fields, KNOWN)
     generation = Generation(parameters, fields.stop("stop_sequences", MOST_STOPS), limit)
     generation.parse(interface, inputs)
-    prompt = None if interface.takes(MESSAGES) else interface.chat_prompt(chat.messages)
+    prompt = interface.chat_prompt(chat)
     return generation, generation.request(interface, prompt, {**chat.inputs(interface.takes), **inputs})
 
 
@@ -252,11 +251,14 @@ class MessageRequest(TextRequest):
 class TokenCount(GatheringRequest):
     """The number of tokens that a model reads: what it says of them while it writes one token."""
 
-    __slots__ = ("_reader", "headers")
+    __slots__ = ("_reader", "headers", "pending")
 
-    def __init__(self, admission: Admission, request: InferenceRequest, id: str) -> None:
+    def __init__(
+        self, admission: Admission, generation: Generation, request: InferenceRequest, id: str
+    ) -> None:
         self.admission = admission
         self.request = request
+        self.pending = generation.pending
         streams = admission.text is not None and admission.text.streams
         self.operation = Operation.STREAM if streams else Operation.INFER
         self._reader = TextReader()

@@ -1,6 +1,7 @@
 """The paths of Ollama's dialect, and how their requests are read."""
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from time import perf_counter_ns
 from typing import Any
 
@@ -219,7 +220,7 @@ def _format(fields: Fields) -> Fields | None:
     return Fields({"type": "json_schema", "json_schema": {"name": "output", "schema": format}}, "format")
 
 
-Asked = tuple[str | None, Mapping[str, Sequence[str | bytes]], dict[str, Any]]
+Asked = tuple[str | Future[str] | None, Mapping[str, Sequence[str | bytes]], dict[str, Any]]
 """The prompt, further inputs and parameters."""
 
 
@@ -230,8 +231,7 @@ def _chat(fields: Fields, interface: TextInterface) -> Asked:
         _add(chat, Fields(item, f"{chat.field}[{index}]"), pending)
     tools: Inputs
     tools, parameters = offered(interface, fields.items("tools"), None, True)
-    prompt = None if interface.takes(MESSAGES) else interface.chat_prompt(chat.messages)
-    return prompt, {**chat.inputs(interface.takes), **tools}, parameters
+    return interface.chat_prompt(chat), {**chat.inputs(interface.takes), **tools}, parameters
 
 
 def _add(chat: Chat, turn: Fields, pending: list[str]) -> None:
@@ -284,7 +284,7 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
     add_suffix(fields, interface, inputs)
     if interface.takes(MESSAGES):
         return None, inputs, {}
-    return prompt if fields.flag("raw") else interface.chat_prompt(chat.messages), inputs, {}
+    return prompt if fields.flag("raw") else interface.chat_prompt(chat), inputs, {}
 
 
 class KeepingRequest(ParsedRequest):

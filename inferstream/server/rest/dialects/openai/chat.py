@@ -5,7 +5,6 @@ from typing import Any
 from .....dataplane.admission import Admission
 from .....text.chat import read_messages
 from .....text.fields import Fields
-from .....text.inputs import MESSAGES
 from .....text.reader import STOP, TextReader
 from .....text.tools import merged, read_tools
 from ..text import TextRequest, generating, identified, token_logprobs
@@ -79,7 +78,7 @@ def read_chat(fields: Fields, admission: Admission, name: str) -> TextRequest:
     inputs |= tool_inputs
     generation = read_generation(fields, interface, parameters, _logprobs_asked(fields))
     generation.parse(interface, inputs, thoughts=True)
-    prompt = None if interface.takes(MESSAGES) else interface.chat_prompt(chat.messages)
+    prompt = interface.chat_prompt(chat)
     count = fields.integer("n", 1, MOST_CHOICES) or 1
     requests = [generation.request(interface, prompt, inputs, index) for index in range(count)]
     streamed, usage = read_streaming(fields)

@@ -5,11 +5,9 @@ from time import time
 from typing import Any, Never
 
 from .....dataplane.admission import Admission
-from .....errors import InvalidRequest, NotFound
-from .....text.chat import Chat
-from .....text.fields import Fields, wrong_field
+from .....errors import NotFound
+from .....text.fields import Fields
 from .....text.generation import Generation, expect_logprobs, sampling
-from .....text.inputs import MESSAGES
 from .....text.interface import TextInterface
 from .....text.response_format import formatted
 from .....text.tools import offered, read_parallel
@@ -77,7 +75,7 @@ def read_response(states: SealedStates, fields: Fields, admission: Admission, na
     generation = Generation(parameters, fields.stop(), limit, top is not None)
     generation.parse(interface, inputs)
     request = generation.request(
-        interface, _prompt(chat, interface), {**chat.inputs(interface.takes), **inputs}
+        interface, interface.chat_prompt(chat), {**chat.inputs(interface.takes), **inputs}
     )
     id = identified([request])
     streamed = fields.flag("stream")
@@ -86,15 +84,6 @@ def read_response(states: SealedStates, fields: Fields, admission: Admission, na
     conversation = states.kept(fields, admission, previous)
     format = ResponseFormat(id, _document(fields, id, name), conversation)
     return TextRequest(admission, generation, [request], format, streamed)
-
-
-def _prompt(chat: Chat, interface: TextInterface) -> str | None:
-    if interface.takes(MESSAGES):
-        return None
-    try:
-        return interface.chat_prompt(chat.messages)
-    except InvalidRequest as error:  # it names `messages`, which this client has not sent
-        raise wrong_field(INPUT, error.message.removeprefix("messages: ")) from error
 
 
 def _logprobs_asked(fields: Fields, interface: TextInterface) -> int | None:

@@ -1,0 +1,133 @@
+"""`LimitedTemplate`: a chat template whose author is not trusted, rendered in a process with limits."""
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ..errors import ModelError, Overloaded
+from . import jinja
+from .fields import wrong_field
+
+logger = logging.getLogger("inferstream.text")
+
+PATIENCE_SECONDS = 10.0
+"""For a machine without time for a render, whose own limit is one of processor time."""
+
+MOST_WAITING = 16
+"""Renders of one template that wait or run."""
+
+LARGEST_ANSWER = 8 * jinja.LARGEST_PROMPT
+"""Bytes of a prompt in JSON, which escapes some characters."""
+
+INHERITED = ("LD_LIBRARY_PATH", "TZ")
+"""Environment variables of the process; no others, because they hold keys."""
+
+ALLOW = "trust_remote_code lifts the limit"
+
+
+class LimitedTemplate:
+    """Renders a template for one model, prompt by prompt. A process that a limit has ended starts again.
+
+    With a `fallback`, that writes the prompts if Jinja cannot read the template.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        source: str,
+        special: dict[str, str],
+        fallback: Callable[[Sequence[dict[str, Any]]], str] | None = None,
+    ) -> None:
+        installed = find_spec("jinja2")
+        if installed is None:
+            raise ImportError("No module named 'jinja2'")
+        self._command = [sys.executable, "-I", jinja.__file__, str(Path(str(installed.origin)).parents[1])]
+        self._model, self._source, self._special, self._fallback = model, source, special, fallback
+        self._process: subprocess.Popen[bytes] | None = None
+        self._end: socket.socket | None = None
+        self._waiting: set[Future[str]] = set()
+        self._thread = ThreadPoolExecutor(1, "chat-template")
+
+    def __call__(
+        self, messages: Sequence[dict[str, Any]], field: str = "messages", tools: Any = None
+    ) -> "Future[str]":
+        """A future of the prompt. Raises Overloaded.
+
+        The future raises InvalidRequest for messages that the template refuses, which names their `field`, and
+        ModelError for a template that cannot be used, or needs too much.
+        """
+        if len(self._waiting) >= MOST_WAITING:
+            raise Overloaded(
+                f"{MOST_WAITING} prompts of model {self._model} are being written; try again later."
+            )
+        future = self._thread.submit(self._render, messages, field, tools)
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        return future
+
+    def __del__(self) -> None:
+        if hasattr(self, "_thread"):
+            self._stop()
+
+    def _render(self, messages: Sequence[dict[str, Any]], field: str, tools: Any) -> str:
+        variables = {**self._special, "messages": messages, "add_generation_prompt": True, "tools": tools}
+        try:
+            answer = self._ask(orjson.dumps({"source": self._source, "variables": variables}))
+        except TimeoutError:
+            self._stop()
+            raise Overloaded(f"A prompt of model {self._model} took {PATIENCE_SECONDS:g} s.") from None
+        except OSError:
+            self._stop()
+            memory = jinja.MEMORY >> 20
+            answer = {"excess": f"takes more than {jinja.SECONDS} s of processor time or {memory} MB"}
+        if (prompt := answer.get("prompt")) is not None:
+            return prompt
+        if (refusal := answer.get("refusal")) is not None:
+            raise wrong_field(field, f"the chat template refuses them: {refusal}")
+        if "fault" in answer and self._fallback is not None:
+            return self._fallback(messages)
+        reason = f"cannot be used: {answer['fault']}" if "fault" in answer else f"{answer['excess']}; {ALLOW}"
+        logger.warning("model %s: its chat template %s", self._model, reason)
+        raise ModelError(f"The chat template of model {self._model} {reason}.", 500)
+
+    def _ask(self, line: bytes) -> dict[str, str]:
+        """The answer of the process. Raises OSError if it has ended, and TimeoutError."""
+        if self._process is None or self._end is None or self._process.poll() is not None:
+            self._stop()
+            self._end, theirs = socket.socketpair()
+            self._end.settimeout(PATIENCE_SECONDS)
+            environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+            with theirs:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=subprocess.DEVNULL,
+                    env=environment,
+                    start_new_session=True,
+                )
+        self._end.sendall(line + b"\n")
+        answer = bytearray()
+        while not answer.endswith(b"\n"):
+            piece = self._end.recv(2**16)
+            answer += piece
+            if not piece or len(answer) > LARGEST_ANSWER:
+                raise OSError
+        answered: dict[str, str] = orjson.loads(answer)
+        return answered
+
+    def _stop(self) -> None:
+        if self._process is not None and self._end is not None:
+            self._process.kill()
+            self._process.wait()
+            self._end.close()
+        self._process = self._end = None
