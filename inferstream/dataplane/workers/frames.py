@@ -114,6 +114,8 @@ class Open(Frame):
     """As of the call."""
     share: str = ""
     """The principal that shares the model."""
+    principal: str | None = None
+    """The principal of the call, whose share may have another name."""
 
 
 class More(Frame):

@@ -76,6 +76,7 @@ class RemoteCall(Channel[InferenceResponse]):
                     request_id_var.get(),
                     call.halved,
                     call.share.name if hasattr(call, "share") else "",
+                    call.principal,
                 )
             )
         except UNENCODABLE:
