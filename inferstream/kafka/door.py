@@ -60,10 +60,9 @@ class KafkaDoor(Door):
                 Exception
             ) as error:  # the client library raises others too, and the topic must not stand still
                 servers, pause = self._settings.kafka_servers, self._pause
-                trace = None if isinstance(error, KafkaError | OSError | TimeoutError) else error
-                logger.warning(
-                    "Kafka at %s: %s; again in %g s", servers, _reason(error), pause, exc_info=trace
-                )
+                logger.warning("Kafka at %s: %s; again in %g s", servers, _reason(error), pause)
+                if not isinstance(error, KafkaError | OSError):
+                    logger.info("the error", exc_info=error)
                 await asyncio.sleep(pause)
                 self._pause = min(2 * pause, LONGEST)
 

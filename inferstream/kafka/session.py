@@ -7,15 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
-from aiokafka.errors import (
-    CommitFailedError,
-    CorruptRecordException,
-    IllegalStateError,
-    InvalidTimestampError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
-)
+from aiokafka import errors as kafka_errors
+from aiokafka.errors import KafkaError
 
 from ..concurrency.tasks import Tasks
 from ..dataplane.call import Operation
@@ -25,15 +18,8 @@ from ..server.json_limits import json_limits
 from ..server.rest.messages import PARSE_IN_THREAD
 from ..settings import Settings
 from ..types import InferenceRequest
-from .messages import (
-    KafkaMessage,
-    admission_of,
-    headers_of,
-    refusal,
-    request_of,
-    response_message,
-    shortened,
-)
+from . import messages
+from .messages import KafkaMessage, refusal, shortened
 from .reading import Offsets, Reader
 
 if TYPE_CHECKING:
@@ -53,11 +39,12 @@ HANDOVER = 10.0
 """Seconds that calls may take to end before another server of the group gets their partition."""
 
 
+TOO_LARGE = "The answer is too large for Kafka (setting max_body_bytes, and message.max.bytes of the broker)."
+
 REFUSED = (
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
-    CorruptRecordException,
-    InvalidTimestampError,
+    kafka_errors.MessageSizeTooLargeError,
+    kafka_errors.RecordListTooLargeError,
+    kafka_errors.CorruptRecordException,
 )
 """Errors of a producer that are about one message. Another attempt would end in the same way."""
 
@@ -131,7 +118,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         """Answer one message. Raises the cluster's error; the message is then read again after a restart."""
         span = None
         if self._tracing is not None:
-            span = self._tracing.door(f"process {record.topic}", headers_of(record), _SYSTEM)
+            span = self._tracing.door(f"process {record.topic}", messages.headers_of(record), _SYSTEM)
         where = f"{record.topic}[{record.partition}]:{record.offset}"
         try:
             message = await self._response(record, where)
@@ -147,11 +134,13 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _response(self, record: Any, where: str) -> KafkaMessage | None:
         """The response to one message, or the error; None for a message of the next server."""
         try:
-            admission = await self._dataplane.when_loaded(lambda: admission_of(record, self._dataplane.admit))
+            admission = await self._dataplane.when_loaded(
+                lambda: messages.admission_of(record, self._dataplane.admit)
+            )
             request = await self._read_request(record, admission.pipeline.takes_any)
             async with await admission.open(Operation.INFER, request) as reply:
                 assert reply.first is not None
-                message = response_message(admission.model, reply.first, self._dataplane.events)
+                message = messages.response_message(admission.model, reply.first, self._dataplane.events)
                 admission.sent(len(message.value))
                 return message
         except InferstreamError as error:
@@ -166,28 +155,20 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     async def _read_request(self, record: Any, nested: bool) -> InferenceRequest:
         if len(record.value or b"") < PARSE_IN_THREAD:
-            return request_of(record, self._limits, nested)
-        return await asyncio.to_thread(request_of, record, self._limits, nested)
+            return messages.request_of(record, self._limits, nested)
+        return await asyncio.to_thread(messages.request_of, record, self._limits, nested)
 
     async def _deliver(self, record: Any, where: str, message: KafkaMessage) -> None:
         """Send a response, or else that it is too large. The log has one that the cluster does not take at all."""
-        try:
-            await self._send(message)
-            return
-        except REFUSED as error:
-            logger.warning(
-                "message %s: its response of %d bytes is refused: %s", where, len(message.value), error
-            )
-        too_large = PayloadTooLarge(
-            "The answer is too large for Kafka (setting max_body_bytes, and message.max.bytes of the broker)."
-        )
-        for small in (False, True):
+        for small in (None, False, True):
+            attempt = message if small is None else refusal(record, PayloadTooLarge(TOO_LARGE), small)
             try:
-                await self._send(refusal(record, too_large, small))
+                await self._send(attempt)
                 return
             except REFUSED as error:
-                refused = error
-        logger.error("message %s has no response: %s", where, refused)
+                size = len(attempt.value)
+                logger.warning("message %s: its response of %d bytes is refused: %s", where, size, error)
+        logger.error("message %s has no response", where)
 
     async def _send(self, message: KafkaMessage) -> None:
         await self._producer.send_and_wait(
@@ -214,7 +195,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 return
             try:
                 await self._consumer.commit(positions)
-            except (CommitFailedError, IllegalStateError) as error:
+            except (kafka_errors.CommitFailedError, kafka_errors.IllegalStateError) as error:
                 # The group has given the partition to another server, which reads from the last commit on.
                 logger.warning(
                     "offsets could not be committed, some messages may be answered twice: %s", error
