@@ -66,11 +66,11 @@ class Reader:
         """At most `room` messages; after a failure of the client library one message of one partition at a time."""
         try:
             if not self._doubtful:
-                found: dict[Any, Any] = await self._consumer.getmany(timeout_ms=POLL, max_records=room)
-                return found
+                polled: dict[Any, Any] = await self._consumer.getmany(timeout_ms=POLL, max_records=room)
+                return polled
             partition = self._doubtful[0]
             self._doubtful.rotate(-1)
-            found = await self._consumer.getmany(partition, timeout_ms=POLL, max_records=1)
+            polled = await self._consumer.getmany(partition, timeout_ms=POLL, max_records=1)
         except Exception as error:  # a message may make the library raise anything
             if isinstance(error, KafkaError | OSError) and not isinstance(error, OF_MESSAGES):
                 raise
@@ -81,9 +81,9 @@ class Reader:
             return {}
         if partition == self._unreadable:  # which is behind its unreadable message
             self.forget()
-        elif not found:
+        elif not polled:
             self._doubtful.remove(partition)
-        return found
+        return polled
 
     async def _doubt(self) -> None:
         """Read the partitions again from where they are. The failed poll has lost the messages before the wrong one."""

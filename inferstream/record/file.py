@@ -21,7 +21,7 @@ from ..statuses import HTTP_OF_GRPC, code_of_http
 from ..telemetry.lines import LineFile, open_private, reopened
 from ..telemetry.masks import without_credentials, without_keys
 from .events import EventSink, RecordedContents
-from .recording import Event, HeaderFilter, PortRecording, RecordedRequest, Waiting
+from .recording import CREDENTIALS, OF_JSON, Event, HeaderFilter, PortRecording, RecordedRequest, Waiting
 from .redaction import redacted, without_secrets
 
 SCHEMA = "inferstream.record/1"
@@ -76,6 +76,7 @@ class RecordFile(LineFile[PortRecording]):
     ) -> None:
         self._settings = settings
         self._headers = HeaderFilter(hidden)
+        self._redacted = (hidden - CREDENTIALS).union(OF_JSON, settings.redact)
         self._sink = sink
         self._new_id = Ids().new
         self.waiting = Waiting(settings.bodies)
@@ -245,8 +246,7 @@ class RecordFile(LineFile[PortRecording]):
                 content = zlib.decompress(content, 47)
         clean = without_secrets(content, record.dialect == SEALING)
         if self._settings.redact and clean is not None:
-            names = self._headers.hidden
-            clean = None if record.door == "grpc" else redacted(clean, names)  # a message is no text
+            clean = None if record.door == "grpc" else redacted(clean, self._redacted)  # a message is no text
         return len(content) if clean is None else clean
 
     def _placed(self, content: bytes, door: str) -> str | list[int]:

@@ -11,7 +11,10 @@ from ..keys.credentials import HEADERS
 from ..telemetry.masks import SECRETS, plain_name, without_keys
 from .events import RecordedContents
 
-CREDENTIALS = SECRETS.union(HEADERS)
+OF_JSON = frozenset((*HEADERS, "proxy-authorization", "cookie", "set-cookie"))
+"""Credentials that are names of JSON too; other names, such as `token`, have other meanings there."""
+
+CREDENTIALS = SECRETS | OF_JSON
 """Headers that are never recorded."""
 
 MOST_HEADERS = 64

@@ -21,18 +21,14 @@ _ESCAPED_KEY = re.compile(
 _PIECE, _LONGEST = 32 * 1024, 2048
 """Bytes that are searched at once, because a search holds the interpreter lock, and those of a key with escapes."""
 
-SECRETS = frozenset(
-    f"{prefix}{name}"
-    for prefix in ("", "x-")
-    for name in (
-        *("key", "api-key", "apikey", "subscription-key", "ocp-apim-subscription-key", "functions-key"),
-        *("token", "auth-token", "access-token", "id-token", "refresh-token", "csrf-token", "vault-token"),
-        *("amz-security-token", "amz-signature", "amz-credential", "awsaccesskeyid", "goog-api-key"),
-        *("goog-signature", "goog-credential", "goog-iap-jwt-assertion", "forwarded-access-token"),
-        *("secret", "client-secret", "password", "sig", "signature", "authorization", "proxy-authorization"),
-        *("private-token", "cookie", "set-cookie"),
-    )
+_NAMES = (
+    "key api-key apikey subscription-key ocp-apim-subscription-key functions-key token auth-token "
+    "access-token id-token refresh-token csrf-token vault-token private-token amz-security-token "
+    "amz-signature amz-credential awsaccesskeyid goog-api-key goog-signature goog-credential "
+    "goog-iap-jwt-assertion forwarded-access-token secret client-secret password sig signature "
+    "authorization proxy-authorization cookie set-cookie"
 )
+SECRETS = frozenset(prefix + name for prefix in ("", "x-") for name in _NAMES.split())
 """Names of headers and of parameters of queries whose values are credentials, by `plain_name`."""
 
 
@@ -56,11 +52,11 @@ def hide_keys(content: AnyStr) -> AnyStr:
         return content
     written: bytearray | None = None
     for start in range(0, len(content), _PIECE):
-        for found in _ESCAPED_KEY.finditer(content, start, start + _PIECE + _LONGEST):
-            length = len(found[0])
-            if found.start() < start + _PIECE and length - 5 * found[0].count(b"\\") >= _FEWEST + len(PREFIX):
+        for match in _ESCAPED_KEY.finditer(content, start, start + _PIECE + _LONGEST):
+            length = len(match[0])
+            if match.start() < start + _PIECE and length - 5 * match[0].count(b"\\") >= _FEWEST + len(PREFIX):
                 written = bytearray(content) if written is None else written
-                written[found.start() : found.end()] = PREFIX.encode().ljust(length, b"*")
+                written[match.start() : match.end()] = PREFIX.encode().ljust(length, b"*")
     return content if written is None else bytes(written)
 
 

@@ -34,7 +34,7 @@ class RecordedEvent(NamedTuple):
     content: Content
 
 
-class RequestLine(msgspec.Struct):
+class BeginLine(msgspec.Struct):
     """How a request began."""
 
     target: str
@@ -58,7 +58,7 @@ class Line(msgspec.Struct):
     dialect: str
     model: str
     events: list[tuple[float, Literal["in", "out", "head", "end"], Any]]
-    request: RequestLine | None = None
+    request: BeginLine | None = None
     end: EndLine | None = None
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class Recorded:
         self.door = line.door
         self.dialect = shown(line.dialect)
         self.model = ""
-        self.request = line.request or RequestLine("", [])
+        self.request = line.request or BeginLine("", [])
         self.events: list[RecordedEvent] = []
         self.end: EndLine | None = None
         self.seconds = 0.0

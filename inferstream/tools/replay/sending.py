@@ -84,7 +84,7 @@ async def _http(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
             return ReplayedAnswer(499, parts)
 
 
-class Direct(connect):
+class FixedSocket(connect):
     """A connection that follows no redirects, because it has the operator's headers."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
@@ -94,7 +94,9 @@ class Direct(connect):
 async def _websocket(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
     url = f"ws{destination.http.removeprefix('http')}{recorded.request.target}"
     headers = _headers(destination, recorded, begins=("sec-websocket",))
-    async with Direct(url, additional_headers=headers, max_size=None, compression=None, proxy=None) as socket:
+    async with FixedSocket(
+        url, additional_headers=headers, max_size=None, compression=None, proxy=None
+    ) as socket:
         parts = await _converse(destination, recorded, socket.send, socket.recv)
     return ReplayedAnswer(101, parts)
 

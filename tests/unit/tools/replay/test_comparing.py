@@ -7,7 +7,7 @@ import pytest
 
 from inferstream.settings import Tolerance
 from inferstream.tools.replay.comparing import Difference, compared
-from inferstream.tools.replay.records import Content, EndLine, Line, Recorded, RecordedEvent, RequestLine
+from inferstream.tools.replay.records import BeginLine, Content, EndLine, Line, Recorded, RecordedEvent
 from inferstream.tools.replay.sending import ReplayedAnswer
 
 
@@ -15,7 +15,7 @@ def difference(
     before: list[Content], now: list[Content], door: Literal["http", "grpc"] = "http", code: str = "success"
 ) -> Difference:
     status = 499 if code == "cancelled" else 200
-    recorded = Recorded(Line("1", 0.0, door, "v2", "m", [], RequestLine("/", [])))
+    recorded = Recorded(Line("1", 0.0, door, "v2", "m", [], BeginLine("/", [])))
     recorded.end = EndLine(code, status)
     recorded.events = [RecordedEvent(0.0, "out", part) for part in before]
     return compared(recorded, ReplayedAnswer(status, now), Tolerance(relative=1e-4, absolute=1e-4))

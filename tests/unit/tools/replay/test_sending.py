@@ -6,13 +6,13 @@ import socket
 import httpx
 import pytest
 
-from inferstream.tools.replay.records import EndLine, Line, Recorded, RecordedEvent, RequestLine
+from inferstream.tools.replay.records import BeginLine, EndLine, Line, Recorded, RecordedEvent
 from inferstream.tools.replay.sending import Destination, ReplayedAnswer, answer
 
 
 def left(*headers: tuple[str, str]) -> Recorded:
     """A request of a client that left before a byte of its response."""
-    recorded = Recorded(Line("1", 0.0, "http", "v2", "m", [], RequestLine("/slow", [*headers], "POST")))
+    recorded = Recorded(Line("1", 0.0, "http", "v2", "m", [], BeginLine("/slow", [*headers], "POST")))
     recorded.events = [RecordedEvent(0.0, "in", "{}")]
     recorded.end = EndLine("cancelled", 499)
     return recorded
