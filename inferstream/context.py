@@ -66,6 +66,9 @@ class RequestContext:
 
     __slots__ = ("_deadline", "cancelled", "headers", "single", "thread")
 
+    cache_salt = ""
+    """What keeps the caches of the client's principal apart, such as prefixes that a language model reuses."""
+
     headers: Mapping[str, str]
     """Headers of the request, or metadata of its RPC; set for functions that take the context."""
 
@@ -92,6 +95,16 @@ class RequestContext:
     def time_remaining(self) -> float | None:
         """Seconds until the deadline, negative after it; None without a deadline."""
         return None if self._deadline is None else self._deadline - time.monotonic()
+
+
+class SaltedContext(RequestContext):
+    """The context for a model that `separates_principals`."""
+
+    __slots__ = ("cache_salt",)
+
+    def __init__(self, remaining: float | None, single: bool, principal: str | None) -> None:
+        super().__init__(remaining, single)
+        self.cache_salt = principal or ""
 
 
 _current: ContextVar[RequestContext | None] = ContextVar("request_context", default=None)

@@ -62,6 +62,9 @@ class MLModel:
     gives_logprobs: ClassVar[bool] = False
     """Whether its tokens carry log probabilities when the parameter `logprobs` of a request is true."""
 
+    separates_principals: ClassVar[bool] = False
+    """Whether it keeps something for later requests, and reads `request_context().cache_salt` to keep it apart."""
+
     kv_usage: float | None = None
     """The part of its KV cache in use, 0 to 1, for load balancers and autoscalers; an attribute or a property.
 

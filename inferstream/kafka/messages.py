@@ -8,6 +8,7 @@ from ..dataplane.caller import Caller
 from ..dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
 from ..errors import InferstreamError, InvalidRequest, Unsupported
 from ..protos import json_requests
+from ..protos.ids import MAX_ID
 from ..protos.json_checks import JsonLimits
 from ..protos.json_responses import IN_JSON, dump
 from ..server.headers import model_headers
@@ -15,6 +16,12 @@ from ..types import Headers, InferenceRequest, InferenceResponse
 
 PREFIXES = ("inferstream-", "mlserver-")
 """Prefixes of the headers that name model, version and method; the first has precedence."""
+
+MOST_TEXT = 4096
+"""Characters of an error in a response and in the log. It may repeat what a client has sent."""
+
+SHORT_KEY = 256
+"""Bytes of the key of a response that is made as small as possible."""
 
 Admit = Callable[[str, str | None, Caller], Admission]
 Pairs = list[tuple[str, bytes]]
@@ -28,28 +35,37 @@ class KafkaMessage(NamedTuple):
     headers: Pairs
 
 
-def request_of(record: Any, limits: JsonLimits, admit: Admit) -> tuple[Admission, InferenceRequest]:
-    """The request in a record whose value is within `limits`, and the admission to its model.
+def admission_of(record: Any, admit: Admit) -> Admission:
+    """The admission to the model that the headers of a record name.
 
-    Raises InvalidRequest, PayloadTooLarge, Unsupported, and the errors of `admit`.
+    Raises InvalidRequest, Unsupported, and the errors of `admit`.
     """
-    headers = {name: value.decode("latin-1") for name, value in record.headers}
+    headers = {name: (value or b"").decode("latin-1") for name, value in record.headers}
     model = _header(headers, "model")
     if not model:
         raise InvalidRequest('The message has no header "mlserver-model".')
     method = _header(headers, "method") or "infer"
     if method != "infer":
-        raise Unsupported(f'The method "{method}" is not known here; "infer" is.')
+        raise Unsupported(f'The method "{shortened(method, MAX_ID)}" is not known here; "infer" is.')
+    admission = admit(model, _header(headers, "version"), Caller(headers_of(record), "kafka"))
+    admission.size = len(record.value or b"")
+    return admission
+
+
+def request_of(record: Any, limits: JsonLimits, nested: bool) -> InferenceRequest:
+    """The request in a record whose value is within `limits`. Raises InvalidRequest and PayloadTooLarge."""
     value = record.value or b""
     limits.check(value)
-    named = [(name.lower(), value) for name, value in record.headers]
-    admission = admit(model, _header(headers, "version"), Caller(Headers(named), "kafka"))
-    admission.size = len(value)
     document, text = json_requests.load_request(value)
-    request, _ = json_requests.build_request(document, text, None, nested=admission.pipeline.takes_any)
+    request, _ = json_requests.build_request(document, text, None, nested=nested)
     if (key := key_of(record)) is not None:
         request.id = json_requests.check_id(key)
-    return admission, request
+    return request
+
+
+def headers_of(record: Any) -> Headers:
+    """The headers of a record. A value that is null is empty."""
+    return Headers([(name.lower(), value or b"") for name, value in record.headers])
 
 
 def _header(headers: dict[str, str], name: str) -> str | None:
@@ -71,8 +87,17 @@ def response_message(model: str, response: InferenceResponse, events: CloudEvent
     return KafkaMessage(key, text, [(name, value.encode()) for name, value in headers.items()])
 
 
-def refusal(record: Any, error: InferstreamError) -> KafkaMessage:
-    document = {"error": error.message, "code": error.code.value}
-    if (key := key_of(record)) is not None:
-        document["id"] = key
-    return KafkaMessage(record.key, dump(document), [("inferstream-error", error.code.value.encode())])
+def shortened(text: str, most: int = MOST_TEXT) -> str:
+    """A text of at most `most` characters, and an ellipsis for the rest."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def refusal(record: Any, error: InferstreamError, small: bool = False) -> KafkaMessage:
+    """The message of an error. A `small` one has no id and the beginning of a long key, so that it always fits."""
+    document = {"error": shortened(error.message), "code": error.code.value}
+    key = record.key
+    if small:
+        key = key and key[:SHORT_KEY]
+    elif (id := key_of(record)) is not None:
+        document["id"] = shortened(id, MAX_ID)
+    return KafkaMessage(key, dump(document), [("inferstream-error", error.code.value.encode())])

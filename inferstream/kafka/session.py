@@ -2,22 +2,25 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, MessageSizeTooLargeError
+from aiokafka import errors as kafka_errors
+from aiokafka.errors import KafkaError
 
 from ..concurrency.tasks import Tasks
 from ..dataplane.call import Operation
 from ..dataplane.dataplane import DataPlane
 from ..errors import Draining, InferstreamError, PayloadTooLarge
 from ..server.json_limits import json_limits
+from ..server.rest.messages import PARSE_IN_THREAD
 from ..settings import Settings
-from ..types import Headers
-from .messages import KafkaMessage, refusal, request_of, response_message
+from ..types import InferenceRequest
+from . import messages
+from .messages import KafkaMessage, refusal, shortened
+from .reading import Offsets, Reader
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -32,35 +35,18 @@ AGAIN = 500
 LONGEST_CALL = 3_600_000
 """Milliseconds between two polls of a consumer, after which its group excludes it."""
 
-POLL = 1000
-"""Milliseconds that one poll for messages waits."""
-
 HANDOVER = 10.0
 """Seconds that calls may take to end before another server of the group gets their partition."""
 
 
-class Offsets:
-    """The offset of one partition up to which all messages are done, in whatever order they end."""
+TOO_LARGE = "The answer is too large for Kafka (setting max_body_bytes, and message.max.bytes of the broker)."
 
-    def __init__(self) -> None:
-        self._open: deque[int] = deque()
-        self._done: set[int] = set()
-        self._next: int | None = None
-
-    def begin(self, offset: int) -> None:
-        self._open.append(offset)
-
-    def end(self, offset: int) -> None:
-        self._done.add(offset)
-        while self._open and self._open[0] in self._done:
-            first = self._open.popleft()
-            self._done.remove(first)
-            self._next = first + 1
-
-    def take(self) -> int | None:
-        """The offset at which a restart should read, or None if it has not changed since the last call."""
-        following, self._next = self._next, None
-        return following
+REFUSED = (
+    kafka_errors.MessageSizeTooLargeError,
+    kafka_errors.RecordListTooLargeError,
+    kafka_errors.CorruptRecordException,
+)
+"""Errors of a producer that are about one message. Another attempt would end in the same way."""
 
 
 class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
@@ -86,8 +72,9 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._producer = producer
         self._running = Tasks()
         self._offsets: dict[Any, Offsets] = {}
-        self._failure: BaseException | None = None
         self._progress = asyncio.Event()
+        self._reader = Reader(consumer, self._offsets, self._progress)
+        self._failure: BaseException | None = None
         self._committing = asyncio.Lock()
         self.leaving = asyncio.Event()
         """Set when the session must take no more messages."""
@@ -116,10 +103,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         while self._failure is None:
             while len(self._running) >= self._most:
                 await self._running.one_ended()
-            batches = await self._consumer.getmany(
-                timeout_ms=POLL, max_records=self._most - len(self._running)
-            )
-            for partition, records in batches.items():
+            for partition, records in (await self._reader.poll(self._most - len(self._running))).items():
                 offsets = self._offsets.setdefault(partition, Offsets())
                 for record in records:
                     offsets.begin(record.offset)
@@ -132,43 +116,59 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     async def _serve(self, record: Any, offsets: Offsets) -> None:
         """Answer one message. Raises the cluster's error; the message is then read again after a restart."""
-        if self._tracing is None:
-            await self._respond(record, offsets)
-            return
-        span = self._tracing.door(f"process {record.topic}", Headers(record.headers), _SYSTEM)
-        try:
-            await self._respond(record, offsets)
-        finally:
-            span.end()
-
-    async def _respond(self, record: Any, offsets: Offsets) -> None:
+        span = None
+        if self._tracing is not None:
+            span = self._tracing.door(f"process {record.topic}", messages.headers_of(record), _SYSTEM)
         where = f"{record.topic}[{record.partition}]:{record.offset}"
         try:
-            admission, request = await self._dataplane.when_loaded(
-                lambda: request_of(record, self._limits, self._dataplane.admit)
+            message = await self._response(record, where)
+            if message is None:
+                return
+            await self._deliver(record, where, message)
+        finally:
+            if span is not None:
+                span.end()
+        offsets.end(record.offset)
+        self._progress.set()
+
+    async def _response(self, record: Any, where: str) -> KafkaMessage | None:
+        """The response to one message, or the error; None for a message of the next server."""
+        try:
+            admission = await self._dataplane.when_loaded(
+                lambda: messages.admission_of(record, self._dataplane.admit)
             )
+            request = await self._read_request(record, admission.pipeline.takes_any)
             async with await admission.open(Operation.INFER, request) as reply:
                 assert reply.first is not None
-                message = response_message(admission.model, reply.first, self._dataplane.events)
+                message = messages.response_message(admission.model, reply.first, self._dataplane.events)
                 admission.sent(len(message.value))
+                return message
         except InferstreamError as error:
             if isinstance(error, Draining) and self.leaving.is_set():
                 logger.info("message %s remains for the next server", where)
-                return
-            logger.warning("message %s: %s", where, error.message)
-            message = refusal(record, error)
+                return None
+            logger.warning("message %s: %s", where, shortened(error.message))
+            return refusal(record, error)
         except Exception:
             logger.exception("message %s failed", where)
-            message = refusal(record, InferstreamError("The server failed; its log says why."))
-        try:
-            await self._send(message)
-        except MessageSizeTooLargeError:
-            logger.warning(
-                "message %s: its answer of %d bytes is too large for Kafka", where, len(message.value)
-            )
-            await self._send(refusal(record, PayloadTooLarge("The answer is too large for Kafka.")))
-        offsets.end(record.offset)
-        self._progress.set()
+            return refusal(record, InferstreamError("The server failed; its log says why."))
+
+    async def _read_request(self, record: Any, nested: bool) -> InferenceRequest:
+        if len(record.value or b"") < PARSE_IN_THREAD:
+            return messages.request_of(record, self._limits, nested)
+        return await asyncio.to_thread(messages.request_of, record, self._limits, nested)
+
+    async def _deliver(self, record: Any, where: str, message: KafkaMessage) -> None:
+        """Send a response, or else that it is too large. The log has one that the cluster does not take at all."""
+        for small in (None, False, True):
+            attempt = message if small is None else refusal(record, PayloadTooLarge(TOO_LARGE), small)
+            try:
+                await self._send(attempt)
+                return
+            except REFUSED as error:
+                size = len(attempt.value)
+                logger.warning("message %s: its response of %d bytes is refused: %s", where, size, error)
+        logger.error("message %s has no response", where)
 
     async def _send(self, message: KafkaMessage) -> None:
         await self._producer.send_and_wait(
@@ -185,12 +185,17 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _commit(self) -> None:
         async with self._committing:
             taken = {partition: offsets.take() for partition, offsets in self._offsets.items()}
-            positions = {partition: offset for partition, offset in taken.items() if offset is not None}
+            assigned = self._consumer.assignment()  # one that is lost would fail the commit of all
+            positions = {
+                partition: offset
+                for partition, offset in taken.items()
+                if offset is not None and partition in assigned
+            }
             if not positions:
                 return
             try:
                 await self._consumer.commit(positions)
-            except (CommitFailedError, IllegalStateError) as error:
+            except (kafka_errors.CommitFailedError, kafka_errors.IllegalStateError) as error:
                 # The group has given the partition to another server, which reads from the last commit on.
                 logger.warning(
                     "offsets could not be committed, some messages may be answered twice: %s", error
@@ -205,6 +210,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             logger.warning("a partition changes hands while its messages are being answered")
         await self._commit()
         self._offsets.clear()
+        self._reader.forget()
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         """Required by aiokafka; there is nothing to prepare."""

@@ -19,13 +19,17 @@ from ..dataplane.call import Ids
 from ..settings.record import RecordSettings
 from ..statuses import HTTP_OF_GRPC, code_of_http
 from ..telemetry.lines import LineFile, open_private, reopened
+from ..telemetry.masks import without_credentials, without_keys
 from .events import EventSink, RecordedContents
-from .recording import Event, HeaderFilter, PortRecording, RecordedRequest, Waiting
-from .redaction import redacted, without_states
+from .recording import CREDENTIALS, OF_JSON, Event, HeaderFilter, PortRecording, RecordedRequest, Waiting
+from .redaction import redacted, without_secrets
 
 SCHEMA = "inferstream.record/1"
 
 _VERSION, _NAME = re.compile(r"\{[^}]*version[^}]*\}"), re.compile(r"\{[^}]*\}")
+
+_IN_PATHS = "/:@!$&'()*+,;=~"
+"""What is not percent-encoded in a path."""
 
 NAMED = 10.0
 """Seconds in which a request names its model, where those of some models alone are recorded."""
@@ -72,6 +76,7 @@ class RecordFile(LineFile[PortRecording]):
     ) -> None:
         self._settings = settings
         self._headers = HeaderFilter(hidden)
+        self._redacted = (hidden - CREDENTIALS).union(OF_JSON, settings.redact)
         self._sink = sink
         self._new_id = Ids().new
         self.waiting = Waiting(settings.bodies)
@@ -174,8 +179,8 @@ class RecordFile(LineFile[PortRecording]):
             record.time,
             record.door,
             record.dialect,
-            record.model,
-            record.version,
+            without_keys(record.model),
+            without_keys(record.version),
             record.principal,
             request,
             events,
@@ -200,16 +205,22 @@ class RecordFile(LineFile[PortRecording]):
             record.contents = None
             named = {name: str(value) for name, value in end.items()}
             time = datetime.fromtimestamp(record.time, UTC).isoformat()
-            named |= {"id": record.id, "time": time, "modelid": record.model, "endpoint": record.model}
+            model = without_keys(record.model)
+            named |= {"id": record.id, "time": time, "modelid": model, "endpoint": model}
             sink.end(contents, named, record.door)
 
     def _request(self, head: RecordedRequest | None) -> dict[str, Any] | None:
         if head is None:
             return None
-        target = _target(head.path, head.model, head.version) if head.method else head.path
+        target = _target(head.path, head.model, head.version) if head.method else quote(head.path, _IN_PATHS)
+        if target.startswith("//") or target[:1] != "/":
+            target = "/"  # a client may send any, and it is refused
         if head.query and self._settings.bodies and not self._settings.redact:
             target += "?" + head.query.decode("latin-1")
-        request = {"target": target, "headers": self._headers.shown(tuple(head.headers)).json}
+        request = {
+            "target": without_credentials(target),
+            "headers": self._headers.shown(tuple(head.headers)).json,
+        }
         if head.method:
             request["method"] = head.method
         return request
@@ -233,12 +244,9 @@ class RecordFile(LineFile[PortRecording]):
         if encoding and isinstance(content, bytes):
             with suppress(zlib.error):
                 content = zlib.decompress(content, 47)
-        clean: bytes | str | None = content
-        if record.dialect == SEALING and isinstance(content, bytes):
-            clean = without_states(content)
+        clean = without_secrets(content, record.dialect == SEALING)
         if self._settings.redact and clean is not None:
-            names = self._headers.hidden
-            clean = None if record.door == "grpc" else redacted(clean, names)  # a message is no text
+            clean = None if record.door == "grpc" else redacted(clean, self._redacted)  # a message is no text
         return len(content) if clean is None else clean
 
     def _placed(self, content: bytes, door: str) -> str | list[int]:

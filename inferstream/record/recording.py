@@ -8,9 +8,13 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ..keys.credentials import HEADERS
+from ..telemetry.masks import SECRETS, plain_name, without_keys
 from .events import RecordedContents
 
-CREDENTIALS = frozenset((*HEADERS, "proxy-authorization", "cookie", "set-cookie"))
+OF_JSON = frozenset((*HEADERS, "proxy-authorization", "cookie", "set-cookie"))
+"""Credentials that are names of JSON too; other names, such as `token`, have other meanings there."""
+
+CREDENTIALS = SECRETS | OF_JSON
 """Headers that are never recorded."""
 
 MOST_HEADERS = 64
@@ -132,7 +136,13 @@ class HeaderFilter:
 
     def _shown(self, headers: tuple[tuple[Any, Any], ...]) -> ShownHeaders:
         pairs = [(_text(name).lower(), _text(value)) for name, value in headers]
-        json = msgspec.json.encode([pair for pair in pairs if pair[0] not in self.hidden])
+        hidden = self.hidden
+        shown = [
+            (name, without_keys(value))
+            for name, value in pairs
+            if name not in hidden and plain_name(name) not in hidden
+        ]
+        json = msgspec.json.encode(shown)
         return ShownHeaders(msgspec.Raw(json), dict(pairs).get("content-encoding", ""))
 
 

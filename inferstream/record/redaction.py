@@ -1,10 +1,12 @@
-"""Removal of values by their keys from JSON, and from events and lines of it; and of sealed states."""
+"""Removal of values by their keys from JSON, and from events and lines of it; and of keys and sealed states."""
 
 import json
 import re
 import zlib
 from collections.abc import Set
 from typing import Any
+
+from ..telemetry.masks import hide_keys
 
 REDACTED = "[redacted]"
 
@@ -14,24 +16,30 @@ _FRAME = re.compile(r"(?:(?:event|id|retry)?:.*|data: ?\[DONE\])?\r?")
 
 _COMPRESSED = (b"\x1f", b"\x78")
 """How gzip and deflate begin, and no JSON or event."""
-_MOST_UNPACKED = 4 * 2**20
+_MOST_UNPACKED = 64 * 2**20
 _STATE = b"ifs_state_"
 _STATES = re.compile(_STATE + rb"[A-Za-z0-9_-]+")
 
 
-def without_states(content: bytes) -> bytes | None:
-    """A content without the states that clients keep: who has one may go on with its conversation.
+def without_secrets(content: bytes | str, states: bool) -> bytes | str | None:
+    """A content without keys, and without the `states` that clients keep: who has one may go on with its conversation.
 
     None for a compressed content that has one, or is too large to look into.
     """
+    if isinstance(content, str):
+        return hide_keys(content)
     if content[:1] in _COMPRESSED:
         unpacking = zlib.decompressobj(47)
         try:
-            hidden = _STATE in unpacking.decompress(content, _MOST_UNPACKED) or not unpacking.eof
+            plain = unpacking.decompress(content, _MOST_UNPACKED)
         except zlib.error:
-            return content
-        return None if hidden else content
-    return _STATES.sub(_STATE + b"[redacted]", content) if _STATE in content else content
+            plain = b""
+        else:
+            if not unpacking.eof or without_secrets(plain, states) != plain:
+                return None
+    if states and _STATE in content:
+        content = _STATES.sub(_STATE + b"[redacted]", content)
+    return hide_keys(content)
 
 
 def redacted(content: bytes | str, names: Set[str]) -> str | None:

@@ -56,6 +56,8 @@ class LlamaSettings(BaseModel):
     """Threads of one run; else the processors of this process."""
     n_gpu_layers: int = 0
     """Layers on the GPU; -1 for all."""
+    share_prefixes: bool = False
+    """Whether prompts of different principals reuse each other's prefixes, which shows in their times."""
     chat_format: str | None = None
     """A chat format of llama-cpp-python, such as `chatml`; else the template in the file."""
 
@@ -64,6 +66,7 @@ class LlamaCppModel(FrameworkModel):
     """A context of llama.cpp, which advances one text at a time; further requests wait in the queue."""
 
     gives_logprobs = True
+    separates_principals = True
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
@@ -75,6 +78,8 @@ class LlamaCppModel(FrameworkModel):
         settings.threads = 1
         self._llama: Any = None
         self._format: Callable[..., Any] | None = None
+        self._salt = ""
+        """Whose prompt the context holds."""
 
     async def load(self) -> bool:
         settings = self._checked(LlamaSettings)
@@ -150,9 +155,13 @@ class LlamaCppModel(FrameworkModel):
             generated.close()
 
     def _generated(self, prompt: list[int], sampling: Sampling, writing: FormedText | None) -> Any:
-        """The library's generator, which keeps what this prompt has in common with the one before."""
+        """The library's generator, which keeps what this prompt shares with the one before of its principal."""
         seed = random.randrange(SEEDS) if sampling.seed is None else sampling.seed % SEEDS
         self._llama.set_seed(seed)
+        salt = "" if self._shares_prefixes else request_context().cache_salt
+        if salt != self._salt:
+            self._llama.reset()
+            self._salt = salt
         return self._llama.generate(
             prompt,
             temp=sampling.temperature,
@@ -261,6 +270,7 @@ class LlamaCppModel(FrameworkModel):
         self._vocabulary = library.llama_model_get_vocab(llama.model)
         self._grammars = Grammars(self._tokens_of_grammars)
         self._beginnings = Beginnings(self._calls, reasoning, self._grammars.usable)
+        self._shares_prefixes = settings.share_prefixes
         self._context = min(llama.n_ctx(), library.llama_model_n_ctx_train(llama.model))
         self._format = self._formatter(settings, limited)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import itertools
 import json
 import secrets
 import signal
@@ -11,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Broker
+from tests.broker import Broker, Endpoint, next_group
 from tests.collector import Collector
-from tests.serving import Running, eventually, fp32, tensor, text, write_model
-
-_groups = itertools.count()
+from tests.serving import Running, eventually, fp32, tensor, text
 
 
 @pytest.fixture(scope="module")
@@ -30,44 +27,6 @@ def collector() -> Iterator[Collector]:
     made = Collector()
     yield made
     made.stop()
-
-
-class Endpoint:
-    """A server with topics and a group of its own."""
-
-    def __init__(self, root: Path, broker: Broker, workers: int = 0, **settings: object) -> None:
-        self.broker = broker
-        self.name = f"g{next(_groups)}"
-        self.asked, self.answered = f"{self.name}-in", f"{self.name}-out"
-        folder = root / "models"
-        for model in ("Echo", "Slow", "Failing", "Headed"):
-            write_model(folder, model.lower(), f"faulty_models.{model}")
-        kafka = {
-            "kafka_enabled": True,
-            "kafka_servers": broker.address,
-            "kafka_topic_input": self.asked,
-            "kafka_topic_output": self.answered,
-            "kafka_group": self.name,
-            "kafka_offset_reset": "earliest",
-            "server_name": "shop",
-            "cloudevents_headers": True,
-            "max_body_bytes": 2**20,
-            "parallel_workers": workers,
-        }
-        (folder / "settings.json").write_text(json.dumps({**kafka, **settings}))
-        self.running = Running(folder)
-
-    async def send(self, *messages: tuple[str | None, object, str]) -> None:
-        """Send requests, each a key, a document and a model."""
-        found = [
-            (key, json.dumps(document).encode(), {"mlserver-model": model})
-            for key, document, model in messages
-        ]
-        await self.broker.send(self.asked, *found)
-
-    async def answers(self, *keys: str) -> dict[str, dict]:
-        records = await self.broker.received(self.answered, keys)
-        return {key: json.loads(record.value) for key, record in records.items()}
 
 
 @pytest.fixture(scope="module")
@@ -244,7 +203,7 @@ async def positive(call: CallInfo, call_next):
 async def test_the_middleware_of_an_app_is_around_its_calls(
     broker: Broker, tmp_path: Path, workers: int
 ) -> None:
-    name = f"g{next(_groups)}"
+    name = next_group()
     folder = tmp_path / "code"
     folder.mkdir()
     (folder / "app.py").write_text(GUARDED)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from ...concurrency.threads import THREADS, Threads
-from ...context import RequestContext, enter
+from ...context import RequestContext, SaltedContext, enter
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...functions.model import DescribedModel, FunctionModel
 from ...garbage import settle_soon
@@ -87,6 +87,7 @@ class Local:
         self._threads = Threads(model.name, settings.threads)
         predicts = type(model).predict is not MLModel.predict
         self._meters = ModelMeters(model.name, model.version)
+        self._separates = model.separates_principals
         self._may_report = not isinstance(model, FunctionModel)  # functions have no KV cache
         self._steps: Steps | None = None
         self._places = 0
@@ -215,7 +216,10 @@ class Local:
         model_version_var.set(self._version or "")
         single = call.operation is INFER
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
-        enter(RequestContext(remaining, single))
+        if self._separates:
+            enter(SaltedContext(remaining, single, call.principal))
+        else:
+            enter(RequestContext(remaining, single))
         if single:
             return (
                 self._only_response(call) if self._stream_only else self._predict(call.request, call.halved)

@@ -93,7 +93,7 @@ class Cache:
     def _start(self, key: CacheKey, call: Call) -> Flight:
         request = _shared(call.request)
         shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
-        shared.dialect = call.dialect
+        shared.dialect, shared.principal = call.dialect, call.principal
         if hasattr(call, "share"):
             shared.share = call.share
         shared.trace = call.trace  # the computation belongs to the span of its first caller

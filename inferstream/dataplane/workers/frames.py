@@ -116,6 +116,8 @@ class Open(Frame):
     """The principal that shares the model."""
     rank: int = 0
     """As of its share."""
+    principal: str | None = None
+    """The principal of the call, whose share may have another name."""
 
 
 class More(Frame):

@@ -129,6 +129,7 @@ class WorkerCall(Call):
             more,
             deadline,
             priority=frame.priority,
+            principal=frame.principal,
         )
         self.trace = frame.trace
         self.halved = frame.halved

@@ -77,6 +77,7 @@ class RemoteCall(Channel[InferenceResponse]):
                     call.halved,
                     call.share.name if hasattr(call, "share") else "",
                     call.share.rank if hasattr(call, "share") else 0,
+                    call.principal,
                 )
             )
         except UNENCODABLE:

@@ -44,6 +44,7 @@ class CausalLM(FrameworkModel, StepModel):
     """
 
     gives_logprobs = True
+    separates_principals = True
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
@@ -75,7 +76,7 @@ class CausalLM(FrameworkModel, StepModel):
         self._prompts = Prompts(opened.tokenizer, settings.chat_template, self.name if theirs else None)
         self._calls, reasoning = text_formats(self.settings, untrusted)
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
-        self._max_tokens = settings.max_tokens
+        self._max_tokens, self._shares_prefixes = settings.max_tokens, settings.share_prefixes
         self._device = opened.model.device
         self._forms = forms.Forms(partial(loading.grammar_tokens, opened))
         self._beginnings = Beginnings(self._calls, reasoning, self._forms.usable)
@@ -104,7 +105,10 @@ class CausalLM(FrameworkModel, StepModel):
         decode = partial(self._decode, skip=not marked)  # some models mark calls by special tokens
         detokenizer = Detokenizer(decode, prompt[-CONTEXT:])
         limit = min(len(prompt) + most, self._context)
-        stream = TokenStream(prompt, limit, sampling, detokenizer, request_context().single)
+        context = request_context()
+        stream = TokenStream(prompt, limit, sampling, detokenizer, context.single)
+        if not self._shares_prefixes:
+            stream.salt = context.cache_salt
         stream.opening = beginning.opening
         if sampling.temperature > 0:
             stream.generator = self._generator(sampling)

@@ -12,10 +12,11 @@ FEW = 512
 
 @dataclass(slots=True, eq=False)
 class EndedRow:
-    """The tokens that the row of an ended stream holds, and when it ended."""
+    """The tokens that the row of an ended stream holds, when it ended, and whose it was."""
 
     tokens: list[int]
     when: int
+    salt: str
 
 
 class Rows:
@@ -71,7 +72,7 @@ class Rows:
         self.active.pop()
         stream.row = -1
         if self._kept:
-            self._ended.insert(0, EndedRow(stream.tokens[: stream.read], next(self._clock)))
+            self._ended.insert(0, EndedRow(stream.tokens[: stream.read], next(self._clock), stream.salt))
         self._shrink()
 
     def reserve(self, tokens: int, rows: int = 0) -> None:
@@ -83,12 +84,12 @@ class Rows:
             self._resize(rows, length)
 
     def _longest_prefix(self, stream: TokenStream) -> tuple[int, int]:
-        """How many tokens of the prompt some row holds, and which row; the last token is always read anew."""
+        """How many tokens of the prompt a row of equal salt holds, and which; the last token is always read anew."""
         prompt = stream.tokens
         best, source = 0, -1
-        held = [each.tokens[: each.read] for each in self.active] if self._kept else []
-        for row, tokens in enumerate([*held, *(ended.tokens for ended in self._ended)]):
-            shared = _shared(prompt, tokens, stream.prompt_length - 1)
+        held = [(each.salt, each.tokens[: each.read]) for each in self.active] if self._kept else []
+        for row, (salt, tokens) in enumerate([*held, *((each.salt, each.tokens) for each in self._ended)]):
+            shared = _shared(prompt, tokens, stream.prompt_length - 1) if salt == stream.salt else 0
             if shared > best:
                 best, source = shared, row
         return best, source

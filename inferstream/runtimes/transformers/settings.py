@@ -28,6 +28,8 @@ class LanguageSettings(BaseModel):
     """Tokens of prompts that one step reads. Absent: 128 on a CPU, else 2048."""
     prefix_tokens: int = Field(4096, ge=0)
     """Tokens of ended streams kept for prompts that begin alike while no stream runs; 0 reuses nothing."""
+    share_prefixes: bool = False
+    """Whether prompts of different principals reuse each other's prefixes, which shows in their times."""
     sampling: dict[str, float] = Field(default_factory=dict)
     """Sampling parameters of requests that give none; the model's generation_config if absent."""
     chat_template: str | None = None

@@ -28,6 +28,8 @@ class TokenStream:
     """torch.Generator of a sampled stream."""
     writing: FormedText | None = None
     """Where it is in the grammar that it keeps to."""
+    salt: str = ""
+    """Whose stream it is: it builds on rows of equal salt only."""
     row: int = -1
     """Its row of the cache; -1 until its prompt begins to be read."""
     opening: str = ""

@@ -50,8 +50,8 @@ class Difference(NamedTuple):
 def compared(recorded: Recorded, answer: ReplayedAnswer, tolerance: Tolerance) -> Difference:
     """Compare the answer with the recorded one."""
     assert recorded.end is not None
-    if answer.status != recorded.end["status"]:
-        return Difference("status", f"{answer.status} and not {recorded.end['status']}")
+    if answer.status != recorded.end.status:
+        return Difference("status", f"{answer.status} and not {recorded.end.status}")
     before, now = _masked(recorded, recorded.of("out")), _masked(recorded, answer.parts)
     if recorded.left:
         now = now[: len(before)]  # more may have been on its way when the client left
@@ -114,7 +114,7 @@ def _masked(recorded: Recorded, parts: Sequence[Content]) -> str:
 
 def _readable(recorded: Recorded, part: Content) -> str:
     if recorded.door == "grpc":
-        name = recorded.request["target"].rpartition("/")[2]
+        name = recorded.request.target.rpartition("/")[2]
         method = next((each for each in METHODS if each.name == name), None)
         if method is not None:
             try:

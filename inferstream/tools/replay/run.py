@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import perf_counter
@@ -19,8 +19,12 @@ from ...settings import Tolerance
 from ..check.results import Report, Result
 from ..check.subject import server_of
 from .comparing import compared
-from .records import Recorded, read
+from .records import Recorded, read, shown
 from .sending import Destination, answer
+from .targets import refuser
+
+MOST_SECONDS = 30 * 86400.0
+"""Seconds between a recording and the middle one. Others are sent at once, because a wrong time delays all."""
 
 AT_ONCE = 16
 """Recordings that are sent at a time where they do not wait for their times."""
@@ -56,24 +60,37 @@ def run(options: ReplayOptions) -> int:
 async def _replay(options: ReplayOptions, recordings: Sequence[Recorded]) -> list[Result]:
     slots = asyncio.Semaphore(len(recordings) + 1 if options.speed else AT_ONCE)
     async with _destination(options) as destination:
-        began, first = perf_counter(), recordings[0].time if recordings else 0.0
+        refuse, began = refuser(), perf_counter()
+        times = [recorded.time for recorded in recordings]  # in order
+        middle = times[len(times) // 2] if times else 0.0
+        first = next((time for time in times if middle - time <= MOST_SECONDS), middle)
 
         async def one(recorded: Recorded) -> Result:
-            if options.speed:
+            if options.speed and 0 <= recorded.time - first <= 2 * MOST_SECONDS:
                 due = began + (recorded.time - first) / options.speed
                 await asyncio.sleep(due - perf_counter())
             async with slots:
-                return await _result(options, destination, recorded)
+                try:
+                    return await _result(options, destination, recorded, refuse)
+                except Exception as error:  # one that cannot be sent or compared costs no other
+                    detail = shown(f"{type(error).__name__}: {error}")
+                    return Result(recorded.model, f"{recorded.id} {recorded.dialect}", "failed", detail)
 
         return await asyncio.gather(*map(one, recordings))
 
 
-async def _result(options: ReplayOptions, destination: Destination, recorded: Recorded) -> Result:
+async def _result(
+    options: ReplayOptions, destination: Destination, recorded: Recorded, refuse: Callable[[Recorded], str]
+) -> Result:
     def result(status: str, detail: str = "") -> Result:
         return Result(recorded.model, f"{recorded.id} {recorded.dialect}", status, detail)
 
+    if recorded.fault:
+        return result("failed", recorded.fault)
     if reason := recorded.missing():
         return result("skipped", reason)
+    if reason := refuse(recorded):
+        return result("failed", f"not sent: {reason}")
     assert recorded.end is not None
     try:
         async with asyncio.timeout(options.timeout + recorded.seconds):
@@ -81,9 +98,9 @@ async def _result(options: ReplayOptions, destination: Destination, recorded: Re
     except MissingExtra as missing:
         return result("skipped", str(missing))
     except (OSError, httpx.HTTPError, WebSocketException) as error:
-        return result("failed", f"no answer: {type(error).__name__}: {error}".rstrip(": "))
+        return result("failed", shown(f"no answer: {type(error).__name__}: {error}".rstrip(": ")))
     if not options.diff:
-        same = came.status == recorded.end["status"]
+        same = came.status == recorded.end.status
         return result("passed" if same else "failed", f"status {came.status}")
     tolerance = Tolerance(relative=options.tolerance, absolute=options.tolerance)
     difference = compared(recorded, came, tolerance)

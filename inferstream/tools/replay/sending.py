@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping, Set
 from contextlib import suppress
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -49,7 +49,8 @@ def _headers(
     destination: Destination, recorded: Recorded, own: Set[str] = OF_CONNECTIONS, begins: tuple[str, ...] = ()
 ) -> dict[str, str]:
     """Headers of a request, without those that a connection makes itself: `own`, and with names that begin so."""
-    pairs: Iterable[tuple[str, str]] = recorded.request["headers"]
+    own = own | {name.lower() for name in destination.headers}
+    pairs = [(name.lower(), value) for name, value in recorded.request.headers]
     sent = {name: value for name, value in pairs if name not in own and not name.startswith(begins)}
     return {**sent, **destination.headers}
 
@@ -58,7 +59,7 @@ async def _http(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
     parts: list[Content] = []
     sent = b"".join(map(octets, recorded.of("in")))
     left = sum(len(octets(part)) for part in recorded.of("out")) if recorded.left else math.inf
-    method, target = recorded.request["method"], destination.http + recorded.request["target"]
+    method, target = recorded.request.method or "", destination.http + recorded.request.target
     leaving = recorded.seconds / destination.speed if destination.speed else 0.0
     async with httpx.AsyncClient(timeout=None, trust_env=False) as client:
         headers = _headers(destination, recorded)
@@ -83,10 +84,17 @@ async def _http(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
             return ReplayedAnswer(499, parts)
 
 
+class FixedSocket(connect):
+    """A connection that follows no redirects, because it has the operator's headers."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
 async def _websocket(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
-    url = f"ws{destination.http.removeprefix('http')}{recorded.request['target']}"
+    url = f"ws{destination.http.removeprefix('http')}{recorded.request.target}"
     headers = _headers(destination, recorded, begins=("sec-websocket",))
-    async with connect(
+    async with FixedSocket(
         url, additional_headers=headers, max_size=None, compression=None, proxy=None
     ) as socket:
         parts = await _converse(destination, recorded, socket.send, socket.recv)
@@ -101,7 +109,7 @@ async def _grpc(destination: Destination, recorded: Recorded) -> ReplayedAnswer:
     metadata = [*_headers(destination, recorded, OF_GRPC, ("grpc-", ":")).items()]
     options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
     async with insecure_channel(destination.grpc, options=options) as channel:
-        stream: Any = channel.stream_stream(recorded.request["target"], None, None)
+        stream: Any = channel.stream_stream(recorded.request.target, None, None)
         call = stream(metadata=metadata)
         parts: list[Content] = []
         with suppress(AioRpcError):

@@ -9,14 +9,15 @@ import pytest
 from inferstream.dataplane.admission import Admission
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, InvalidRequest, PayloadTooLarge, Unsupported
-from inferstream.kafka.messages import refusal, request_of
+from inferstream.kafka.messages import admission_of, refusal, request_of
 from inferstream.protos.json_checks import JsonLimits
+from inferstream.types import InferenceRequest
 
 
 class Record(NamedTuple):
     value: bytes | None
     key: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = (("mlserver-model", b"m"),)
+    headers: tuple[tuple[str, bytes | None], ...] = (("mlserver-model", b"m"),)
 
 
 LIMITS = JsonLimits(1000, 8, 100)
@@ -35,6 +36,11 @@ def admit(model: str, version: str | None, caller: Caller) -> Admission:
     )
 
 
+def asked(record: Record) -> tuple[Admission, InferenceRequest]:
+    admission = admission_of(record, admit)
+    return admission, request_of(record, LIMITS, admission.pipeline.takes_any)
+
+
 def test_a_record_becomes_a_request() -> None:
     headers = (
         ("mlserver-model", b"m"),
@@ -42,13 +48,13 @@ def test_a_record_becomes_a_request() -> None:
         ("mlserver-method", b"infer"),
         ("X-A", b"1"),
     )
-    admission, request = request_of(Record(VALUE, b"key", headers), LIMITS, admit)
+    admission, request = asked(Record(VALUE, b"key", headers))
     caller = admission.caller
     assert (admission.model, admission.version, request.id, caller.headers["x-a"]) == ("m", "2", "key", "1")
     assert caller.dialect == "kafka"
-    assert request_of(Record(VALUE), LIMITS, admit)[1].id == "a"
+    assert asked(Record(VALUE))[1].id == "a"
     both = Record(VALUE, None, (("mlserver-model", b"x"), ("inferstream-model", b"y")))
-    assert request_of(both, LIMITS, admit)[0].model == "y"
+    assert asked(both)[0].model == "y"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +71,7 @@ def test_a_record_becomes_a_request() -> None:
 )
 def test_a_record_that_asks_for_nothing_is_refused(record: Record, error: type[InferstreamError]) -> None:
     with pytest.raises(error) as raised:
-        request_of(record, LIMITS, admit)
+        asked(record)
     message = refusal(record, raised.value)
     assert message.key == record.key
     assert json.loads(message.value)["code"] == raised.value.code.value

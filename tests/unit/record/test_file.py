@@ -5,7 +5,7 @@ from pathlib import Path
 
 from inferstream.record import file as file_module
 from inferstream.record.file import RecordFile
-from inferstream.record.recording import EVENT_BYTES, MOST_BYTES, PortRecording, RecordedRequest
+from inferstream.record.recording import CREDENTIALS, EVENT_BYTES, MOST_BYTES, PortRecording, RecordedRequest
 from inferstream.settings.record import RecordSettings
 from tests.serving import eventually
 
@@ -118,3 +118,19 @@ def test_two_processes_that_rotate_lose_nothing_of_the_newest_half(tmp_path: Pat
             start, length = line["events"][0][2]
             content = contents[start : start + length]
             assert content == content[:2] * 1000
+
+
+def test_names_of_credential_headers_are_no_names_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "record.jsonl"
+    hidden = CREDENTIALS.union(["prompt", "x-mine"])
+    file = RecordFile(RecordSettings(path=str(path), bodies=True, redact=["prompt"]), hidden)
+    recorded(file, b'{"token": {"text": "a"}, "key": 1, "prompt": "b", "x-mine": 2, "authorization": 3}')
+    file.close()
+    [line] = lines(path)
+    assert json.loads(line["events"][0][2]) == {
+        "token": {"text": "a"},
+        "key": 1,
+        "prompt": "[redacted]",
+        "x-mine": "[redacted]",
+        "authorization": "[redacted]",
+    }

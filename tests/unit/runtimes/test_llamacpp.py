@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from llguidance import LLTokenizer
 
+from inferstream.context import SaltedContext, enter
 from inferstream.errors import InvalidRequest, ModelError, ModelLoadFailed
 from inferstream.runtimes import framework
 from inferstream.runtimes.llamacpp import LlamaCppModel
@@ -33,7 +34,7 @@ class Llama:
         self.metadata = {TEMPLATE: "chat"}
         self.model = self.ctx = object()
         self.generated: list[dict[str, Any]] = []
-        self.closed = self.drawn = 0
+        self.closed = self.drawn = self.resets = 0
         self.seed: int | None = None
         Llama.made.append(self)
 
@@ -72,6 +73,9 @@ class Llama:
                 yield token
         finally:
             self.closed += 1
+
+    def reset(self) -> None:
+        self.resets += 1
 
     def close(self) -> None:
         self.path = "closed"
@@ -479,3 +483,19 @@ async def test_the_template_of_an_untrusted_file_is_rendered_in_a_process_and_co
     template = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
     with pytest.raises(ModelError, match=r"0\.5 s"):
         await streamed(settings_of(folder), {"messages": [{"role": "user", "content": "hi"}]})
+
+
+@pytest.mark.parametrize(("shared", "resets"), [(False, [0, 1, 1, 2, 3]), (True, [0, 0, 0, 0, 0])])
+async def test_the_prompt_before_is_reused_by_its_principal_alone(
+    tmp_path: Path, stand_in: None, shared: bool, resets: list[int]
+) -> None:
+    (tmp_path / "some.gguf").touch()
+    model = LlamaCppModel(settings_of(tmp_path, share_prefixes=shared))
+    await model.load()
+    found = []
+    for principal in (None, "alice", "alice", "jwt:alice", None):
+        enter(SaltedContext(None, True, principal))
+        model.predict(asked({"prompt": "hello"}))
+        found.append(Llama.made[-1].resets)
+    assert found == resets
+    await model.unload()

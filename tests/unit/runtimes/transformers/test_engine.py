@@ -153,6 +153,30 @@ def test_without_prefixes_every_prompt_is_read_whole(model) -> None:
     assert engine.rows.retained == 0
 
 
+def test_prefixes_are_reused_within_a_salt_alone(model) -> None:
+    engine = Engine(model, 8, BUDGET, kept=400)
+    taken = noting(engine)
+    salts = ["alice", "bob", ""]
+
+    def salted(salt: str, length: int) -> TokenStream:
+        stream = made(text(length), 12)
+        stream.salt = salt
+        return stream
+
+    first = [salted(salt, 20) for salt in salts]
+    for stream in first:
+        engine.add(stream)
+    while any(stream.unread for stream in first):
+        engine.step(first)
+    assert taken == [0, 0, 0]
+    # Beside the active ones, and after they have ended.
+    beside = written(engine, *(salted(salt, 20) for salt in salts))
+    run(engine, first)
+    after = written(engine, salted("carol", 20), *(salted(salt, 20) for salt in salts))
+    assert taken == [0, 0, 0, 19, 19, 19, 0, 19, 19, 19]
+    assert beside + after == [alone(model, text(20), 12)] * 7
+
+
 def test_many_prefixes_in_few_rows(model) -> None:
     """Rows are swapped, copied, evicted and cut off; what is written never depends on it."""
     engine = Engine(model, 3, BUDGET, kept=90)

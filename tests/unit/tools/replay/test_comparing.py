@@ -1,22 +1,22 @@
 """What is a difference between a recorded answer and a replayed one, and how it is told."""
 
 import json
+from typing import Literal
 
 import pytest
 
 from inferstream.settings import Tolerance
 from inferstream.tools.replay.comparing import Difference, compared
-from inferstream.tools.replay.records import Content, Recorded, RecordedEvent
+from inferstream.tools.replay.records import BeginLine, Content, EndLine, Line, Recorded, RecordedEvent
 from inferstream.tools.replay.sending import ReplayedAnswer
 
 
 def difference(
-    before: list[Content], now: list[Content], door: str = "http", code: str = "success"
+    before: list[Content], now: list[Content], door: Literal["http", "grpc"] = "http", code: str = "success"
 ) -> Difference:
     status = 499 if code == "cancelled" else 200
-    line = {"id": "1", "t": 0.0, "door": door, "dialect": "v2", "model": "m", "request": {"target": "/"}}
-    recorded = Recorded(line)
-    recorded.end = {"code": code, "status": status}
+    recorded = Recorded(Line("1", 0.0, door, "v2", "m", [], BeginLine("/", [])))
+    recorded.end = EndLine(code, status)
     recorded.events = [RecordedEvent(0.0, "out", part) for part in before]
     return compared(recorded, ReplayedAnswer(status, now), Tolerance(relative=1e-4, absolute=1e-4))
 

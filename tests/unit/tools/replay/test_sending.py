@@ -6,17 +6,15 @@ import socket
 import httpx
 import pytest
 
-from inferstream.tools.replay.records import Recorded, RecordedEvent
+from inferstream.tools.replay.records import BeginLine, EndLine, Line, Recorded, RecordedEvent
 from inferstream.tools.replay.sending import Destination, ReplayedAnswer, answer
 
 
 def left(*headers: tuple[str, str]) -> Recorded:
     """A request of a client that left before a byte of its response."""
-    request = {"target": "/slow", "method": "POST", "headers": headers}
-    line = {"id": "1", "t": 0.0, "door": "http", "dialect": "v2", "model": "m", "request": request}
-    recorded = Recorded(line)
+    recorded = Recorded(Line("1", 0.0, "http", "v2", "m", [], BeginLine("/slow", [*headers], "POST")))
     recorded.events = [RecordedEvent(0.0, "in", "{}")]
-    recorded.end = {"code": "cancelled", "status": 499}
+    recorded.end = EndLine("cancelled", 499)
     return recorded
 
 

@@ -1,0 +1,43 @@
+"""Decides which recorded requests are sent: inferences, to paths of the destination and nowhere else."""
+
+import re
+from collections.abc import Callable
+from urllib.parse import unquote
+
+from ...dataplane.access import Action
+from ...server.grpc.services import ACTIONS
+from ...server.rest.dialects.base import ReadRoute
+from ...server.rest.routing import build_routes
+from ...settings import Settings
+from ...telemetry.metrics import Meters
+from .records import Recorded
+
+INFERENCES = (Action.INFER, Action.STREAM)
+
+_PLAIN = re.compile(r"/(?!/)[!-\"$-\[\]-~]*")
+"""Exactly one slash, then printable ASCII: no host, no user, no backslash, no fragment."""
+_RPC = re.compile(r"/[\w.]+/(\w+)")
+
+
+def refuser() -> Callable[[Recorded], str]:
+    """A function that says why a recording is not sent; empty for one that is."""
+    # Routes are found without a dataplane, which only answers them.
+    routes = build_routes(None, Settings(), Meters())  # type: ignore[arg-type]
+
+    def refuse(recorded: Recorded) -> str:
+        target = recorded.request.target
+        if not _PLAIN.fullmatch(target):
+            return "its target is not a path"
+        if recorded.door == "grpc":
+            rpc = _RPC.fullmatch(target)
+            is_inference = rpc is not None and ACTIONS.get(rpc[1], Action.INFER) in INFERENCES
+            return "" if is_inference else "its RPC is not an inference"
+        path = unquote(target.partition("?")[0])
+        if not {".", ".."}.isdisjoint(re.split(r"[/\\]", path)):
+            return "its target leaves its path"
+        method = recorded.request.method or "GET"
+        route = routes.of_path(path, method) if method in ("GET", "POST") else None
+        action = route.claim.action if isinstance(route, ReadRoute) else route and route.action
+        return "" if action in INFERENCES else "its target is not an inference"
+
+    return refuse
