@@ -1,5 +1,6 @@
 """Checks of inputs against their shape, their datatype and the model's declaration."""
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from math import prod
 from typing import Literal, Protocol
@@ -11,6 +12,7 @@ from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, RequestInput, RequestOutput, ResponseOutput
 from .call import Call, Handler
+from .counts import LARGE, CountedRequests, Counts
 from .reply import Reply
 
 Strictness = Literal["declared", "strict", "off"]
@@ -70,11 +72,26 @@ def most_rows_of(settings: ModelSettings) -> int:
     return size
 
 
-def checked(inner: Handler, checks: Checks) -> Handler:
-    """A handler that refuses a bad first request of a call before it costs anything."""
+def checked(inner: Handler, checks: Checks, counts: Counts) -> Handler:
+    """A handler that refuses a bad first request of a call before it costs anything, and counts the later ones."""
+
+    def check(request: InferenceRequest) -> None:
+        counts.check(request)
+        checks.check(request)
+
+    async def handle_apart(call: Call) -> Reply:
+        await asyncio.to_thread(check, call.request)
+        return await inner(call)
 
     def handle(call: Call) -> Awaitable[Reply]:
-        checks.check(call.request)
+        request = call.request
+        if call.more is not None:
+            call.more = CountedRequests(call.more, counts)
+        if request.form is None and (weight := counts.weight(request)):
+            if weight > LARGE:
+                return handle_apart(call)
+            counts.check(request)
+        checks.check(request)
         return inner(call)
 
     return handle

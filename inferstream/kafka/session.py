@@ -13,8 +13,8 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, Me
 from ..concurrency.tasks import Tasks
 from ..dataplane.call import Operation
 from ..dataplane.dataplane import DataPlane
+from ..dataplane.json_limits import json_limits
 from ..errors import Draining, InferstreamError, PayloadTooLarge
-from ..server.json_limits import json_limits
 from ..settings import Settings
 from ..types import Headers
 from .messages import KafkaMessage, refusal, request_of, response_message

@@ -120,6 +120,14 @@ class TensorData:
                     self._root = _to_list(array_of(self._raw, self._raw_datatype))
         return self._root
 
+    def split_raw(self, most: int) -> list[bytes]:
+        """The elements of raw BYTES, which are kept. Raises ValueError for more than `most`."""
+        if self._root is None:
+            assert self._raw is not None
+            self._root = split_bytes(self._raw, most)
+        elements: list[bytes] = self._root
+        return elements
+
     @property
     def array(self) -> npt.NDArray[Any] | None:
         """The array that holds the values, or None."""

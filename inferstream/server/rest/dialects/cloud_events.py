@@ -10,7 +10,9 @@ from uuid import uuid4
 import orjson
 
 from ....dataplane.reply import Reply
-from ....errors import InvalidRequest, UnsupportedEncoding
+from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
+from ....protos.json_checks import JsonLimits
+from ....protos.json_pieces import loads
 from ....types import InferenceResponse
 from ..messages import RawHeaders
 from .base import Gathering, GatheringRequest, ParsedRequest
@@ -45,13 +47,18 @@ class AroundEvent(NamedTuple):
         return [(b"content-type", STRUCTURED)], orjson.dumps(document)
 
 
-def read_event(media_type: bytes, headers: RawHeaders, body: bytes) -> tuple[AroundEvent | None, bytes]:
-    """The event of a request, if it is one, and its data. Raises InvalidRequest, UnsupportedEncoding."""
+def read_event(
+    media_type: bytes, headers: RawHeaders, body: bytes, limits: JsonLimits
+) -> tuple[AroundEvent | None, bytes]:
+    """The event of a request, if it is one, and its data, which are within `limits`.
+
+    Raises InvalidRequest, PayloadTooLarge, UnsupportedEncoding.
+    """
     kind = media_type.partition(b";")[0].strip().lower()
     if kind == BATCHED:
         raise UnsupportedEncoding("Events come one by one, and not in batches.")
     if kind == STRUCTURED:
-        return AroundEvent(True), _data(body)
+        return AroundEvent(True), _data(body, limits)
     if not any(name == b"ce-specversion" for name, _ in headers):
         return None, body
     if kind not in (b"", b"application/json") and not kind.endswith(b"+json"):
@@ -61,10 +68,10 @@ def read_event(media_type: bytes, headers: RawHeaders, body: bytes) -> tuple[Aro
     return AroundEvent(False), body
 
 
-def _data(body: bytes) -> bytes:
+def _data(body: bytes, limits: JsonLimits) -> bytes:
     """The data of an event in structured mode; data that are no JSON become the only instance."""
     try:
-        document: Any = orjson.loads(body)
+        document: Any = loads(body)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"The event is not valid JSON: {error}") from None
     if not isinstance(document, dict):
@@ -79,9 +86,15 @@ def _data(body: bytes) -> bytes:
         raise InvalidRequest("The event has neither data nor data_base64.")
     try:
         data = base64.b64decode(coded, validate=True)
-        return data if _is_json(document) else orjson.dumps({"instances": [data.decode()]})
+        if not _is_json(document):
+            return orjson.dumps({"instances": [data.decode()]})
     except (binascii.Error, ValueError):
         raise InvalidRequest("The data_base64 of the event is no text in base64.") from None
+    try:
+        limits.check(data)
+    except (InvalidRequest, PayloadTooLarge) as error:
+        raise type(error)(f"data_base64: {error.message}") from None
+    return data
 
 
 def _is_json(event: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.execution.explaining import EXPLAIN
+from ....dataplane.json_limits import json_limits
 from ....errors import InvalidOutput, InvalidRequest, Unsupported
 from ....protos import json_requests
 from ....protos.flat_values import columns_of
@@ -52,6 +53,7 @@ class Instances(InferenceDialect):
 
     def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
         super().__init__(dataplane, settings, meters)
+        self._limits = json_limits(settings)
         self.inferences = dict.fromkeys(
             (PREDICT, EXPLAIN_PATH, INVOCATIONS, *_named(PREDICT_ROUTE)), Operation.INFER
         )
@@ -70,7 +72,7 @@ class Instances(InferenceDialect):
             names = (name for name, _ in self._dataplane.models(caller))
             name = self._only_model(names, "there are {}", "none is loaded")
             admission = self._dataplane.admit(name, None, caller)
-        event, body = read_event(exchange.head.media_type, exchange.headers, body)
+        event, body = read_event(exchange.head.media_type, exchange.headers, body, self._limits)
         asked = self._asked(exchange, body, route, admission)
         return asked if event is None else EventRequest(asked, event)
 
