@@ -4,6 +4,7 @@ Parsers hold the interpreter lock and make objects.
 """
 
 import json
+import sys
 from collections import Counter
 from typing import Any
 
@@ -68,6 +69,10 @@ class JsonLimits:
             raise PayloadTooLarge(
                 f"The JSON is larger than the {self.size} bytes allowed (setting max_json_bytes)."
             )
+
+
+UNLIMITED = JsonLimits(sys.maxsize, sys.maxsize, sys.maxsize)
+"""Those of a model that no client calls."""
 
 
 class JsonCounter:

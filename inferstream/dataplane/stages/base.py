@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from ...codecs.values.flat import FlatInterface, flat_interface
-from ...protos.json_checks import JsonLimits
+from ...protos.json_checks import UNLIMITED, JsonLimits
 from ...telemetry.access import AccessLines
 from ...text.interface import TextInterface, text_interface
 from ...types.forms import InputsForm
@@ -69,7 +69,7 @@ class Pipeline:
     """The outermost stage so far."""
     slots: Slots
     """Calls that the handler runs at once."""
-    limits: JsonLimits
+    limits: JsonLimits = UNLIMITED
     """How much JSON, how many elements and how many numbers of lists a request may hold."""
     refuse: Callable[[str], None] | None = None
     """Refuses a call for the queue before its request is parsed. Parsing costs more than the whole refusal.
