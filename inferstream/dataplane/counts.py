@@ -27,7 +27,8 @@ class Counts:
 
     def __init__(self, limits: JsonLimits, signature: Signature) -> None:
         self._limits = limits
-        self._raw = LENGTH * limits.values
+        self._raw = LENGTH * (limits.values - 1)
+        """Bytes behind the first element that hold no element too many."""
         self._text = min(limits.depth, 2 * limits.values, limits.size)
         """Bytes that no limit can be exceeded with."""
         inputs = [*(signature.inputs or ()), *signature.described]
