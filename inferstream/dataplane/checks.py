@@ -1,6 +1,5 @@
 """Checks of inputs against their shape, their datatype and the model's declaration."""
 
-import asyncio
 from collections.abc import Awaitable, Sequence
 from math import prod
 from typing import Literal, Protocol
@@ -12,7 +11,7 @@ from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, RequestInput, RequestOutput, ResponseOutput
 from .call import Call, Handler
-from .counts import LARGE, CountedRequests, Counts
+from .counts import CountedRequests, Counts
 from .reply import Reply
 
 Strictness = Literal["declared", "strict", "off"]
@@ -75,22 +74,16 @@ def most_rows_of(settings: ModelSettings) -> int:
 def checked(inner: Handler, checks: Checks, counts: Counts) -> Handler:
     """A handler that refuses a bad first request of a call before it costs anything, and counts the later ones."""
 
-    def check(request: InferenceRequest) -> None:
-        counts.check(request)
-        checks.check(request)
-
-    async def handle_apart(call: Call) -> Reply:
-        await asyncio.to_thread(check, call.request)
+    async def handle_counted(call: Call) -> Reply:
+        checks.check(await counts.checked(call.request))
         return await inner(call)
 
     def handle(call: Call) -> Awaitable[Reply]:
         request = call.request
         if call.more is not None:
             call.more = CountedRequests(call.more, counts)
-        if request.form is None and (weight := counts.weight(request)):
-            if weight > LARGE:
-                return handle_apart(call)
-            counts.check(request)
+        if request.form is None and counts.weight(request):
+            return handle_counted(call)
         checks.check(request)
         return inner(call)
 

@@ -7,13 +7,13 @@ of them can become an object of 60 bytes.
 import asyncio
 from collections.abc import AsyncIterator
 from math import prod
-from typing import Any, Self
+from typing import Self
 
 from ..errors import InvalidRequest
-from ..protos.json_checks import PIECE, JsonLimits, TextCounter
+from ..protos.json_checks import JsonLimits, TextCounter
 from ..signature import Signature
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
-from ..types import InferenceRequest, MetadataTensor, RequestInput
+from ..types import InferenceRequest, RequestInput
 
 LARGE = 64 * 1024
 """Bytes that are counted on the event loop, in at most five milliseconds. More are counted in a thread."""
@@ -27,124 +27,110 @@ class Counts:
 
     def __init__(self, limits: JsonLimits, signature: Signature) -> None:
         self._limits = limits
-        self._raw = LENGTH * (limits.values - 1)
-        """Bytes behind the first element that hold no element too many."""
-        self._text = min(limits.depth, 2 * limits.values, limits.size)
-        """Bytes that no limit can be exceeded with."""
-        inputs = [*(signature.inputs or ()), *signature.described]
-        self._json = {tensor.name for tensor in inputs if tensor.datatype == "BYTES" and _holds_json(tensor)}
-        self._lists = {tensor.name for tensor in inputs if signature.function and _is_list(tensor)}
+        self._safe_raw = min(LARGE, LENGTH * (limits.values - 1))
+        """Bytes behind the first element of a raw tensor that are within the limit."""
+        self._json: set[str] = set()
+        self._lists: set[str] = set()
+        """Inputs of numbers that a function gets as a list."""
+        for tensor in (*(signature.inputs or ()), *signature.described):
+            content = "" if tensor.parameters is None else tensor.parameters.content_type or ""
+            if "json" in content or tensor.name in (MESSAGES, TOOLS, RESPONSE_FORMAT):
+                self._json.add(tensor.name)
+            elif signature.function and not content and tensor.datatype != "BYTES" and tensor.shape == [-1]:
+                self._lists.add(tensor.name)
 
     def weight(self, request: InferenceRequest) -> int:
         """Roughly the bytes that `check` looks at; 0 for a request that is within all limits at first sight."""
         weight = 0
         for tensor in request.inputs:
-            if tensor.datatype == "BYTES":
-                weight += self._weight(tensor)
-            elif tensor.name in self._lists and prod(tensor.shape) > self._limits.values:
-                weight += 1
+            if tensor.datatype != "BYTES":
+                weight += tensor.name in self._lists and prod(tensor.shape) > self._limits.values
+            elif type(values := tensor.data.values) is list:
+                count = len(values)
+                if self._is_json(tensor):
+                    text = _joined(tensor)
+                    weight += 0 if self._limits.allow(text) else count + len(text)
+                elif count > self._limits.values:
+                    weight += count
+            elif tensor.data.is_raw:
+                raw = tensor.data.to_raw("BYTES")
+                first = LENGTH + int.from_bytes(raw[:LENGTH], "little")
+                if len(raw) > self._safe_raw + first or (
+                    self._is_json(tensor) and (len(raw) > LARGE or not self._limits.allow(bytes(raw)))
+                ):
+                    weight += len(raw)
         return weight
-
-    def _weight(self, tensor: RequestInput) -> int:
-        data = tensor.data
-        if (values := data.values) is None and data.is_raw:
-            raw = data.to_raw("BYTES")
-            size = len(raw)
-            if size <= self._text:
-                return 0
-            if self._is_json(tensor):
-                return size
-            rest = size - LENGTH - int.from_bytes(raw[:LENGTH], "little")
-            return size if rest > min(self._raw, LARGE) else 0
-        if type(values) is not list:
-            return 0
-        count = len(values)
-        if not self._is_json(tensor):
-            return count if count > self._limits.values else 0
-        size = count + sum([len(each) for each in values if isinstance(each, str | bytes | list)])
-        return size if size > self._text or any(isinstance(each, list) for each in values) else 0
 
     def _is_json(self, tensor: RequestInput) -> bool:
         parameters = tensor.parameters
-        if parameters is not None and "json" in (parameters.content_type or ""):
-            return True
-        return tensor.name in self._json
+        return tensor.name in self._json or (
+            parameters is not None and "json" in (parameters.content_type or "")
+        )
 
     def check(self, request: InferenceRequest) -> None:
         """Raise InvalidRequest or PayloadTooLarge, naming the input and the setting, for what is beyond a limit."""
         most = self._limits.values
         elements = 0
-        texts: list[tuple[str, list[Any]]] = []
+        texts: list[tuple[str, bytes]] = []
         for tensor in request.inputs:
+            named = f'input "{tensor.name}"'
             if tensor.datatype != "BYTES":
                 if tensor.name in self._lists and prod(tensor.shape) > most:
                     raise InvalidRequest(
-                        f'argument "{tensor.name}": a list of more than {most} numbers (setting max_json_values); '
-                        "an array has no such limit"
+                        f"{named}: a list of more than {most} numbers (setting max_json_values)"
                     )
                 continue
             try:
-                data = tensor.data
-                values = data.split_raw(most) if data.values is None and data.is_raw else data.flat()
+                elements += tensor.data.split_raw(most)
             except ValueError as error:
-                raise InvalidRequest(f'input "{tensor.name}": {error}') from None
-            elements += len(values)
+                raise InvalidRequest(f"{named}: {error}") from None
             if elements > most:
                 raise InvalidRequest(
-                    f'input "{tensor.name}": BYTES has more than {most} elements (setting max_json_values)'
+                    f"{named}: BYTES has more than {most} elements (setting max_json_values)"
                 )
             if self._is_json(tensor):
-                texts.append((f'input "{tensor.name}"', values))
-        if texts:
-            counter = TextCounter(self._limits, elements)
-            for name, values in texts:
-                _count(counter, name, values)
+                texts.append((named, _joined(tensor)))
+        counter = TextCounter(self._limits, elements)
+        for named, text in texts:
+            counter.add_text(text, named)
+
+    async def checked(self, request: InferenceRequest) -> InferenceRequest:
+        """The request, checked in a thread if it is large. Raises the errors of `check`."""
+        if request.form is None and (weight := self.weight(request)):
+            if weight > LARGE:
+                await asyncio.to_thread(self.check, request)
+            else:
+                self.check(request)
+        return request
 
 
-def _count(counter: TextCounter, name: str, texts: list[Any]) -> None:
-    """Count texts, short ones together: a count costs 20 µs."""
-    short: list[bytes] = []
-    size = 0
-    for each in texts:
-        text = each.encode(errors="replace") if isinstance(each, str) else each
-        if not isinstance(text, bytes):
-            continue
-        short.append(text)
-        size += len(text)
-        if size > PIECE:
-            counter.add_text(b" ".join(short), name)
-            short, size = [], 0
-    counter.add_text(b" ".join(short), name)
+def _joined(tensor: RequestInput) -> bytes:
+    """The texts of a tensor as one, because a count costs 20 µs; nothing of ragged lists, which no codec reads.
 
-
-def _holds_json(tensor: MetadataTensor) -> bool:
-    content = "" if tensor.parameters is None else tensor.parameters.content_type or ""
-    return "json" in content or tensor.name in (MESSAGES, TOOLS, RESPONSE_FORMAT)
-
-
-def _is_list(tensor: MetadataTensor) -> bool:
-    """Whether a function gets the numbers of an input as a list."""
-    content = None if tensor.parameters is None else tensor.parameters.content_type
-    return tensor.datatype != "BYTES" and tensor.shape == [-1] and content is None
+    One that is no JSON may hide those behind it, which nobody reads either.
+    """
+    try:
+        values = tensor.data.flat()
+    except ValueError:
+        return b""
+    return b" ".join(
+        [
+            each.encode(errors="replace") if isinstance(each, str) else each
+            for each in values
+            if isinstance(each, str | bytes)
+        ]
+    )
 
 
 class CountedRequests:
     """The later requests of a call, each counted before the model sees it."""
 
-    __slots__ = ("_counts", "_requests")
-
     def __init__(self, requests: AsyncIterator[InferenceRequest], counts: Counts) -> None:
         self._requests = requests
-        self._counts = counts
+        self._checked = counts.checked
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> InferenceRequest:
-        request = await anext(self._requests)
-        if request.form is None and (weight := self._counts.weight(request)):
-            if weight > LARGE:
-                await asyncio.to_thread(self._counts.check, request)
-            else:
-                self._counts.check(request)
-        return request
+        return await self._checked(await anext(self._requests))

@@ -52,16 +52,20 @@ class JsonLimits:
 
     def check(self, text: bytes) -> None:
         """Raise PayloadTooLarge or InvalidRequest for a text beyond a limit."""
-        if len(text) <= self._small and text.count(b"[") + text.count(b"{") <= self.depth:
+        if self.allow(text):
             return
         counter = JsonCounter(self)
         for start in range(0, len(text), PIECE):
             counter.add(text[start : start + PIECE])
 
-    def check_text(self, text: str | bytes, name: str) -> None:
+    def check_text(self, text: str, name: str) -> None:
         """Raise the errors of `TextCounter` for a JSON text that is the value of a field."""
-        if len(text) > min(self._small, self.depth):
+        if not self.allow(text.encode(errors="replace")):
             TextCounter(self).add_text(text, name)
+
+    def allow(self, text: bytes) -> bool:
+        """Whether a text is within the limits at first sight."""
+        return len(text) <= self._small and text.count(b"[") + text.count(b"{") <= self.depth
 
     def expect(self, size: int) -> None:
         """Raise PayloadTooLarge for a text of `size` bytes that is too large."""

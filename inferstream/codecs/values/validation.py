@@ -1,7 +1,6 @@
 """Validates JSON values by pydantic, so that a large wrong one costs little and a large right one holds nobody up."""
 
 import gc
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NoReturn, cast
 
@@ -42,30 +41,25 @@ class Validator:
             return SchemaValidator(guarded)
 
     def of_json(self, text: str | bytes) -> Any:
-        large = len(text) > LARGE
-        return _validated(self._large.validate_json if large else self._adapter.validate_json, text, large)
+        return self._validated("validate_json", text, len(text))
 
     def of_python(self, value: Any) -> Any:
-        large = isinstance(value, list | dict) and len(value) > LARGE
-        return _validated(
-            self._large.validate_python if large else self._adapter.validate_python, value, large
-        )
+        return self._validated("validate_python", value, len(value) if isinstance(value, list | dict) else 0)
 
-
-def _validated(validate: Callable[[Any], Any], value: Any, large: bool) -> Any:
-    """Validate without the garbage collector if `large`: its runs take five times as long as the validation."""
-    collects = large and gc.isenabled()
-    if collects:
-        gc.disable()
-    try:
-        return validate(value)
-    except ValidationError as error:
-        raise ValueError(faults(error)) from None
-    except _Stop as error:
-        raise ValueError(str(error)) from None
-    finally:
+    def _validated(self, method: str, value: Any, size: int) -> Any:
+        large = size > LARGE
+        collects = large and gc.isenabled()
         if collects:
-            gc.enable()
+            gc.disable()  # its runs take five times as long as the validation
+        try:
+            return getattr(self._large if large else self._adapter, method)(value)
+        except ValidationError as error:
+            raise ValueError(faults(error)) from None
+        except _Stop:
+            raise ValueError("an object has a key or a value that does not fit") from None
+        finally:
+            if collects:
+                gc.enable()
 
 
 def faults(error: ValidationError) -> str:
@@ -84,20 +78,16 @@ def faults(error: ValidationError) -> str:
     return "; ".join(said)
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 class _Stop(Exception):
     """Ends a validation. Pydantic collects other errors, one for each value of an object."""
 
 
-def _wrong_value() -> NoReturn:
-    raise _Stop("an object holds a value that does not fit")
+def _same(value: Any) -> Any:
+    return value
 
 
-def _wrong_field(_: Any) -> NoReturn:
-    raise _Stop("an object holds a field that is not known")
+def _stop(*_: Any) -> NoReturn:
+    raise _Stop
 
 
 def _retries(schema: Any) -> bool:
@@ -123,25 +113,23 @@ def _guarded(schema: Any, stops: bool, forbids: bool = False) -> Any:
         name: each if name in _NO_SCHEMAS else _guarded(each, stops, forbids) for name, each in schema.items()
     }
     kind = copy.get("type")
-    if kind == "tuple":
-        copy.update(fail_fast=True, items_schema=[_passing(each) for each in copy["items_schema"]])
-    elif kind in _LISTS:
-        copy.update(fail_fast=True, items_schema=_passing(copy.get("items_schema")))
+    if kind in _LISTS:
+        items = copy.get("items_schema")
+        passing = [_passing(each) for each in items] if isinstance(items, list) else _passing(items)
+        copy.update(fail_fast=True, items_schema=passing)
     elif kind == "dict":
-        keys, values = _passing(copy.get("keys_schema")), _passing(copy.get("values_schema"))
-        if stops:
-            keys, values = _stopping(keys), _stopping(values)
-        copy.update(keys_schema=keys, values_schema=values)
+        for part in ("keys_schema", "values_schema"):
+            inner = _passing(copy.get(part))
+            copy[part] = (
+                core_schema.with_default_schema(inner, on_error="default", default_factory=_stop)
+                if stops
+                else inner
+            )
     elif kind in ("model-fields", "typed-dict") and stops and forbids:
-        copy.update(
-            extra_behavior="allow", extras_schema=core_schema.no_info_plain_validator_function(_wrong_field)
-        )
+        unknown = core_schema.no_info_plain_validator_function(_stop)
+        copy.update(extra_behavior="allow", extras_schema=unknown)
     return copy
 
 
 def _passing(schema: Any) -> Any:
     return core_schema.no_info_after_validator_function(_same, schema or core_schema.any_schema())
-
-
-def _stopping(schema: Any) -> Any:
-    return core_schema.with_default_schema(schema, on_error="default", default_factory=_wrong_value)

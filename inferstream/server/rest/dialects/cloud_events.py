@@ -10,7 +10,7 @@ from uuid import uuid4
 import orjson
 
 from ....dataplane.reply import Reply
-from ....errors import InvalidRequest, PayloadTooLarge, UnsupportedEncoding
+from ....errors import InvalidRequest, UnsupportedEncoding
 from ....protos.json_checks import JsonLimits
 from ....protos.json_pieces import loads
 from ....types import InferenceResponse
@@ -90,10 +90,7 @@ def _data(body: bytes, limits: JsonLimits) -> bytes:
             return orjson.dumps({"instances": [data.decode()]})
     except (binascii.Error, ValueError):
         raise InvalidRequest("The data_base64 of the event is no text in base64.") from None
-    try:
-        limits.check(data)
-    except (InvalidRequest, PayloadTooLarge) as error:
-        raise type(error)(f"data_base64: {error.message}") from None
+    limits.check(data)
     return data
 
 
