@@ -54,11 +54,12 @@ class Counts:
                     weight += count
             elif tensor.data.is_raw:
                 raw = tensor.data.to_raw("BYTES")
-                first = LENGTH + int.from_bytes(raw[:LENGTH], "little")
-                if len(raw) > self._safe_raw + first or (
-                    self._is_json(tensor) and (len(raw) > LARGE or not self._limits.allow(bytes(raw)))
-                ):
-                    weight += len(raw)
+                size = len(raw)
+                if self._is_json(tensor):
+                    weight += 0 if size <= LARGE and self._limits.allow(bytes(raw)) else size
+                elif size > self._safe_raw:  # a large first element leaves no room for many others
+                    first = LENGTH + int.from_bytes(raw[:LENGTH], "little")
+                    weight += size if size > self._safe_raw + first else 0
         return weight
 
     def _is_json(self, tensor: RequestInput) -> bool:
@@ -109,6 +110,9 @@ def _joined(tensor: RequestInput) -> bytes:
 
     One that is no JSON may hide those behind it, which nobody reads either.
     """
+    values = tensor.data.values
+    if type(values) is list and len(values) == 1 and type(values[0]) is str:
+        return values[0].encode(errors="replace")
     try:
         values = tensor.data.flat()
     except ValueError:
