@@ -11,6 +11,7 @@ from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, RequestInput, RequestOutput, ResponseOutput
 from .call import Call, Handler
+from .counts import CountedRequests, Counts
 from .reply import Reply
 
 Strictness = Literal["declared", "strict", "off"]
@@ -70,11 +71,20 @@ def most_rows_of(settings: ModelSettings) -> int:
     return size
 
 
-def checked(inner: Handler, checks: Checks) -> Handler:
-    """A handler that refuses a bad first request of a call before it costs anything."""
+def checked(inner: Handler, checks: Checks, counts: Counts) -> Handler:
+    """A handler that refuses a bad first request of a call before it costs anything, and counts the later ones."""
+
+    async def handle_counted(call: Call) -> Reply:
+        checks.check(await counts.checked(call.request))
+        return await inner(call)
 
     def handle(call: Call) -> Awaitable[Reply]:
-        checks.check(call.request)
+        request = call.request
+        if call.more is not None:
+            call.more = CountedRequests(call.more, counts)
+        if request.form is None and counts.weight(request):
+            return handle_counted(call)
+        checks.check(request)
         return inner(call)
 
     return handle

@@ -13,8 +13,10 @@ from ..telemetry.console import access_sink
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters, KvMeters, ResidencyMeters, ShadowMeters, StepMeters, TokenMeters
 from .checks import checked
+from .counts import Counts
 from .edges import CallEdges
 from .execution.base import Execution
+from .json_limits import json_limits
 from .shadows import Shadows
 from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
@@ -59,7 +61,8 @@ def caching(model: Pipeline, shared: Shared) -> Pipeline:
 
 
 def validation(model: Pipeline, shared: Shared) -> Pipeline:
-    return replace(model, handler=checked(model.handler, model.checks))
+    counts = Counts(model.limits, model.execution.signature)
+    return replace(model, handler=checked(model.handler, model.checks, counts))
 
 
 def deadline(model: Pipeline, shared: Shared) -> Pipeline:
@@ -145,7 +148,7 @@ def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = Non
     if execution.capabilities.steps:
         meters.of(StepMeters)  # shown before the first stream
     execution.meter(meters)
-    model = Pipeline.of(execution, meters, app)
+    model = Pipeline.of(execution, meters, json_limits(shared.settings), app)
     for factory in STAGES:
         added = factory(model, shared)
         if not isinstance(added, Pipeline):

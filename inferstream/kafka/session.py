@@ -13,8 +13,8 @@ from aiokafka.errors import KafkaError
 from ..concurrency.tasks import Tasks
 from ..dataplane.call import Operation
 from ..dataplane.dataplane import DataPlane
+from ..dataplane.json_limits import json_limits
 from ..errors import Draining, InferstreamError, PayloadTooLarge
-from ..server.json_limits import json_limits
 from ..server.rest.messages import PARSE_IN_THREAD
 from ..settings import Settings
 from ..types import InferenceRequest

@@ -4,6 +4,7 @@ Parsers hold the interpreter lock and make objects.
 """
 
 import json
+import sys
 from collections import Counter
 from typing import Any
 
@@ -23,7 +24,9 @@ NAMED = 2**20
 
 _COUNTED = b'"[]{}tfn'
 _DROPPED = bytes(set(range(256)) - set(_COUNTED))
+_DROPPED_IN_TEXT = bytes(set(range(256)) - set(_COUNTED) - {ord(",")})
 _QUOTE = ord('"')
+_COMMA = ord(",")
 STEPS = np.zeros(256, np.int8)
 """How each byte outside of strings changes the depth."""
 STEPS[list(b"[{")] = 1
@@ -36,7 +39,7 @@ class JsonLimits:
     """The largest JSON that the server parses.
 
     `size` is in bytes, `depth` in levels of lists and objects. `values` counts keys, strings, objects, lists and
-    literals, but no numbers, which may become arrays.
+    literals. Numbers of a body do not count, because they may become arrays; those of a JSON text within it do.
     """
 
     __slots__ = ("_small", "depth", "size", "values")
@@ -49,11 +52,20 @@ class JsonLimits:
 
     def check(self, text: bytes) -> None:
         """Raise PayloadTooLarge or InvalidRequest for a text beyond a limit."""
-        if len(text) <= self._small and text.count(b"[") + text.count(b"{") <= self.depth:
+        if self.allow(text):
             return
         counter = JsonCounter(self)
         for start in range(0, len(text), PIECE):
             counter.add(text[start : start + PIECE])
+
+    def check_text(self, text: str, name: str) -> None:
+        """Raise the errors of `TextCounter` for a JSON text that is the value of a field."""
+        if not self.allow(text.encode(errors="replace")):
+            TextCounter(self).add_text(text, name)
+
+    def allow(self, text: bytes) -> bool:
+        """Whether a text is within the limits at first sight."""
+        return len(text) <= self._small and text.count(b"[") + text.count(b"{") <= self.depth
 
     def expect(self, size: int) -> None:
         """Raise PayloadTooLarge for a text of `size` bytes that is too large."""
@@ -63,15 +75,32 @@ class JsonLimits:
             )
 
 
+UNLIMITED = JsonLimits(sys.maxsize, sys.maxsize, sys.maxsize)
+"""Those of a model that no client calls."""
+
+
 class JsonCounter:
     """Counts one JSON text while it arrives, and nothing behind its `length`."""
 
-    __slots__ = ("_depth", "_escape", "_length", "_limits", "_quoted", "_size", "_values")
+    counted = "keys, strings, objects, lists and literals"
+
+    __slots__ = (
+        "_commas",
+        "_depth",
+        "_dropped",
+        "_escape",
+        "_length",
+        "_limits",
+        "_quoted",
+        "_size",
+        "_values",
+    )
 
     def __init__(self, limits: JsonLimits, length: int | None = None) -> None:
         self._limits = limits
         self._length = length
-        self._size = self._depth = self._values = 0
+        self._dropped = _DROPPED
+        self._size = self._depth = self._values = self._commas = 0
         self._quoted = False
         self._escape = b""
         """A backslash at the end of the last piece, which escapes the first byte of the next."""
@@ -84,10 +113,11 @@ class JsonCounter:
         self._limits.expect(self._size)
         if b"Infinity" in piece:  # a number that has letters of literals
             piece = piece.replace(b"Infinity", b"")
-        marks, strings = self.outside(piece, _DROPPED)
+        marks, strings = self.outside(piece, self._dropped)
         self._values += strings
         if marks.size:
             self._values += int(np.count_nonzero(_VALUES[marks]))
+            self._commas += int(np.count_nonzero(marks == _COMMA))
             depths = np.cumsum(STEPS[marks], dtype=np.int32)
             deepest = self._depth + int(depths.max())
             self._depth += int(depths[-1])
@@ -95,10 +125,9 @@ class JsonCounter:
                 raise InvalidRequest(
                     f"The JSON is nested deeper than {self._limits.depth} levels (setting max_json_depth)."
                 )
-        if self._values > self._limits.values:
+        if max(self._values, self._commas) > self._limits.values:
             raise InvalidRequest(
-                f"The JSON holds more than {self._limits.values} keys, strings, objects, lists and literals "
-                "(setting max_json_values)."
+                f"The JSON holds more than {self._limits.values} {self.counted} (setting max_json_values)."
             )
 
     def outside(self, piece: bytes, dropped: bytes) -> tuple[npt.NDArray[np.uint8], int]:
@@ -119,6 +148,32 @@ class JsonCounter:
         self._escape = b"\\" * (backslashes & 1)
         piece = piece[: len(piece) - len(self._escape)]
         return piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+
+
+class TextCounter(JsonCounter):
+    """Counts the JSON texts that one request holds as values of fields or as elements of tensors, together.
+
+    Numbers count too, by their commas: each becomes an object of Python. So do the `elements` that are no JSON.
+    """
+
+    __slots__ = ()
+
+    counted = "keys, strings, objects, lists, literals and numbers"
+
+    def __init__(self, limits: JsonLimits, elements: int = 0) -> None:
+        super().__init__(limits)
+        self._dropped = _DROPPED_IN_TEXT
+        self._values = self._commas = elements
+
+    def add_text(self, text: str | bytes, name: str) -> None:
+        """Count the text in a field or tensor. Raises PayloadTooLarge and InvalidRequest, which begin with `name`."""
+        self._depth, self._quoted, self._escape = 0, False, b""
+        try:
+            for start in range(0, len(text), PIECE):
+                piece = text[start : start + PIECE]
+                self.add(piece.encode(errors="replace") if isinstance(piece, str) else piece)
+        except (InvalidRequest, PayloadTooLarge) as error:
+            raise type(error)(f"{name}: {error.message[:1].lower()}{error.message[1:]}") from None
 
 
 def outside_strings(text: bytes, mark: bytes) -> int:

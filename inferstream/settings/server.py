@@ -99,7 +99,8 @@ class Settings(MemorySettings, FetchSettings, StateSettings):
     max_json_values: int = Field(
         1_000_000,
         ge=1,
-        description="Keys, strings, objects, lists and literals in the JSON of a request; numbers do not count.",
+        description="Keys, strings, objects, lists and literals in the JSON of a request, and elements of its BYTES "
+        "tensors; numbers count in JSON texts and lists of functions.",
     )
     grpc_max_message_length: int | None = Field(None, description="Largest gRPC message in bytes, both ways.")
     gzip_enabled: bool = Field(True, description="Compress large responses for clients that ask for it.")

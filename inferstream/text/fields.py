@@ -8,7 +8,8 @@ import orjson
 
 from ..errors import InvalidRequest
 from ..protos.json_arrays import parse
-from ..protos.json_checks import has_keys, refuse_duplicate_keys
+from ..protos.json_checks import JsonLimits, has_keys, refuse_duplicate_keys
+from ..protos.json_pieces import loads
 
 DEEPEST = 100
 """Levels of lists and objects in a body at most. All that is made of it can be written as JSON then."""
@@ -64,6 +65,18 @@ class Fields:
     def get(self, name: str) -> Any:
         """Any value; None if it is absent."""
         return self._document.get(name)
+
+    def json(self, name: str, limits: JsonLimits | None) -> Any:
+        """Any value, or that of the JSON text in its place, which may be beyond no limit. Raises InvalidRequest."""
+        value = self.get(name)
+        if isinstance(value, str):
+            try:
+                if limits is not None:
+                    limits.check_text(value, self.path(name))
+                return loads(value.encode())
+            except (orjson.JSONDecodeError, UnicodeEncodeError):
+                raise self.wrong(name, "is not valid JSON") from None
+        return value
 
     def needed(self, name: str) -> Any:
         """Any value but none."""

@@ -10,6 +10,7 @@ import orjson
 from ..codecs.values.base import OPTIONAL, SCHEMA, fact
 from ..codecs.values.objects import Json
 from ..errors import Unsupported
+from ..protos.json_checks import JsonLimits
 from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, TensorData
@@ -47,6 +48,8 @@ class TextInterface:
     streams: bool
     listed: bool
     """Whether lists of models show it."""
+    limits: JsonLimits | None = None
+    """How much JSON a text in a field of a request may hold."""
     calls: str | None = None
     reasoning: str | None = None
     """The formats in which it writes calls and reasoning, where they are part of its text."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from ..protos.json_checks import JsonLimits
 from .fields import Fields, wrong_field
 from .inputs import RESPONSE_FORMAT, FieldTexts
 from .interface import TextInterface
@@ -30,7 +31,7 @@ def read_response_format(fields: Fields, interface: TextInterface) -> Inputs:
     """
     if FORMS.isdisjoint(fields.names()):
         return {}
-    asked = [*_structured(fields)]
+    asked = [*_structured(fields, interface.limits)]
     format = fields.object(RESPONSE_FORMAT)
     if format is not None and format.choice("type", KINDS) not in (None, "text"):
         asked.append((format, RESPONSE_FORMAT))
@@ -41,29 +42,24 @@ def read_response_format(fields: Fields, interface: TextInterface) -> Inputs:
     return formatted(asked[0][0], interface, asked[0][1])
 
 
-def _structured(fields: Fields) -> Iterator[tuple[Fields, str]]:
+def _structured(fields: Fields, limits: JsonLimits | None) -> Iterator[tuple[Fields, str]]:
     """The forms that vLLM's fields name, and where they are."""
     for name in GUIDED:
         if fields.get(name) is not None:
-            yield _form(fields, name, name.removeprefix("guided_")), name
+            yield _form(fields, name, name.removeprefix("guided_"), limits), name
     within = fields.object(STRUCTURED)
     for name in () if within is None else within.names():
         assert within is not None
         if name not in ("json", "json_object", *KINDS[3:]):
             raise within.wrong(name, "is not taken")
         if name != "json_object" or within.flag(name):
-            yield _form(within, name, name), within.path(name)
+            yield _form(within, name, name, limits), within.path(name)
 
 
-def _form(fields: Fields, name: str, kind: str) -> Fields:
+def _form(fields: Fields, name: str, kind: str, limits: JsonLimits | None) -> Fields:
     """The form that a field holds the content of."""
     if kind == "json":
-        schema = fields.get(name)
-        if isinstance(schema, str):
-            try:
-                schema = orjson.loads(schema)
-            except orjson.JSONDecodeError:
-                raise fields.wrong(name, "is not valid JSON") from None
+        schema = fields.json(name, limits)
         if not isinstance(schema, dict):
             raise fields.wrong(name, "must be a JSON schema")
         form: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "output", "schema": schema}}

@@ -195,15 +195,17 @@ def check_bytes(values: Any) -> int:
     return len(flat)
 
 
-def split_bytes(raw: memoryview | bytes) -> list[bytes]:
+def split_bytes(raw: memoryview | bytes, most: int | None = None) -> list[bytes]:
     """The BYTES elements of a raw representation.
 
-    Raises ValueError when a length points past the end or bytes are left over.
+    Raises ValueError when a length points past the end, when bytes are left over, and for more than `most` elements.
     """
     view = memoryview(raw)
     elements: list[bytes] = []
     position, end = 0, len(view)
     while position < end:
+        if len(elements) == most:
+            raise ValueError(f"BYTES has more than {most} elements (setting max_json_values)")
         start = position + 4
         if start > end:
             raise ValueError(f"{end - position} bytes are left over after the last BYTES element")

@@ -120,6 +120,12 @@ class TensorData:
                     self._root = _to_list(array_of(self._raw, self._raw_datatype))
         return self._root
 
+    def split_raw(self, most: int) -> int:
+        """Split raw BYTES, and return the number of elements. Raises ValueError for more than `most` of them."""
+        if self._root is None and self._raw is not None:
+            self._root = split_bytes(self._raw, most)
+        return len(self._root) if type(self._root) is list else 1
+
     @property
     def array(self) -> npt.NDArray[Any] | None:
         """The array that holds the values, or None."""

@@ -9,7 +9,6 @@ from pydantic import (
     BeforeValidator,
     PlainValidator,
     TypeAdapter,
-    ValidationError,
     WrapValidator,
 )
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
@@ -17,7 +16,7 @@ from pydantic.fields import FieldInfo
 
 from ...types import RequestInput, ResponseOutput
 from .base import SCHEMA, Value
-from .objects import faults
+from .validation import Validator
 
 CONSTRAINTS = (
     FieldInfo,
@@ -44,6 +43,7 @@ class Constrained(Value):
             self._schema = orjson.dumps(self._adapter.json_schema()).decode()
         except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
             raise TypeError(f"{hint!r}: {str(error).splitlines()[0]}") from None
+        self._validated = Validator(self._adapter).of_python
 
     @property
     def shape(self) -> list[int]:
@@ -69,10 +69,7 @@ class Constrained(Value):
         return self._of.to_json(value)
 
     def _obeying(self, value: Any) -> Any:
-        try:
-            return self._adapter.validate_python(value)
-        except ValidationError as error:
-            raise ValueError(faults(error)) from None
+        return self._validated(value)
 
 
 def constrains(hint: Any) -> bool:

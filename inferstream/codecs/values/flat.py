@@ -1,6 +1,7 @@
 """JSON values of the arguments of a model as inputs, and outputs as JSON values, by what the model declares."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,11 @@ class FlatArguments:
     declared as a list takes one value too.
     """
 
-    def __init__(self, inputs: Sequence[MetadataTensor], strict: bool) -> None:
+    def __init__(
+        self, inputs: Sequence[MetadataTensor], strict: bool, most_numbers: int | None = None
+    ) -> None:
+        """`most_numbers` may be in a list that is not the data of an array."""
+        self._most = most_numbers
         self._values: dict[str, Value] = {tensor.name: value_of_tensor(tensor) for tensor in inputs}
         self._optional = {tensor.name for tensor in inputs if fact(tensor, OPTIONAL) or fact(tensor, STREAM)}
         self._nullable = {tensor.name for tensor in inputs if fact(tensor, NULLABLE)}
@@ -81,6 +86,8 @@ class FlatArguments:
                 if isinstance(kind, Array):
                     array = value.array(kind.datatype).reshape(value.shape)
                     return kind.encode_input(name, array)
+                if self._most is not None and prod(value.shape) > self._most:
+                    raise ValueError(f"a list of more than {self._most} numbers (setting max_json_values)")
                 value = value.values()
             if not self._strict and isinstance(kind, ListOf) and not isinstance(value, list):
                 value = [value]
@@ -146,11 +153,11 @@ class FlatInterface(NamedTuple):
     """Whether the model takes exactly these inputs, so that other keys are errors and no parameters."""
 
 
-def flat_interface(signature: Signature) -> FlatInterface | None:
-    """The interface of a model; None if its inputs are not known."""
+def flat_interface(signature: Signature, most_numbers: int | None = None) -> FlatInterface | None:
+    """The interface of a model; None if its inputs are not known. `most_numbers` is that of `FlatArguments`."""
     if signature.inputs is None:
         return None
     strict = signature.function
     return FlatInterface(
-        FlatArguments(signature.inputs, strict), FlatResults(signature.outputs or ()), strict
+        FlatArguments(signature.inputs, strict, most_numbers), FlatResults(signature.outputs or ()), strict
     )

@@ -17,6 +17,7 @@ class FrameValue(SingleValue):
 
     datatype = "BYTES"
     content = "pd_json"
+    reads_apart = True
 
     def from_element(self, element: Any) -> "pd.DataFrame":
         return self.from_json(loaded(element))

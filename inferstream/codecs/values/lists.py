@@ -13,7 +13,7 @@ class ListOf(Value):
         self.of = of
         self.datatype = of.datatype
         self.content = of.content
-        self.reads_apart = of.reads_apart
+        self.reads_apart = of.reads_apart or of.datatype == "BYTES"
 
     @property
     def shape(self) -> list[int]:

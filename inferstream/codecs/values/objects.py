@@ -11,6 +11,7 @@ from typing_extensions import is_typeddict
 
 from .base import SCHEMA, SingleValue, brief
 from .scalars import as_text, loaded
+from .validation import Validator, faults
 
 
 class Json(SingleValue):
@@ -18,6 +19,7 @@ class Json(SingleValue):
 
     datatype = "BYTES"
     content = "json"
+    reads_apart = True
 
     def __init__(self, hint: Any) -> None:
         """Raises TypeError for a type that pydantic cannot validate."""
@@ -25,6 +27,7 @@ class Json(SingleValue):
             self._adapter: TypeAdapter[Any] = TypeAdapter(hint)
         except (PydanticSchemaGenerationError, PydanticUserError, NameError) as error:
             raise TypeError(f"{hint!r} is no type that can be sent: {str(error).splitlines()[0]}") from None
+        self._validated = Validator(self._adapter).of_json
         self._any = hint is Any
         if self._any:
             self.from_element = loaded  # type: ignore[method-assign]
@@ -64,28 +67,14 @@ class Json(SingleValue):
         # JSON's rules, so that a text may stand for a time and a list for a tuple.
         return value if self._any else self._validated(orjson.dumps(value))
 
+    def from_flat(self, value: Any) -> tuple[list[int], Any]:
+        text = orjson.dumps(value)
+        if not self._any:
+            self._validated(text)
+        return [1], [text.decode()]
+
     def to_json(self, value: Any) -> Any:
         return orjson.Fragment(self.element(value))
-
-    def _validated(self, text: str | bytes) -> Any:
-        try:
-            return self._adapter.validate_json(text)
-        except ValidationError as error:
-            raise ValueError(faults(error)) from None
-
-
-def faults(error: ValidationError) -> str:
-    """Each fault with its place: `field "age": input should be a valid integer`."""
-    said = []
-    for fault in error.errors(include_url=False, include_context=False)[:5]:
-        place, message = ".".join(map(str, fault["loc"])), fault["msg"]
-        if fault["type"] == "json_invalid":
-            message = f"not valid JSON ({message.partition(': ')[2]})"
-        elif fault["type"] == "int_parsing_size":
-            message = "an integer beyond 64 bits is out of range"
-        message = message[:1].lower() + message[1:]
-        said.append(f'field "{place}": {message}' if place else message)
-    return "; ".join(said)
 
 
 def is_object(hint: Any) -> bool:

@@ -12,10 +12,10 @@ from ...dataplane.access import Action
 from ...dataplane.admission import Admission
 from ...dataplane.call import Operation
 from ...dataplane.caller import Caller
+from ...dataplane.json_limits import json_limits
 from ...dataplane.reply import Reply
 from ...errors import Code, InferstreamError, InvalidRequest, ModelError, Unsupported
 from ...protos.multipart import MOST_PARTS, parts_of
-from ...server.json_limits import json_limits
 from ...server.rest.dialects.base import (
     Answer,
     InferenceDialect,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from ...codecs.values.flat import FlatInterface, flat_interface
+from ...protos.json_checks import UNLIMITED, JsonLimits
 from ...repository.remote import untrusted
 from ...telemetry.access import AccessLines
 from ...text.interface import TextInterface, text_interface
@@ -69,6 +70,8 @@ class Pipeline:
     """The outermost stage so far."""
     slots: Slots
     """Calls that the handler runs at once."""
+    limits: JsonLimits = UNLIMITED
+    """How much JSON, how many elements and how many numbers of lists a request may hold."""
     refuse: Callable[[str], None] | None = None
     """Refuses a call for the queue before its request is parsed. Parsing costs more than the whole refusal.
 
@@ -94,18 +97,24 @@ class Pipeline:
         return self.execution.strictness == "off"
 
     @classmethod
-    def of(cls, execution: Execution, meters: "ModelMeters", app: "App | None" = None) -> Self:
+    def of(
+        cls, execution: Execution, meters: "ModelMeters", limits: JsonLimits, app: "App | None" = None
+    ) -> Self:
         """A model without stages."""
+        text = text_interface(execution.signature, execution.settings, untrusted)
+        if text is not None:
+            text.limits = limits
         return cls(
             execution,
             meters,
             app,
             checks_of(execution.signature, execution.strictness, most_rows_of(execution.settings)),
-            text_interface(execution.signature, execution.settings, untrusted),
-            flat_interface(execution.signature),
+            text,
+            flat_interface(execution.signature, limits.values),
             execution.form,
             execution,
             execution.slots,
+            limits,
         )
 
 

@@ -62,10 +62,11 @@ class InferenceService:
             if admission.metering is not None:
                 admission.size = size_of(request)
             use: RegionUse | None = None
+            most = admission.pipeline.limits.values
             try:
-                inputs = request_from(request, admission.pipeline.form)
+                inputs = request_from(request, admission.pipeline.form, most=most)
             except UsesRegions:
-                inputs = request_from(request, None, regions=True)
+                inputs = request_from(request, regions=True, most=most)
                 use = await RegionUse.of(self._dataplane.regions(), inputs, caller)
         except InferstreamError as failure:
             error = of_name(failure)

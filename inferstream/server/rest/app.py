@@ -10,6 +10,7 @@ from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
+from ...dataplane.json_limits import json_limits
 from ...errors import ModelNotFound, ModelNotReady, PermissionDenied
 from ...protos.json_checks import JsonLimits
 from ...settings import Settings
@@ -17,7 +18,6 @@ from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import SCOPE_KEY, ScopeOrigin
 from ..edge import edges_of
-from ..json_limits import json_limits
 from ..orca import load_reports
 from ..request_ids import RequestIds
 from .custom import NOT_ALLOWED, CustomRoutes

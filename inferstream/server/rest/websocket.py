@@ -13,12 +13,12 @@ from ...dataplane.access import Action
 from ...dataplane.call import header_priority
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
+from ...dataplane.json_limits import json_limits
 from ...errors import InferstreamError, ModelNotReady, NotFound
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..edge import Listener, edges_of
-from ..json_limits import json_limits
 from ..request_ids import RequestIds
 from ..status import status_of
 from .conversation import Conversation, Socket

@@ -12,6 +12,7 @@ from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.execution.explaining import EXPLAIN
+from ....dataplane.json_limits import json_limits
 from ....errors import InvalidOutput, InvalidRequest, Unsupported
 from ....protos import json_requests
 from ....protos.flat_values import columns_of
@@ -23,7 +24,6 @@ from ....settings import Settings
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
 from ....types.json_numbers import NumbersText
-from ...json_limits import json_limits
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import Answer, InferenceDialect, ParsedRequest, ReadClaim, Route, in_json

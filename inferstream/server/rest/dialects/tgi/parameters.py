@@ -128,12 +128,7 @@ def _grammar(read: Fields, interface: TextInterface) -> dict[str, list[str | byt
     if kind == "regex":
         form = {"type": kind, kind: grammar.needed_text("value")}
         return {RESPONSE_FORMAT: FieldTexts([orjson.dumps(form).decode()], grammar.path("value"))}
-    schema = grammar.get("value")
-    if isinstance(schema, str):
-        try:
-            schema = orjson.loads(schema)
-        except orjson.JSONDecodeError:
-            raise grammar.wrong("value", "is not valid JSON") from None
+    schema = grammar.json("value", interface.limits)
     if not isinstance(schema, dict):
         raise grammar.wrong("value", "must be a JSON schema")
     named = schema if kind == "json_schema" and "schema" in schema else {"name": "grammar", "schema": schema}

@@ -2,8 +2,8 @@
 
 import pytest
 
+from inferstream.dataplane.json_limits import json_limits
 from inferstream.errors import InvalidRequest, PayloadTooLarge
-from inferstream.server.json_limits import json_limits
 from inferstream.settings import Settings
 
 

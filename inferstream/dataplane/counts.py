@@ -1,0 +1,140 @@
+"""Counts what a request holds in its tensors: elements of BYTES, the JSON in them, and numbers that become a list.
+
+A body in JSON is counted before it is parsed. Elements of raw tensors and texts within JSON are not, and each byte
+of them can become an object of 60 bytes.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from math import prod
+from typing import Self
+
+from ..errors import InvalidRequest
+from ..protos.json_checks import JsonLimits, TextCounter
+from ..signature import Signature
+from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
+from ..types import InferenceRequest, RequestInput
+
+LARGE = 64 * 1024
+"""Bytes that are counted on the event loop, in at most five milliseconds. More are counted in a thread."""
+
+LENGTH = 4
+"""Bytes before each element of a raw BYTES tensor."""
+
+
+class Counts:
+    """The counts of the requests to one model, whose inputs `signature` describes."""
+
+    def __init__(self, limits: JsonLimits, signature: Signature) -> None:
+        self._limits = limits
+        self._safe_raw = min(LARGE, LENGTH * (limits.values - 1))
+        """Bytes behind the first element of a raw tensor that are within the limit."""
+        self._json: set[str] = set()
+        self._lists: set[str] = set()
+        """Inputs of numbers that a function gets as a list."""
+        for tensor in (*(signature.inputs or ()), *signature.described):
+            content = "" if tensor.parameters is None else tensor.parameters.content_type or ""
+            if "json" in content or tensor.name in (MESSAGES, TOOLS, RESPONSE_FORMAT):
+                self._json.add(tensor.name)
+            elif signature.function and not content and tensor.datatype != "BYTES" and tensor.shape == [-1]:
+                self._lists.add(tensor.name)
+
+    def weight(self, request: InferenceRequest) -> int:
+        """Roughly the bytes that `check` looks at; 0 for a request that is within all limits at first sight."""
+        weight = 0
+        for tensor in request.inputs:
+            if tensor.datatype != "BYTES":
+                weight += tensor.name in self._lists and prod(tensor.shape) > self._limits.values
+            elif type(values := tensor.data.values) is list:
+                count = len(values)
+                if self._is_json(tensor):
+                    text = _joined(tensor)
+                    weight += 0 if self._limits.allow(text) else count + len(text)
+                elif count > self._limits.values:
+                    weight += count
+            elif tensor.data.is_raw:
+                raw = tensor.data.to_raw("BYTES")
+                size = len(raw)
+                if self._is_json(tensor):
+                    weight += 0 if size <= LARGE and self._limits.allow(bytes(raw)) else size
+                elif size > self._safe_raw:  # a large first element leaves no room for many others
+                    first = LENGTH + int.from_bytes(raw[:LENGTH], "little")
+                    weight += size if size > self._safe_raw + first else 0
+        return weight
+
+    def _is_json(self, tensor: RequestInput) -> bool:
+        parameters = tensor.parameters
+        return tensor.name in self._json or (
+            parameters is not None and "json" in (parameters.content_type or "")
+        )
+
+    def check(self, request: InferenceRequest) -> None:
+        """Raise InvalidRequest or PayloadTooLarge, naming the input and the setting, for what is beyond a limit."""
+        most = self._limits.values
+        elements = 0
+        texts: list[tuple[str, bytes]] = []
+        for tensor in request.inputs:
+            named = f'input "{tensor.name}"'
+            if tensor.datatype != "BYTES":
+                if tensor.name in self._lists and prod(tensor.shape) > most:
+                    raise InvalidRequest(
+                        f"{named}: a list of more than {most} numbers (setting max_json_values)"
+                    )
+                continue
+            try:
+                elements += tensor.data.split_raw(most)
+            except ValueError as error:
+                raise InvalidRequest(f"{named}: {error}") from None
+            if elements > most:
+                raise InvalidRequest(
+                    f"{named}: BYTES has more than {most} elements (setting max_json_values)"
+                )
+            if self._is_json(tensor):
+                texts.append((named, _joined(tensor)))
+        counter = TextCounter(self._limits, elements)
+        for named, text in texts:
+            counter.add_text(text, named)
+
+    async def checked(self, request: InferenceRequest) -> InferenceRequest:
+        """The request, checked in a thread if it is large. Raises the errors of `check`."""
+        if request.form is None and (weight := self.weight(request)):
+            if weight > LARGE:
+                await asyncio.to_thread(self.check, request)
+            else:
+                self.check(request)
+        return request
+
+
+def _joined(tensor: RequestInput) -> bytes:
+    """The texts of a tensor as one, because a count costs 20 µs; nothing of ragged lists, which no codec reads.
+
+    One that is no JSON may hide those behind it, which nobody reads either.
+    """
+    values = tensor.data.values
+    if type(values) is list and len(values) == 1 and type(values[0]) is str:
+        return values[0].encode(errors="replace")
+    try:
+        values = tensor.data.flat()
+    except ValueError:
+        return b""
+    return b" ".join(
+        [
+            each.encode(errors="replace") if isinstance(each, str) else each
+            for each in values
+            if isinstance(each, str | bytes)
+        ]
+    )
+
+
+class CountedRequests:
+    """The later requests of a call, each counted before the model sees it."""
+
+    def __init__(self, requests: AsyncIterator[InferenceRequest], counts: Counts) -> None:
+        self._requests = requests
+        self._checked = counts.checked
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> InferenceRequest:
+        return await self._checked(await anext(self._requests))
