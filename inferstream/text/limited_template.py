@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
@@ -52,8 +53,8 @@ class LimitedTemplate:
             raise ImportError("No module named 'jinja2'")
         self._command = [sys.executable, "-I", jinja.__file__, str(Path(str(installed.origin)).parents[1])]
         self._model, self._source, self._special, self._fallback = model, source, special, fallback
-        self._process: subprocess.Popen[bytes] | None = None
-        self._end: socket.socket | None = None
+        self._running: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
+        weakref.finalize(self, _stop, self._running)
         self._waiting: set[Future[str]] = set()
         self._thread = ThreadPoolExecutor(1, "chat-template")
 
@@ -74,19 +75,15 @@ class LimitedTemplate:
         future.add_done_callback(self._waiting.discard)
         return future
 
-    def __del__(self) -> None:
-        if hasattr(self, "_thread"):
-            self._stop()
-
     def _render(self, messages: Sequence[dict[str, Any]], field: str, tools: Any) -> str:
         variables = {**self._special, "messages": messages, "add_generation_prompt": True, "tools": tools}
         try:
             answer = self._ask(orjson.dumps({"source": self._source, "variables": variables}))
         except TimeoutError:
-            self._stop()
+            _stop(self._running)
             raise Overloaded(f"A prompt of model {self._model} took {PATIENCE_SECONDS:g} s.") from None
         except OSError:
-            self._stop()
+            _stop(self._running)
             memory = jinja.MEMORY >> 20
             answer = {"excess": f"takes more than {jinja.SECONDS} s of processor time or {memory} MB"}
         if (prompt := answer.get("prompt")) is not None:
@@ -101,13 +98,13 @@ class LimitedTemplate:
 
     def _ask(self, line: bytes) -> dict[str, str]:
         """The answer of the process. Raises OSError if it has ended, and TimeoutError."""
-        if self._process is None or self._end is None or self._process.poll() is not None:
-            self._stop()
-            self._end, theirs = socket.socketpair()
-            self._end.settimeout(PATIENCE_SECONDS)
+        if not self._running or self._running[0][0].poll() is not None:
+            _stop(self._running)
+            end, theirs = socket.socketpair()
+            end.settimeout(PATIENCE_SECONDS)
             environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
             with theirs:
-                self._process = subprocess.Popen(
+                process = subprocess.Popen(
                     self._command,
                     stdin=theirs.fileno(),
                     stdout=theirs.fileno(),
@@ -115,19 +112,22 @@ class LimitedTemplate:
                     env=environment,
                     start_new_session=True,
                 )
-        self._end.sendall(line + b"\n")
+            self._running.append((process, end))
+        end = self._running[0][1]
+        end.sendall(line + b"\n")
         answer = bytearray()
         while not answer.endswith(b"\n"):
-            piece = self._end.recv(2**16)
+            piece = end.recv(2**16)
             answer += piece
             if not piece or len(answer) > LARGEST_ANSWER:
                 raise OSError
         answered: dict[str, str] = orjson.loads(answer)
         return answered
 
-    def _stop(self) -> None:
-        if self._process is not None and self._end is not None:
-            self._process.kill()
-            self._process.wait()
-            self._end.close()
-        self._process = self._end = None
+
+def _stop(running: list[tuple[subprocess.Popen[bytes], socket.socket]]) -> None:
+    while running:
+        process, end = running.pop()
+        process.kill()
+        process.wait()
+        end.close()

@@ -74,8 +74,7 @@ def test_the_process_has_no_secrets_and_ends_with_its_template(monkeypatch: pyte
     monkeypatch.setenv("MY_TOKEN", "s3cr3t")
     template = LimitedTemplate("m", "x", {})
     template([USER]).result()
-    process = template._process
-    assert process is not None
+    process, _ = template._running[0]
     folder = Path(f"/proc/{process.pid}")
     assert b"s3cr3t" not in (folder / "environ").read_bytes()
     limits = dict(line.split("  ", 1) for line in (folder / "limits").read_text().splitlines())
@@ -88,9 +87,9 @@ def test_the_process_has_no_secrets_and_ends_with_its_template(monkeypatch: pyte
 def test_a_process_that_was_killed_starts_again() -> None:
     template = LimitedTemplate("m", "x", {})
     template([USER]).result()
-    assert template._process is not None
-    template._process.kill()
-    template._process.wait()
+    process, _ = template._running[0]
+    process.kill()
+    process.wait()
     assert template([USER]).result() == "x"
 
 
