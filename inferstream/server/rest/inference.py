@@ -20,6 +20,7 @@ from ...dataplane.call import INFER, PACE, STREAM, header_interval, header_prior
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
+from ...dataplane.gathering import GatherLimit
 from ...dataplane.reply import Reply
 from ...errors import ModelError
 from ...protos.json_checks import JsonLimits
@@ -276,8 +277,13 @@ class InferenceDoor:
             if gathering is None:
                 await self._stream(exchange, reply, asked)
                 return
-            first = reply.first
-            await give(reply, lambda response: None if gathering.add(response) else reply.aclose(None))
+            first, limit = reply.first, GatherLimit(self._limit)
+
+            def collect(response: InferenceResponse) -> Awaitable[None] | None:
+                limit.take_response(response)
+                return None if gathering.add(response) else reply.aclose(None)
+
+            await give(reply, collect)
         headers, text = gathering.end()
         asked.admission.sent(len(text))
         if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:
