@@ -77,8 +77,8 @@ class JoinedItems:
 
     @property
     def text(self) -> bytes | None:
-        return None if self._text is None else b'"%b"' % self._text
+        return None if self._text is None else b"".join((b'"', self._text, b'"'))
 
     def list_document(self) -> bytes:
         """A JSON list."""
-        return b"[%b]" % self.joined
+        return b"".join((b"[", self.joined, b"]"))

@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from ...errors import InvalidSettings
 from ...settings import Settings
+from ...telemetry.inflight import InflightBytes
 from ..compression import DEFLATE, GZIP
 from ..http2.limits import Http2Limits
 from ..tls import OPTIONS as TLS_OPTIONS
@@ -59,6 +60,8 @@ class GrpcOptions(Http2Limits):
     """The name of the setting that limits a request's message, for errors."""
     send_setting: str = MESSAGE_SETTING
     """The same for a response's message."""
+    inflight: InflightBytes = field(default_factory=InflightBytes)
+    """Counts messages, and refuses those beyond the limit."""
 
 
 def check_engine(settings: Settings) -> None:

@@ -22,6 +22,7 @@ from ...errors import AlreadyExists, Cancelled, InvalidRequest, Overloaded
 from ...keys.errors import LimitExceeded
 from ...protos.json_checks import JsonLimits
 from ...protos.websocket import EncodedMessage, FlatMessages, Messages, SocketMessage, V2Messages, dump_error
+from ...telemetry.inflight import COUNTED_BYTES, RequestBytes
 from ...telemetry.metrics import Meters
 from ...types import InferenceRequest, InferenceResponse
 from ...types.parameters import Origin
@@ -83,6 +84,8 @@ class RequestStream(SizedChannel[InferenceRequest]):
 class SocketCall:
     admission: Admission
     requests: RequestStream | None
+    held: RequestBytes | None
+    """What a large request holds; None for a small one."""
     task: asyncio.Task[None]
     begun: bool = False
     failure: Exception | None = None
@@ -135,6 +138,8 @@ class Conversation:
         self._meters.rest.in_progress -= 1
         self._meters.rest.requests["GET", self._template, "101"].observe(perf_counter() - self._opened)
         for running in list(self._running.values()):
+            if running.held is not None:
+                running.held.close()
             Scope(running.task).end(ClientLeft())
 
     def received(self, message: bytes, text: bool) -> None:
@@ -169,9 +174,13 @@ class Conversation:
 
     async def _receive_large(self, message: bytes, text: bool) -> None:
         """Handle a message that takes its time to parse, or waits for the first load of its model."""
-        frame = None
+        frame, held = None, RequestBytes(self._meters.inflight)
         try:
-            frame = await asyncio.to_thread(SocketMessage, message, text, self._limits)
+            held.add(len(message))
+            try:
+                frame = await asyncio.to_thread(SocketMessage, message, text, self._limits)
+            finally:
+                held.close()
             if not self._lost:
                 deadline = None if self._limit is None else self._loop.time() + self._limit
                 await self._dataplane.when_loaded(partial(self._take, frame), deadline)
@@ -226,8 +235,12 @@ class Conversation:
         admission.identify(request)  # its id marks the responses
         assert request.id is not None
         id = request.id
+        held = None
+        if frame.size > COUNTED_BYTES:
+            held = RequestBytes(self._meters.inflight)
+            held.add(frame.size)
         task = self._loop.create_task(self._run(operation, request, messages, id))
-        self._running[id] = SocketCall(admission, requests, task)
+        self._running[id] = SocketCall(admission, requests, held, task)
         self._tasks.add(task)
         task.add_done_callback(partial(self._done, id))
 
@@ -300,8 +313,11 @@ class Conversation:
     def _forget(self, request_id: str) -> None:
         """Free the id before the client can read its last response."""
         running = self._running.pop(request_id, None)
-        if running is not None and running.requests is not None:
-            running.requests.close()
+        if running is not None:
+            if running.requests is not None:
+                running.requests.close()
+            if running.held is not None:
+                running.held.close()
 
     def _done(self, request_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

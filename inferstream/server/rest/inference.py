@@ -25,8 +25,10 @@ from ...dataplane.reply import Reply
 from ...errors import ModelError
 from ...protos.json_checks import JsonLimits
 from ...settings import Settings
+from ...telemetry.inflight import COUNTED_BYTES
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
+from ..compression import too_large
 from ..headers import ResponseHeaders
 from ..http1.exchange import DirectExchange
 from ..orca import LoadReports
@@ -35,6 +37,7 @@ from .dialects.base import ParsedRequest, Route
 from .events import EventStream
 from .exchange import Exchange
 from .messages import (
+    BODY_SETTING,
     COUNT_ON_ARRIVAL,
     INFLATE_IN_THREAD,
     JSON,
@@ -144,6 +147,9 @@ class InferenceDoor:
                     body = await body
                     if admission is not None:
                         admission.renew()
+                size = len(body)
+                if head.encoding and posted:
+                    body = await self._inflate(exchange, body)
                 if resumed and method == "DELETE":
                     await self._resuming.release(exchange.head, route, caller)
                     await _sent(exchange.respond(200, [JSON], b'{"cancelled":1}'))
@@ -156,7 +162,7 @@ class InferenceDoor:
                     try:
                         if not posted:
                             asked = self._of_query(exchange, route, query, caller, admission)
-                        elif len(body) > (INFLATE_IN_THREAD if head.encoding else PARSE_IN_THREAD):
+                        elif len(body) > PARSE_IN_THREAD:
                             asked = await asyncio.to_thread(
                                 self._parse, exchange, body, route, caller, admission
                             )
@@ -166,7 +172,7 @@ class InferenceDoor:
                         parse = partial(self._parse, exchange, body, route, caller, None)
                         asked = await self._dataplane.when_loaded(parse, caller.deadline)
                     if asked.admission.metering is not None:
-                        asked.admission.size = len(body)
+                        asked.admission.size = size
                         if asked.operation is STREAM and route.action is not Action.STREAM:
                             self._check_stream(asked, caller)
                     opened = True
@@ -229,15 +235,26 @@ class InferenceDoor:
             # No image, link or prefetch of a page sends this; an EventSource always does.
             raise ModelError("A GET that runs a model needs `Accept: text/event-stream`.", 406)
 
+    async def _inflate(self, exchange: Exchange, body: bytes) -> bytes:
+        """The body without its compression, counted as it is then. Raises what there is to refuse."""
+        if len(body) > INFLATE_IN_THREAD:
+            text = await asyncio.to_thread(plain, exchange.head, body, self._limit)
+        else:
+            text = plain(exchange.head, body, self._limit)
+        if len(text) > COUNTED_BYTES:
+            exchange.count(len(text))
+        return text
+
     def _parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
-        """The request in a body as it came; large JSON was counted as it arrived. Raises what there is to refuse."""
+        """The request in a plain body; large JSON was counted as it arrived. Raises what there is to refuse."""
         head = exchange.head
-        text = plain(head, body, self._limit) if head.encoding or len(body) > self._limit else body
-        if route.dialect.takes_json and (head.encoding or len(text) <= COUNT_ON_ARRIVAL):
-            self._json.check(text if head.json_length is None else text[: head.header_length(len(text))])
-        return route.dialect.parse(exchange, text, route, caller, admission)
+        if len(body) > self._limit:
+            raise too_large("body", self._limit, BODY_SETTING)
+        if route.dialect.takes_json and (head.encoding or len(body) <= COUNT_ON_ARRIVAL):
+            self._json.check(body if head.json_length is None else body[: head.header_length(len(body))])
+        return route.dialect.parse(exchange, body, route, caller, admission)
 
     def serves(self, route: Route, method: str, headers: RawHeaders) -> bool:
         """Whether a request with a method other than POST is for a stream."""
