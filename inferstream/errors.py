@@ -5,7 +5,7 @@ InferstreamError
     AnsweredMessage (JSON-RPC), FetchFailed (repository/remote.py)
         FetchEnded (repository/blobs.py)
     UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
-    OutOfMemory (processes/errors.py), InflightExceeded (an Overloaded and a ModelError)
+    OutOfMemory (processes/errors.py), InflightExceeded (telemetry/inflight.py)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
         Refused
@@ -212,17 +212,6 @@ class Overloaded(InferstreamError):
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-
-
-class InflightExceeded(Overloaded, ModelError):
-    """The requests in flight take all bytes that they may: status 503, because no queue of a model is full."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(
-            f"The requests in flight take the {limit} bytes that they may (setting max_inflight_bytes); try again."
-        )
-        self.status_code = 503
-        self.code = Code.OVERLOADED
 
 
 class WorkerLost(InferstreamError):

@@ -1,7 +1,11 @@
 """The bound of what the server collects of a stream for one whole response."""
 
+from collections.abc import Awaitable, Callable
+
+from ..concurrency.outgoing import give
 from ..errors import PayloadTooLarge
 from ..types import InferenceResponse
+from .reply import Reply
 
 ITEM_BYTES = 64
 """Bytes that the smallest item takes as a Python object."""
@@ -43,6 +47,17 @@ class GatherLimit:
 
 
 _TEXTS = (str, bytes)
+
+
+async def gather(reply: Reply, limit: int, add: Callable[[InferenceResponse], bool]) -> None:
+    """Give each response to `add`, until it returns False. Raises PayloadTooLarge above `limit` bytes."""
+    collected = GatherLimit(limit)
+
+    def collect(response: InferenceResponse) -> Awaitable[None] | None:
+        collected.take_response(response)
+        return None if add(response) else reply.aclose(None)
+
+    await give(reply, collect)
 
 
 class JoinedItems:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from ..concurrency.inflight import InflightBytes, RequestBytes
 from ..concurrency.scope import ClientLeft, Scope
-from ..telemetry.inflight import InflightBytes, RequestBytes
 
 SCOPE_KEY = "inferstream.connection"
 """The key of a connection of ours in an ASGI scope."""
@@ -67,7 +67,7 @@ class OwnConnection(TransportOrigin):
             self._task = None
 
     def count(self, size: int, announced: int = 0) -> None:
-        """Count bytes of the request, of which a large body announces how many come. Raises InflightExceeded."""
+        """Count bytes of the request, of which a large body announces how many come. Raises NoRoom."""
         if self.request_bytes is None:
             self.request_bytes = RequestBytes(self.inflight, announced)
         self.request_bytes.add(size)
@@ -142,7 +142,7 @@ class ScopeClient(ScopeOrigin):
         return self._ended is not None or (self.connection is not None and self.connection.lost)
 
     def count(self, size: int) -> None:
-        """Count bytes of the request. Raises InflightExceeded."""
+        """Count bytes of the request. Raises NoRoom."""
         if self.connection is not None:
             self.connection.count(size)
         elif self.request_bytes is not None:

@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+from ...concurrency.inflight import InflightBytes, RequestBytes
 from ...errors import DeadlineExceeded, Overloaded
-from ...telemetry.inflight import COUNTED_BYTES, InflightBytes, RequestBytes
 from ...telemetry.stages import QueueMeters
 from ...text.usage import tokens_of
 from ...types import InferenceRequest
@@ -73,10 +73,8 @@ class Limits(Watcher):
 
     async def _wait(self, call: Call) -> None:
         self.refuse_if_full(call.model)
-        held = None
-        if self._inflight is not None and (size := decoded_bytes(call.request)) > COUNTED_BYTES:
-            held = RequestBytes(self._inflight)
-            held.add(size)
+        inflight = self._inflight
+        held = None if inflight is None else RequestBytes.of(inflight, decoded_bytes(call.request))
         meters = self._meters
         loop = asyncio.get_running_loop()
         came = loop.time()

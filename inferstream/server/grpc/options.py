@@ -5,9 +5,9 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from ...concurrency.inflight import InflightBytes
 from ...errors import InvalidSettings
 from ...settings import Settings
-from ...telemetry.inflight import InflightBytes
 from ..compression import DEFLATE, GZIP
 from ..http2.limits import Http2Limits
 from ..tls import OPTIONS as TLS_OPTIONS
@@ -60,7 +60,7 @@ class GrpcOptions(Http2Limits):
     """The name of the setting that limits a request's message, for errors."""
     send_setting: str = MESSAGE_SETTING
     """The same for a response's message."""
-    inflight: InflightBytes = field(default_factory=InflightBytes)
+    inflight: InflightBytes = field(default_factory=InflightBytes, compare=False)
     """Counts messages, and refuses those beyond the limit."""
 
 

@@ -4,8 +4,7 @@ import asyncio
 import logging
 from typing import cast
 
-from ...errors import InflightExceeded
-from ...telemetry.inflight import COUNTED_BYTES
+from ...concurrency.inflight import COUNTED_BYTES, NoRoom
 from .cycle import Cycle, scope_of
 from .exchange import Connected, DirectExchange, Http1Response, refusal
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
@@ -185,7 +184,7 @@ class Http1Connection(Connected, asyncio.Protocol):
         """Count bytes of a body. If they are too many in this process, end the connection with status 503."""
         try:
             self.count(size, announced)
-        except InflightExceeded as error:
+        except NoRoom as error:
             self.refuse(503, error.message, b"retry-after: %d\r\n" % error.retry_after)
             return False
         return True

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ...telemetry.inflight import InflightBytes
+from ...concurrency.inflight import InflightBytes
 from .cycle import App
 from .exchange import Openings
 from .guard import Guest, Places, PortLimits

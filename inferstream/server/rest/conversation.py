@@ -8,7 +8,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
-from ...concurrency.channel import SizedChannel
+from ...concurrency.inflight import RequestBytes
 from ...concurrency.outgoing import Holdable, give
 from ...concurrency.scope import ClientLeft, Scope
 from ...dataplane.access import Action
@@ -22,23 +22,19 @@ from ...errors import AlreadyExists, Cancelled, InvalidRequest, Overloaded
 from ...keys.errors import LimitExceeded
 from ...protos.json_checks import JsonLimits
 from ...protos.websocket import EncodedMessage, FlatMessages, Messages, SocketMessage, V2Messages, dump_error
-from ...telemetry.inflight import COUNTED_BYTES, RequestBytes
 from ...telemetry.metrics import Meters
 from ...types import InferenceRequest, InferenceResponse
 from ...types.parameters import Origin
 from ..request_ids import enter
 from .dialects.triton import is_flat, read_flat
 from .messages import PARSE_IN_THREAD, wrap
+from .request_stream import RequestStream
 
 PARSING = object()
 """The reason for which a socket is not read while a large message is parsed in a thread."""
 
 AT_ONCE = 64
 """Requests of one socket that may run at once. The next is refused, not queued, so that a cancel is always read."""
-
-WAITING = 16
-WAITING_BYTES = 256 * 1024
-"""Requests and bytes in the queue; reading from the client stops when one of them is reached."""
 
 
 class Socket(Origin, Protocol):
@@ -61,23 +57,6 @@ class Socket(Origin, Protocol):
 
     def rest(self) -> None:
         """Take note that no call runs."""
-
-
-class RequestStream(SizedChannel[InferenceRequest]):
-    """Requests in order of arrival. A model that reads them slowly pauses the connection."""
-
-    def __init__(self, reading: Holdable) -> None:
-        super().__init__(WAITING, WAITING_BYTES)
-        self._reading = reading
-
-    def add(self, request: InferenceRequest, size: int) -> None:
-        """Append a request of `size` bytes; one after the end is dropped."""
-        self.put(request, size)
-        if not self.has_room():
-            self._reading.hold(self)
-
-    def _go_on(self) -> None:
-        self._reading.release(self)
 
 
 @dataclass(slots=True)
@@ -174,13 +153,11 @@ class Conversation:
 
     async def _receive_large(self, message: bytes, text: bool) -> None:
         """Handle a message that takes its time to parse, or waits for the first load of its model."""
-        frame, held = None, RequestBytes(self._meters.inflight)
+        frame = None
         try:
-            held.add(len(message))
-            try:
+            with RequestBytes(self._meters.inflight) as held:
+                held.add(len(message))
                 frame = await asyncio.to_thread(SocketMessage, message, text, self._limits)
-            finally:
-                held.close()
             if not self._lost:
                 deadline = None if self._limit is None else self._loop.time() + self._limit
                 await self._dataplane.when_loaded(partial(self._take, frame), deadline)
@@ -235,10 +212,7 @@ class Conversation:
         admission.identify(request)  # its id marks the responses
         assert request.id is not None
         id = request.id
-        held = None
-        if frame.size > COUNTED_BYTES:
-            held = RequestBytes(self._meters.inflight)
-            held.add(frame.size)
+        held = RequestBytes.of(self._meters.inflight, frame.size)
         task = self._loop.create_task(self._run(operation, request, messages, id))
         self._running[id] = SocketCall(admission, requests, held, task)
         self._tasks.add(task)

@@ -4,11 +4,22 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self
 
+from ...concurrency.inflight import COUNTED_BYTES, InflightBytes, RequestBytes
 from ...protos.json_checks import JsonCounter, JsonLimits
-from ...telemetry.inflight import InflightBytes, RequestBytes
 from ..connections import ScopeClient
 from ..http1.exchange import CLOSE
-from .messages import COUNT_ON_ARRIVAL, Head, RawHeaders, Receive, Scope, Send, receive_all, respond
+from .messages import (
+    COUNT_ON_ARRIVAL,
+    INFLATE_IN_THREAD,
+    Head,
+    RawHeaders,
+    Receive,
+    Scope,
+    Send,
+    plain,
+    receive_all,
+    respond,
+)
 
 
 class Exchange(Protocol):
@@ -39,7 +50,7 @@ class Exchange(Protocol):
         """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft."""
 
     def count(self, size: int) -> None:
-        """Count further bytes that the request takes. Raises InflightExceeded."""
+        """Count further bytes that the request takes. Raises NoRoom."""
 
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
         """Send a whole response; None if it is sent, else an awaitable that sends it when the client reads."""
@@ -57,6 +68,17 @@ class Exchange(Protocol):
         """Drop the client."""
 
 
+async def plain_body(exchange: Exchange, body: bytes, limit: int) -> bytes:
+    """The body without its compression, counted as it is then. Raises what there is to refuse."""
+    if len(body) > INFLATE_IN_THREAD:
+        text = await asyncio.to_thread(plain, exchange.head, body, limit)
+    else:
+        text = plain(exchange.head, body, limit)
+    if len(text) > COUNTED_BYTES:
+        exchange.count(len(text))
+    return text
+
+
 class AsgiExchange(ScopeClient):
     """An exchange over ASGI: under any server, and here for chunked and large requests."""
 
@@ -67,11 +89,11 @@ class AsgiExchange(ScopeClient):
         send: Send,
         task: asyncio.Task[Any],
         json: JsonLimits | None,
-        inflight: InflightBytes,
+        inflight: InflightBytes | None = None,
     ) -> None:
         """`json` has the limits of the body; None for one that is no JSON."""
         super().__init__(scope, receive, task)
-        if self.connection is None:  # ours counts what it receives
+        if self.connection is None and inflight is not None:  # ours counts what it receives
             self.request_bytes = RequestBytes(inflight)
         self._json = json
         self.headers: RawHeaders = scope["headers"]

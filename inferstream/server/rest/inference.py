@@ -12,7 +12,6 @@ from time import perf_counter
 
 import orjson
 
-from ...concurrency.outgoing import give
 from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
@@ -20,26 +19,22 @@ from ...dataplane.call import INFER, PACE, STREAM, header_interval, header_prior
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
-from ...dataplane.gathering import GatherLimit
+from ...dataplane.gathering import gather
 from ...dataplane.reply import Reply
 from ...errors import ModelError
 from ...protos.json_checks import JsonLimits
 from ...settings import Settings
-from ...telemetry.inflight import COUNTED_BYTES
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
-from ..compression import too_large
 from ..headers import ResponseHeaders
 from ..http1.exchange import DirectExchange
 from ..orca import LoadReports
 from ..request_ids import HEADER, RequestIds, enter
 from .dialects.base import ParsedRequest, Route
 from .events import EventStream
-from .exchange import Exchange
+from .exchange import Exchange, plain_body
 from .messages import (
-    BODY_SETTING,
     COUNT_ON_ARRIVAL,
-    INFLATE_IN_THREAD,
     JSON,
     PARSE_IN_THREAD,
     ClientLeft,
@@ -48,7 +43,6 @@ from .messages import (
     accepted,
     compress,
     expect_body,
-    plain,
     sendable,
     wrap,
 )
@@ -148,8 +142,8 @@ class InferenceDoor:
                     if admission is not None:
                         admission.renew()
                 size = len(body)
-                if head.encoding and posted:
-                    body = await self._inflate(exchange, body)
+                if posted and (head.encoding or size > self._limit):
+                    body = await plain_body(exchange, body, self._limit)
                 if resumed and method == "DELETE":
                     await self._resuming.release(exchange.head, route, caller)
                     await _sent(exchange.respond(200, [JSON], b'{"cancelled":1}'))
@@ -235,23 +229,11 @@ class InferenceDoor:
             # No image, link or prefetch of a page sends this; an EventSource always does.
             raise ModelError("A GET that runs a model needs `Accept: text/event-stream`.", 406)
 
-    async def _inflate(self, exchange: Exchange, body: bytes) -> bytes:
-        """The body without its compression, counted as it is then. Raises what there is to refuse."""
-        if len(body) > INFLATE_IN_THREAD:
-            text = await asyncio.to_thread(plain, exchange.head, body, self._limit)
-        else:
-            text = plain(exchange.head, body, self._limit)
-        if len(text) > COUNTED_BYTES:
-            exchange.count(len(text))
-        return text
-
     def _parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
         """The request in a plain body; large JSON was counted as it arrived. Raises what there is to refuse."""
         head = exchange.head
-        if len(body) > self._limit:
-            raise too_large("body", self._limit, BODY_SETTING)
         if route.dialect.takes_json and (head.encoding or len(body) <= COUNT_ON_ARRIVAL):
             self._json.check(body if head.json_length is None else body[: head.header_length(len(body))])
         return route.dialect.parse(exchange, body, route, caller, admission)
@@ -294,13 +276,8 @@ class InferenceDoor:
             if gathering is None:
                 await self._stream(exchange, reply, asked)
                 return
-            first, limit = reply.first, GatherLimit(self._limit)
-
-            def collect(response: InferenceResponse) -> Awaitable[None] | None:
-                limit.take_response(response)
-                return None if gathering.add(response) else reply.aclose(None)
-
-            await give(reply, collect)
+            first = reply.first
+            await gather(reply, self._limit, gathering.add)
         headers, text = gathering.end()
         asked.admission.sent(len(text))
         if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:

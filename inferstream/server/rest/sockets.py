@@ -14,9 +14,9 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from ...concurrency.inflight import COUNTED_BYTES, NoRoom, RequestBytes
 from ...concurrency.outgoing import Gathered, Owed, StallGuard
-from ...errors import InferstreamError, InflightExceeded
-from ...telemetry.inflight import COUNTED_BYTES, RequestBytes
+from ...errors import InferstreamError
 from ..connections import TransportOrigin
 from ..edge import Listener
 from ..http1.reading import Reading
@@ -128,7 +128,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         """Count a large message that arrives, or end the connection if there is no room."""
         try:
             self._bytes.keep(self._incomplete)
-        except InflightExceeded as error:
+        except NoRoom as error:
             self.fail(CloseCode.TRY_AGAIN_LATER, error.message[:REASON])
 
     def _read(self) -> None:

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Awaitable
 from typing import cast
 
+from ....concurrency.inflight import COUNTED_BYTES, RequestBytes
 from ....concurrency.scope import FAILURES, ClientLeft, Scope
 from ....errors import DeadlineExceeded, InferstreamError, PayloadTooLarge
-from ....telemetry.inflight import COUNTED_BYTES, RequestBytes
 from ...connections import address, identities
 from ...http2.stream import Stream
 from ..messages import IDENTITY, PREFIX, MessageBuffer, check_encoding, compressed, decompressed
@@ -174,7 +174,7 @@ class GrpcCall:
     # Messages
 
     def _held(self, announced: int = 0) -> RequestBytes:
-        """What the call holds. Raises InflightExceeded for a message without room."""
+        """What the call holds. Raises NoRoom for a message without room."""
         if self._stream.held is None:
             self._stream.held = RequestBytes(self._limits.inflight, announced)
         return cast(RequestBytes, self._stream.held)

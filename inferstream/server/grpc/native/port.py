@@ -6,8 +6,8 @@ import socket
 from dataclasses import replace
 from functools import partial
 
+from ....concurrency.inflight import InflightBytes
 from ....settings import Settings
-from ....telemetry.inflight import InflightBytes
 from ...http2.port import Http2Port
 from ...http2.request import Request
 from ...http2.stream import Accept, Receiver, Stream

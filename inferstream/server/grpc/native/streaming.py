@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable
 
 from ....concurrency.channel import Channel
+from ....concurrency.inflight import COUNTED_BYTES
 from ....concurrency.outgoing import Gathered
 from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
-from ....telemetry.inflight import COUNTED_BYTES
 from ...http2.stream import Stream
 from ..messages import PREFIX, MessageBuffer, decompressed
 from ..metadata import Metadata
@@ -91,7 +91,7 @@ class StreamingCall(GrpcCall):
             self._messages.end()
 
     def _keep(self, size: int = 0) -> None:
-        """Count the messages that wait, and the bytes of the one that the RPC has. Raises InflightExceeded."""
+        """Count the messages that wait, and the bytes of the one that the RPC has. Raises NoRoom."""
         assert self._buffer is not None
         self._held().keep(max(self._owed, self._buffer.size) + size)
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Any
 
-from ....telemetry.inflight import COUNTED_BYTES
+from ....concurrency.inflight import COUNTED_BYTES
 from ...http1.cycle import scope_of
 from ...http1.exchange import Openings
 from ...http1.heads import RequestRefused

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from ....errors import InflightExceeded
-from ....telemetry.inflight import COUNTED_BYTES, InflightBytes, RequestBytes
+from ....concurrency.inflight import COUNTED_BYTES, InflightBytes, NoRoom, RequestBytes
 from ...connections import OwnConnection
 from ...http1.exchange import CLOSE, Collected, Openings
 from ...http1.service import Service
@@ -110,7 +109,7 @@ class Http2Request:
         """Count bytes of the body. If they are too many in this process, respond with status 503."""
         try:
             self.connection.count(size, announced)
-        except InflightExceeded as error:
+        except NoRoom as error:
             document = b'{"error":"%b"}' % error.message.encode()
             if self.stream.responded:
                 self.connection.abort()
