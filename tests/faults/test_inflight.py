@@ -165,7 +165,7 @@ def _http2(
     peer.pour(iter(sent), 10)
 
     def refusal() -> str:
-        peer.pour(iter(()), 0.02)
+        peer.wait(lambda seen: seen.headers, 0.05)
         if peer.seen.headers:
             assert refused in peer.seen.headers, peer.seen.headers
         return "max_inflight_bytes" if peer.seen.headers else ""
