@@ -46,7 +46,12 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     )
     write_model(folder, "slow", "slow.Slow", SLOW, max_concurrency=1)
     front_ends = 2 if request.param == "two front ends" else 1
-    settings = {"max_inflight_bytes": LIMIT * front_ends, "frontends": front_ends, **workers}
+    settings = {
+        "max_inflight_bytes": LIMIT * front_ends,
+        "frontends": front_ends,
+        "max_body_bytes": LIMIT,
+        **workers,
+    }
     settings["resumable_streams"] = False
     (folder / "settings.json").write_text(json.dumps(settings))
     running = Running(folder, *(["--one-port"] if request.param == "one port" else []), within=60)
