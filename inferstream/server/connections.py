@@ -68,6 +68,8 @@ class OwnConnection(TransportOrigin):
 
     def count(self, size: int, announced: int = 0) -> None:
         """Count bytes of the request, of which a large body announces how many come. Raises NoRoom."""
+        if self.lost:
+            return
         if self.request_bytes is None:
             self.request_bytes = RequestBytes(self.inflight, announced)
         self.request_bytes.add(size)

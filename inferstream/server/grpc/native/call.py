@@ -175,9 +175,12 @@ class GrpcCall:
 
     def _held(self, announced: int = 0) -> RequestBytes:
         """What the call holds. Raises NoRoom for a message without room."""
-        if self._stream.held is None:
-            self._stream.held = RequestBytes(self._limits.inflight, announced)
-        return cast(RequestBytes, self._stream.held)
+        stream = self._stream
+        if stream.held is None:
+            stream.held = RequestBytes(self._limits.inflight, announced)
+            if stream.ended:  # nobody closes it any more
+                stream.held.close()
+        return cast(RequestBytes, stream.held)
 
     def _framed(self, message: bytes) -> tuple[bytes, bytes]:
         """The prefix of a message, and its bytes as they are sent. Raises PayloadTooLarge."""

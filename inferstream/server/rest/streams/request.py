@@ -74,8 +74,7 @@ class StreamClient(OwnConnection):
 
     @request_bytes.setter
     def request_bytes(self, held: RequestBytes | None) -> None:
-        if not self._stream.ended:
-            self._stream.held = held
+        self._stream.held = held
 
     def abort(self) -> None:
         self._stream.reset(ErrorCode.CANCEL)
