@@ -32,5 +32,13 @@ def keep_freed_memory() -> None:
         mallopt(parameter, value)
 
 
+def return_freed_memory() -> None:
+    """Give freed pages back to the kernel, those between used ones too. Without glibc nothing happens."""
+    import ctypes
+
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
+
+
 def _chosen() -> bool:
     return any(name in os.environ and text in os.environ[name] for name, text in VARIABLES.items())

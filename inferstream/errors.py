@@ -5,7 +5,7 @@ InferstreamError
     AnsweredMessage (JSON-RPC), FetchFailed (repository/remote.py)
         FetchEnded (repository/transfer.py)
     UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
-    OutOfMemory (processes/errors.py)
+    OutOfMemory (processes/errors.py), InflightExceeded (telemetry/inflight.py)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
         Refused

@@ -12,8 +12,9 @@ from ..codecs.values.tensor_objects import object_of
 from ..concurrency.outgoing import give
 from ..dataplane.admission import Admission
 from ..dataplane.call import Operation
+from ..dataplane.gathering import GatherLimit, JoinedItems
 from ..dataplane.reply import Reply
-from ..errors import InferstreamError, PayloadTooLarge, PermissionDenied
+from ..errors import InferstreamError, PermissionDenied
 from ..keys.errors import LimitExceeded, Unauthenticated
 from ..protos.json_responses import dump
 from ..server.rest.dialects.base import ParsedRequest
@@ -81,7 +82,7 @@ class AllAnswered(InferstreamError):
 class RpcRequest(ParsedRequest):
     """The requests of a body, at least one of which has an admission."""
 
-    __slots__ = ("_batch", "_left", "_prepared", "_running", "_write")
+    __slots__ = ("_batch", "_limit", "_prepared", "_running", "_write")
 
     compressible = True
     several = True
@@ -96,7 +97,7 @@ class RpcRequest(ParsedRequest):
         self._prepared = prepared
         self._running = running
         self._batch = batch
-        self._left = limit
+        self._limit = GatherLimit(limit)
         self._write = write
 
     async def open(self) -> Reply:
@@ -123,22 +124,20 @@ class RpcRequest(ParsedRequest):
 
     async def _run(self, prepared: Prepared, ready: Ready) -> None:
         single = ready.admission.predicts
-        items: list[bytes] = []
+        # The server holds the items until all calls have ended; a single result leaves at once.
+        items = JoinedItems(self._limit)
+        result = b""
 
         def take(response: InferenceResponse) -> None:
-            item = self._write(ready.results, response)
-            if self._batch or not single:  # the server holds it until all calls have ended
-                self._left -= len(item) + 1
-            if self._left < 0:
-                raise PayloadTooLarge(
-                    "The results are larger than the server holds (setting max_body_bytes); "
-                    "ask for a stream, or for less."
-                )
-            items.append(item)
+            nonlocal result
+            result = self._write(ready.results, response)
+            if self._batch or not single:
+                items.add(result)
 
         try:
             await ask(ready.admission, ready.request, take)
-            result = items[0] if single else messages.list_document(items)
+            if not single:
+                result = items.list_document()
             prepared.answer = messages.result_document(prepared.id, result)
         except Exception as error:
             prepared.failed(wrap(error))

@@ -9,8 +9,9 @@ from ..codecs.values.base import STREAM, fact
 from ..dataplane.call import Operation
 from ..dataplane.caller import Caller
 from ..dataplane.dataplane import DataPlane
+from ..dataplane.gathering import GatherLimit, JoinedItems
 from ..dataplane.reply import Reply
-from ..errors import InferstreamError, ModelNotFound, ModelNotReady, PayloadTooLarge
+from ..errors import InferstreamError, ModelNotFound, ModelNotReady
 from ..protos import sse
 from ..server.rest.dialects.base import ParsedRequest
 from ..server.rest.dialects.documentation.flat_schema import flat_schema
@@ -100,7 +101,7 @@ class ToolCall(ParsedRequest):
         """A notification of progress, whose message is the item."""
         self._take(response)
         items = self._collected.items
-        params = {"progressToken": self._token, "progress": len(items), "message": text_of(items[-1])}
+        params = {"progressToken": self._token, "progress": items.count, "message": text_of(items.last)}
         return sse.event(
             orjson.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
         )
@@ -116,26 +117,17 @@ class ToolItems:
     """The JSON of the items of a call; of one item where it is `single`."""
 
     def __init__(self, limit: int, single: bool) -> None:
-        self.items: list[bytes] = []
-        self._left = limit
+        self.items = JoinedItems(GatherLimit(limit), joins_text=not single)
         self._single = single
 
     def add(self, item: bytes) -> None:
-        self._left -= len(item) + 1
-        if self._left < 0:
-            raise PayloadTooLarge(
-                "The result is larger than the server holds (setting max_body_bytes); ask for less."
-            )
-        self.items.append(item)
+        """Raises PayloadTooLarge."""
+        self.items.add(item)
 
     def result(self) -> bytes:
         """The result as MCP has it: as a text, and structured. Pieces of text are one text."""
-        if self._single:
-            item = self.items[0]
-        elif all(each.startswith(b'"') for each in self.items):
-            item = orjson.dumps("".join(map(text_of, self.items)))
-        else:
-            item = messages.list_document(self.items)
+        items = self.items
+        item = bytes(items.joined) if self._single else items.text or items.list_document()
         structured = item if item.startswith(b"{") else b'{"result":%b}' % item
         content = [{"type": "text", "text": text_of(item)}]
         return orjson.dumps({"content": content, "structuredContent": orjson.Fragment(structured)})

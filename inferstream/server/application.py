@@ -68,6 +68,7 @@ class Application:
         load_plugins(own.strict)
         self.settings = own
         self.meters = Meters(own.metrics_rest_server_prefix, Buckets(**own.metrics_buckets))
+        self.meters.inflight.bound(own.max_inflight_bytes, own.frontends, own.max_body_bytes)
         workers = WorkerMeters(MetricFiles(own.metrics_dir))
         self.meters.add(workers)
         self.meters.add(ModelMetrics(workers.files))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from ..concurrency.inflight import InflightBytes, RequestBytes
 from ..concurrency.scope import ClientLeft, Scope
 
 SCOPE_KEY = "inferstream.connection"
@@ -44,7 +45,11 @@ def _end(name: Any) -> tuple[str, int] | None:
 class OwnConnection(TransportOrigin):
     """A connection of our own port, which notices itself when its client leaves."""
 
-    __slots__ = ("_task", "loop", "lost", "scheme")
+    __slots__ = ("_task", "inflight", "loop", "lost", "request_bytes", "scheme")
+
+    inflight: InflightBytes
+    request_bytes: RequestBytes | None
+    """What the request holds that is received or served; None for a small one."""
 
     loop: asyncio.AbstractEventLoop
     scheme: str
@@ -61,8 +66,23 @@ class OwnConnection(TransportOrigin):
         if self._task is task:
             self._task = None
 
+    def count(self, size: int, announced: int = 0) -> None:
+        """Count bytes of the request, of which a large body announces how many come. Raises NoRoom."""
+        if self.lost:
+            return
+        if self.request_bytes is None:
+            self.request_bytes = RequestBytes(self.inflight, announced)
+        self.request_bytes.add(size)
+
+    def free(self) -> None:
+        """The request holds nothing any more."""
+        if self.request_bytes is not None:
+            self.request_bytes.close()
+            self.request_bytes = None
+
     def leave(self) -> None:
         """Take note that the client has left, and cancel what is served."""
+        self.free()
         if self.lost:
             return
         self.lost = True
@@ -113,6 +133,8 @@ class ScopeClient(ScopeOrigin):
         """The work that ended because the client of a foreign connection has left."""
         self.connection: OwnConnection | None = scope.get(SCOPE_KEY)
         """The connection, if it is ours."""
+        self.request_bytes: RequestBytes | None = None
+        """What a request holds that came over a foreign one."""
         if self.connection is not None:
             self.connection.hold(task)
 
@@ -120,6 +142,13 @@ class ScopeClient(ScopeOrigin):
     def left(self) -> bool:
         """Whether the client has left."""
         return self._ended is not None or (self.connection is not None and self.connection.lost)
+
+    def count(self, size: int) -> None:
+        """Count bytes of the request. Raises NoRoom."""
+        if self.connection is not None:
+            self.connection.count(size)
+        elif self.request_bytes is not None:
+            self.request_bytes.add(size)
 
     def listen(self) -> None:
         """Await the message of a foreign connection, because the body is there."""
@@ -153,6 +182,8 @@ class ScopeClient(ScopeOrigin):
         self.answered = True
         if self.connection is not None:
             self.connection.release(self._task)
+        if self.request_bytes is not None:
+            self.request_bytes.close()
         if self._listener is not None:
             self._listener.cancel()
         if self._ended is not None:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING
 
+from ..allocator import return_freed_memory
 from ..dataplane.dataplane import DataPlane
 from ..errors import InvalidSettings
 from ..settings import Settings
@@ -19,22 +20,28 @@ if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
 
 
+UNUSED_SECONDS = 1.0
+"""Seconds after which the memory of large bodies that have gone is returned."""
+
+
 class Doors:
     """The ports of one front end. Raises InvalidSettings for wrong options of a port."""
 
     def __init__(
         self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "Tracer | None"
     ) -> None:
+        meters.inflight.on_fall = return_freed_memory_later
         rpcs = build_services(dataplane, settings, meters, tracing)
         web = build_web(rpcs, settings, Origins(settings).check)
         service = rest_service(RestApp(dataplane, settings, meters, tracing, web), settings)
         self.rest = HttpServer(service, settings, "rest")
         if settings.one_port:
             check_certificate(settings, self.rest.scheme == "https")
-            self.grpc = NativePort(rpcs, settings, self.rest.over_http2(service).accept)
+            beside = self.rest.over_http2(service).accept
+            self.grpc = NativePort(rpcs, settings, beside, meters.inflight)
             self.rest.speak_http2(self.grpc.guest)
         else:
-            self.grpc = NativePort(rpcs, settings)
+            self.grpc = NativePort(rpcs, settings, inflight=meters.inflight)
 
     async def start(self, sock: socket.socket) -> None:
         """Serve REST at this socket, and gRPC at the port that it is bound to."""
@@ -48,6 +55,12 @@ class Doors:
     async def stop(self) -> None:
         """Close the ports; responses that are being written have a moment to reach their clients."""
         await asyncio.gather(self.grpc.stop(), self.rest.stop())
+
+
+def return_freed_memory_later() -> None:
+    """Return the memory of large bodies, which the allocator keeps, unless others come that use it again."""
+    loop = asyncio.get_running_loop()
+    loop.call_later(UNUSED_SECONDS, loop.run_in_executor, None, return_freed_memory)
 
 
 def check_certificate(settings: Settings, encrypted: bool) -> None:

@@ -102,6 +102,12 @@ class Settings(MemorySettings, FetchSettings, StateSettings):
         description="Keys, strings, objects, lists and literals in the JSON of a request, and elements of its BYTES "
         "tensors; numbers count in JSON texts and lists of functions.",
     )
+    max_inflight_bytes: int = Field(
+        2**30,
+        ge=1,
+        description="Bytes of request bodies, and of decoded tensors that wait, in all front ends together; beyond "
+        "them requests get a 503.",
+    )
     grpc_max_message_length: int | None = Field(None, description="Largest gRPC message in bytes, both ways.")
     gzip_enabled: bool = Field(True, description="Compress large responses for clients that ask for it.")
     gzip_min_bytes: int = Field(500, ge=0, description="Responses of fewer bytes are never compressed.")

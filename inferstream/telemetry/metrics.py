@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from .custom import CUSTOM
 from .families import families
+from .inflight import InflightMeters
 from .meter_set import SECONDS, Bounds, Buckets, Durations, MeterSet, Single, counter, gauge, histogram
 from .model_meters import DEFAULT, ModelMeters, StreamMeters
 from .rpcs import RpcMeters
@@ -63,6 +64,8 @@ class Meters(Collector):
         self.rest = DoorMeters(buckets.requests)
         self.rpcs: list[RpcMeters] = []
         self.sockets = SocketMeters()
+        self._inflight = InflightMeters()
+        self.inflight = self._inflight.bytes
         self._shown: dict[type[MeterSet], Collector | None] = {QueueMeters: None}
         self.elsewhere: Callable[[], Awaitable[bytes]] | None = None
         """Fetches the meters of the whole server, where other processes serve too."""
@@ -130,3 +133,4 @@ class Meters(Collector):
         yield from families(DoorMeters, [(["inferstream"], self.rest)], self._rest_prefix)
         yield from families(RpcMeters, ((rpc.labels, rpc) for rpc in self.rpcs if rpc.started))
         yield from self.sockets.collect()
+        yield from self._inflight.collect()

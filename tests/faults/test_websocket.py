@@ -419,3 +419,26 @@ def test_a_request_that_is_cancelled_in_the_same_packet_counts_as_cancelled(serv
         assert json.loads(said)["code"] == "cancelled"
     assert counted() == [number + 1 for number in before]
     assert not server.noted("start at once")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        frame(TEXT, b'{"id":"x","cancel":true}'),
+        frame(TEXT, b'{"id":"x","part":"last"}'),
+        frame(TEXT, b"", end=False) + frame(0, b'{"id":"x","cancel":true}'),
+        frame(TEXT, b"{"),
+    ],
+    ids=["cancels", "parts", "fragments", "nonsense"],
+)
+def test_messages_without_an_end_are_not_kept_unread(server: Running, data: bytes) -> None:
+    """What one connection sends faster than it is parsed stays in its own buffers, however little is answered."""
+    before, flood, sent = server.rss(), memoryview(data * 20_000), 0
+    with Raw(server, "echo") as opened:
+        opened.socket.setblocking(False)
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            with suppress(BlockingIOError):
+                sent += opened.socket.send(flood[sent % len(data) :][: 1 << 20])
+        assert server.rss() < before + 24 * 2**20
+    server.probe()

@@ -3,9 +3,11 @@
 import asyncio
 from dataclasses import replace
 
+from ...concurrency.inflight import InflightBytes, RequestBytes
 from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.stages import QueueMeters
 from ...text.usage import tokens_of
+from ...types import InferenceRequest
 from ..call import Call, Handler
 from ..reply import Reply, Watcher
 from ..shares import Share, Shares
@@ -14,6 +16,9 @@ from .base import Pipeline, Shared
 from .tracing import LastParameters
 
 Turn = asyncio.Future[None]
+
+VALUE_BYTES = 64
+"""Bytes of a small Python object and of the reference to it."""
 
 
 class Limits(Watcher):
@@ -30,8 +35,11 @@ class Limits(Watcher):
         aging: float,
         meters: QueueMeters | None = None,
         shares: Shares | None = None,
+        inflight: InflightBytes | None = None,
     ) -> None:
+        """`inflight` counts the tensors of calls that wait."""
         self._inner = inner
+        self._inflight = inflight
         self._shares = shares
         self._slots = self.free = slots.count
         """Calls that may begin now; less than none where more run than may now."""
@@ -65,6 +73,8 @@ class Limits(Watcher):
 
     async def _wait(self, call: Call) -> None:
         self.refuse_if_full(call.model)
+        inflight = self._inflight
+        held = None if inflight is None else RequestBytes.of(inflight, decoded_bytes(call.request))
         meters = self._meters
         loop = asyncio.get_running_loop()
         came = loop.time()
@@ -83,6 +93,8 @@ class Limits(Watcher):
                 meters.left(call.expired)
             raise
         finally:
+            if held is not None:
+                held.close()
             call.waits = False
             meters.depth -= 1
         now = loop.time()
@@ -109,6 +121,20 @@ class Limits(Watcher):
         more, self._slots = slots - self._slots, slots
         self.free += more - 1
         self._release()
+
+
+def decoded_bytes(request: InferenceRequest) -> int:
+    """Bytes of a request's tensors that were decoded; the others are views of its body."""
+    size = 0
+    if request.form is not None:  # reading its inputs would make tensors of the values
+        return size
+    for tensor in request.inputs:
+        array, values = tensor.data.array, tensor.data.values
+        if array is not None and array.base is None:
+            size += array.nbytes
+        elif type(values) is list:
+            size += len(values) * VALUE_BYTES
+    return size
 
 
 class _Used(LastParameters):
@@ -144,7 +170,8 @@ def limits(model: Pipeline, shared: Shared) -> Pipeline:
     if shares is not None:
         model.execution.share(shares)
     aging = settings.priority_aging
-    handler = Limits(model.handler, model.slots, settings.max_queue, aging, meters.queue, shares)
+    inflight = shared.meters.inflight
+    handler = Limits(model.handler, model.slots, settings.max_queue, aging, meters.queue, shares, inflight)
 
     def refuse(name: str) -> None:
         if handler.free > 0:

@@ -96,6 +96,7 @@ class FrontEnd:
         processors.divide(frame.count)
         self._ports = frame.ports
         self._meters = Meters(settings.metrics_rest_server_prefix, Buckets(**settings.metrics_buckets))
+        self._meters.inflight.bound(settings.max_inflight_bytes, settings.frontends, settings.max_body_bytes)
         self._meters.elsewhere = lambda: self._ask(frames.SumMeters())
         self._tracing = build_tracing(settings)
         self._metric_push = build_push(settings, self._meters)

@@ -96,6 +96,11 @@ class MessageBuffer:
             self._whole, self._filled = np.empty(self._length, np.uint8).data, 0
             self._fill(self._whole, part)
 
+    @property
+    def expected(self) -> int:
+        """Bytes of the message that is arriving; 0 before its prefix is there."""
+        return max(self._length, 0)
+
     def take(self) -> bytes | None:
         """The next message as it was sent, or None if it is not complete. Raises PayloadTooLarge, InvalidRequest."""
         if self._length < 0 and not self._take_prefix():

@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
+from ...concurrency.inflight import InflightBytes
 from ...errors import InvalidSettings
 from ...settings import Settings
 from ..compression import DEFLATE, GZIP
@@ -59,6 +60,8 @@ class GrpcOptions(Http2Limits):
     """The name of the setting that limits a request's message, for errors."""
     send_setting: str = MESSAGE_SETTING
     """The same for a response's message."""
+    inflight: InflightBytes = field(default_factory=InflightBytes, compare=False)
+    """Counts messages, and refuses those beyond the limit."""
 
 
 def check_engine(settings: Settings) -> None:

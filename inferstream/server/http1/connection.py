@@ -4,6 +4,7 @@ import asyncio
 import logging
 from typing import cast
 
+from ...concurrency.inflight import COUNTED_BYTES, NoRoom
 from .cycle import Cycle, scope_of
 from .exchange import Connected, DirectExchange, Http1Response, refusal
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
@@ -28,6 +29,8 @@ class Http1Connection(Connected, asyncio.Protocol):
     def __init__(self, shared: PortState) -> None:
         self._shared = shared
         self._service = shared.service
+        self.inflight = shared.service.inflight
+        self.request_bytes = None
         self.openings = shared.openings
         self.scheme = shared.scheme
         self.loop = asyncio.get_running_loop()
@@ -93,7 +96,8 @@ class Http1Connection(Connected, asyncio.Protocol):
                     self.serve(exchange)
                     return
         elif incoming.part(data):
-            self._current.take(data)
+            if self._current.complete or self._has_room(len(data)):
+                self._current.take(data)
             return
         if self.closing:
             self._drop(data)
@@ -115,6 +119,10 @@ class Http1Connection(Connected, asyncio.Protocol):
                     break
                 else:
                     pieces = incoming.body()
+                    if incoming.in_body and not (
+                        self._current.complete or self._has_room(sum(map(len, pieces)))
+                    ):
+                        break
                     for piece in pieces:
                         self._current.take(piece)
                     if not incoming.in_body:
@@ -151,6 +159,8 @@ class Http1Connection(Connected, asyncio.Protocol):
         if head.upgrade == b"websocket" and self._service.websocket is not None:
             self._upgrade(raw)
             return
+        if head.length > COUNTED_BYTES and not self._has_room(0, head.length):
+            return
         keep_alive = head.keep_alive and self._has_place and not self._shared.stopped
         if self._is_direct(head):
             if head is not self._incoming.kept:
@@ -169,6 +179,15 @@ class Http1Connection(Connected, asyncio.Protocol):
         self.watch.since = None
         if not self.receiving:
             self._end_body()
+
+    def _has_room(self, size: int, announced: int = 0) -> bool:
+        """Count bytes of a body. If they are too many in this process, end the connection with status 503."""
+        try:
+            self.count(size, announced)
+        except NoRoom as error:
+            self.refuse(503, error.message, b"retry-after: %d\r\n" % error.retry_after)
+            return False
+        return True
 
     def _is_direct(self, head: RequestHead) -> bool:
         """Whether the service serves a request without ASGI."""
@@ -254,6 +273,8 @@ class Http1Connection(Connected, asyncio.Protocol):
 
     def answered(self, keep_alive: bool) -> None:
         """Go on behind a whole response."""
+        if self.request_bytes is not None:
+            self.free()
         if not keep_alive:
             if self.receiving or self._incoming.unread:
                 self._linger()
@@ -275,14 +296,14 @@ class Http1Connection(Connected, asyncio.Protocol):
         if self._current is not None:
             self._current.lose()
 
-    def refuse(self, status: int, message: str) -> None:
+    def refuse(self, status: int, message: str, headers: bytes = b"") -> None:
         """End the connection with a response of its own, unless another one has begun."""
         if self.closing:
             return
         if self._current is not None and self._current.started:
             self.close()
             return
-        self.transport.write(refusal(status, message))
+        self.transport.write(refusal(status, message, headers))
         self.leave()
         self._linger()
 

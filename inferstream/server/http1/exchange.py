@@ -55,11 +55,12 @@ class Openings(dict[int, bytes]):
         return joined
 
 
-def refusal(status: int, message: str) -> bytes:
-    """A whole response that ends its connection."""
+def refusal(status: int, message: str, more: bytes = b"") -> bytes:
+    """A whole response that ends its connection, with `more` lines of headers."""
     body = b'{"error":"%s"}' % message.encode()
-    return b"%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (
+    return b"%b%bcontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (
         STATUS_LINES[status],
+        more,
         len(body),
         body,
     )
@@ -200,6 +201,9 @@ class Collected(Generic[Connection]):
     @property
     def identities(self) -> tuple[str, ...]:
         return self.connection.identities
+
+    def count(self, size: int) -> None:
+        self.connection.count(size)
 
     def body(self, limit: int) -> bytes:
         if self.connection.lost:

@@ -10,9 +10,11 @@ LOOK = 0.1
 
 
 class Reading:
-    """Pauses a transport while there is a reason to hold it, and then calls `resumed`.
+    """Pauses a transport while there is a reason to hold it.
 
-    A paused transport does not notice that its peer has closed, so a timer polls the kernel.
+    Without a reason it calls `resumed`, which takes what has arrived, and only then reads on: bytes that are read
+    before would grow without bound if `resumed` finds another reason. A paused transport does not notice that its
+    peer has closed, so a timer polls the kernel.
     """
 
     def __init__(self, transport: asyncio.Transport, resumed: Callable[[], None]) -> None:
@@ -20,6 +22,7 @@ class Reading:
         self._resumed = resumed
         self._loop = asyncio.get_running_loop()
         self._holds: set[Hashable] = set()
+        self._paused = False
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -28,7 +31,8 @@ class Reading:
 
     def hold(self, reason: Hashable) -> None:
         """Pause reading until `release` is called with this reason."""
-        if not self._holds and not self._transport.is_closing():
+        if not self._paused and not self._transport.is_closing():
+            self._paused = True
             self._transport.pause_reading()
             self._timer = self._loop.call_later(LOOK, self._look)
         self._holds.add(reason)
@@ -41,16 +45,26 @@ class Reading:
                 self.resume()
 
     def resume(self) -> None:
-        """Resume reading and remove all reasons."""
-        self.stop()
+        """Remove all reasons, and resume reading in the next turn of the event loop."""
         self._holds.clear()
-        if not self._transport.is_closing():
+        self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._paused and not self._holds:
+            self._resumed()
+            if not self._holds:
+                self._read_on()
+
+    def _read_on(self) -> None:
+        self.stop()
+        if self._paused and not self._transport.is_closing():
             self._transport.resume_reading()
-            self._loop.call_soon(self._resumed)
+        self._paused = False
 
     def close(self) -> None:
-        """End the checks, because the connection is closed."""
-        self.stop()
+        """End all holds and checks, because the connection is closed, or another protocol reads it."""
+        self._holds.clear()
+        self._read_on()
         self._resumed = (
             _nothing  # it refers to the connection, which refers to this: no work for the collector
         )

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ...concurrency.inflight import InflightBytes
 from .cycle import App
 from .exchange import Openings
 from .guard import Guest, Places, PortLimits
@@ -44,6 +45,8 @@ class Service:
     """What the service reads in its headers. A client that repeats them is not read again."""
     infer: Callable[[Any], Awaitable[object]] = _nothing
     """Serves the exchange of such a request, over whichever protocol it came."""
+    inflight: InflightBytes = field(default_factory=InflightBytes)
+    """Counts bodies, and refuses those beyond the limit."""
 
 
 class PortState:

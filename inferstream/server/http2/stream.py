@@ -30,6 +30,12 @@ class Receiver(Protocol):
         """The client has reset the stream, or its connection has ended: nothing can be received or sent."""
 
 
+class Held(Protocol):
+    """What a request holds until its stream ends."""
+
+    def close(self) -> None: ...
+
+
 Accept = Callable[["Stream", Request, bool], Receiver | None]
 """Begins a request: its stream, its head, and whether it has no body. None for one that has its response."""
 
@@ -50,6 +56,7 @@ class Stream:
         "content_left",
         "ended",
         "expecting_since",
+        "held",
         "id",
         "opened_at",
         "receive_window",
@@ -84,6 +91,7 @@ class Stream:
         """Since when the receiver waits for the rest of what the client has begun to send."""
         self.stalled_since: float | None = None
         """When the client stopped reading a response that waits for it."""
+        self.held: Held | None = None
         self._opening: bytes | None = None
         self._pending: deque[memoryview] = deque()
         self._ending: bytes | None = None
@@ -260,6 +268,8 @@ class Stream:
         self.ended = True
         connection = self.connection
         connection.served += 1
+        if self.held is not None:
+            self.held.close()
         if not self.remote_ended:
             connection.control(frames.rst_stream(self.id, ErrorCode.NO_ERROR))
         connection.returned(self.unread)
@@ -319,6 +329,8 @@ class Stream:
         if not self.ended:
             self.ended = True
             self.connection.returned(self.unread)
+        if self.held is not None:
+            self.held.close()
         self.receiver = None
         self._pending.clear()
         self._ending = None

@@ -94,6 +94,7 @@ class RestApp:
         self._limit = min(settings.max_body_bytes, MOST_READ)
         self._limiting = BODY_SETTING if settings.max_body_bytes <= MOST_READ else ""
         self._dataplane = dataplane
+        self.inflight = meters.inflight
         self._custom = CustomRoutes(dataplane, settings, self.routes)
         self.beside = beside
         app = self if tracing is None else TracedApp(tracing, self)
@@ -157,7 +158,7 @@ class RestApp:
         connection = scope.get(SCOPE_KEY)
         task = asyncio.current_task(None if connection is None else connection.loop)
         assert task is not None
-        return AsgiExchange(scope, receive, send, task, json)
+        return AsgiExchange(scope, receive, send, task, json, self.inflight)
 
     async def _stream(
         self, exchange: AsgiExchange, headers: RawHeaders, body: AsyncGenerator[bytes, None]

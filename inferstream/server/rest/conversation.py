@@ -8,7 +8,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
-from ...concurrency.channel import SizedChannel
+from ...concurrency.inflight import RequestBytes
 from ...concurrency.outgoing import Holdable, give
 from ...concurrency.scope import ClientLeft, Scope
 from ...dataplane.access import Action
@@ -28,16 +28,13 @@ from ...types.parameters import Origin
 from ..request_ids import enter
 from .dialects.triton import is_flat, read_flat
 from .messages import PARSE_IN_THREAD, wrap
+from .request_stream import RequestStream
 
 PARSING = object()
 """The reason for which a socket is not read while a large message is parsed in a thread."""
 
 AT_ONCE = 64
 """Requests of one socket that may run at once. The next is refused, not queued, so that a cancel is always read."""
-
-WAITING = 16
-WAITING_BYTES = 256 * 1024
-"""Requests and bytes in the queue; reading from the client stops when one of them is reached."""
 
 
 class Socket(Origin, Protocol):
@@ -62,27 +59,12 @@ class Socket(Origin, Protocol):
         """Take note that no call runs."""
 
 
-class RequestStream(SizedChannel[InferenceRequest]):
-    """Requests in order of arrival. A model that reads them slowly pauses the connection."""
-
-    def __init__(self, reading: Holdable) -> None:
-        super().__init__(WAITING, WAITING_BYTES)
-        self._reading = reading
-
-    def add(self, request: InferenceRequest, size: int) -> None:
-        """Append a request of `size` bytes; one after the end is dropped."""
-        self.put(request, size)
-        if not self.has_room():
-            self._reading.hold(self)
-
-    def _go_on(self) -> None:
-        self._reading.release(self)
-
-
 @dataclass(slots=True)
 class SocketCall:
     admission: Admission
     requests: RequestStream | None
+    held: RequestBytes | None
+    """What a large request holds; None for a small one."""
     task: asyncio.Task[None]
     begun: bool = False
     failure: Exception | None = None
@@ -135,6 +117,8 @@ class Conversation:
         self._meters.rest.in_progress -= 1
         self._meters.rest.requests["GET", self._template, "101"].observe(perf_counter() - self._opened)
         for running in list(self._running.values()):
+            if running.held is not None:
+                running.held.close()
             Scope(running.task).end(ClientLeft())
 
     def received(self, message: bytes, text: bool) -> None:
@@ -171,7 +155,9 @@ class Conversation:
         """Handle a message that takes its time to parse, or waits for the first load of its model."""
         frame = None
         try:
-            frame = await asyncio.to_thread(SocketMessage, message, text, self._limits)
+            with RequestBytes(self._meters.inflight) as held:
+                held.add(len(message))
+                frame = await asyncio.to_thread(SocketMessage, message, text, self._limits)
             if not self._lost:
                 deadline = None if self._limit is None else self._loop.time() + self._limit
                 await self._dataplane.when_loaded(partial(self._take, frame), deadline)
@@ -226,8 +212,9 @@ class Conversation:
         admission.identify(request)  # its id marks the responses
         assert request.id is not None
         id = request.id
+        held = RequestBytes.of(self._meters.inflight, frame.size)
         task = self._loop.create_task(self._run(operation, request, messages, id))
-        self._running[id] = SocketCall(admission, requests, task)
+        self._running[id] = SocketCall(admission, requests, held, task)
         self._tasks.add(task)
         task.add_done_callback(partial(self._done, id))
 
@@ -300,8 +287,11 @@ class Conversation:
     def _forget(self, request_id: str) -> None:
         """Free the id before the client can read its last response."""
         running = self._running.pop(request_id, None)
-        if running is not None and running.requests is not None:
-            running.requests.close()
+        if running is not None:
+            if running.requests is not None:
+                running.requests.close()
+            if running.held is not None:
+                running.held.close()
 
     def _done(self, request_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

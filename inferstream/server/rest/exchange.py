@@ -4,10 +4,22 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self
 
+from ...concurrency.inflight import COUNTED_BYTES, InflightBytes, RequestBytes
 from ...protos.json_checks import JsonCounter, JsonLimits
 from ..connections import ScopeClient
 from ..http1.exchange import CLOSE
-from .messages import COUNT_ON_ARRIVAL, Head, RawHeaders, Receive, Scope, Send, receive_all, respond
+from .messages import (
+    COUNT_ON_ARRIVAL,
+    INFLATE_IN_THREAD,
+    Head,
+    RawHeaders,
+    Receive,
+    Scope,
+    Send,
+    plain,
+    receive_all,
+    respond,
+)
 
 
 class Exchange(Protocol):
@@ -37,6 +49,9 @@ class Exchange(Protocol):
     def body(self, limit: int) -> bytes | Awaitable[bytes]:
         """The whole body, or the beginning of one larger than `limit`. Raises ClientLeft."""
 
+    def count(self, size: int) -> None:
+        """Count further bytes that the request takes. Raises NoRoom."""
+
     def respond(self, status: int, headers: RawHeaders, body: bytes) -> Awaitable[None] | None:
         """Send a whole response; None if it is sent, else an awaitable that sends it when the client reads."""
 
@@ -53,14 +68,33 @@ class Exchange(Protocol):
         """Drop the client."""
 
 
+async def plain_body(exchange: Exchange, body: bytes, limit: int) -> bytes:
+    """The body without its compression, counted as it is then. Raises what there is to refuse."""
+    if len(body) > INFLATE_IN_THREAD:
+        text = await asyncio.to_thread(plain, exchange.head, body, limit)
+    else:
+        text = plain(exchange.head, body, limit)
+    if len(text) > COUNTED_BYTES:
+        exchange.count(len(text))
+    return text
+
+
 class AsgiExchange(ScopeClient):
     """An exchange over ASGI: under any server, and here for chunked and large requests."""
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, task: asyncio.Task[Any], json: JsonLimits | None
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        task: asyncio.Task[Any],
+        json: JsonLimits | None,
+        inflight: InflightBytes | None = None,
     ) -> None:
         """`json` has the limits of the body; None for one that is no JSON."""
         super().__init__(scope, receive, task)
+        if self.connection is None and inflight is not None:  # ours counts what it receives
+            self.request_bytes = RequestBytes(inflight)
         self._json = json
         self.headers: RawHeaders = scope["headers"]
         self.head = Head(self.headers)
@@ -77,12 +111,18 @@ class AsgiExchange(ScopeClient):
         self.close()
 
     async def body(self, limit: int) -> bytes:
-        body = await receive_all(self._receive, limit, self._count())
+        counts = [each for each in (self._received(), self._json_counter()) if each is not None]
+        body = await receive_all(self._receive, limit, counts)
         if len(body) <= limit:
             self.listen()
         return body
 
-    def _count(self) -> Callable[[bytes], None] | None:
+    def _received(self) -> Callable[[bytes], None] | None:
+        """What counts a body that comes over a foreign connection."""
+        held = self.request_bytes
+        return None if held is None else lambda piece: held.add(len(piece))
+
+    def _json_counter(self) -> Callable[[bytes], None] | None:
         """What counts the JSON of a large body as it arrives. A compressed one is counted once it is inflated."""
         head, json = self.head, self._json
         if json is None or head.encoding:

@@ -12,7 +12,6 @@ from time import perf_counter
 
 import orjson
 
-from ...concurrency.outgoing import give
 from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
@@ -20,6 +19,7 @@ from ...dataplane.call import INFER, PACE, STREAM, header_interval, header_prior
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
+from ...dataplane.gathering import gather
 from ...dataplane.reply import Reply
 from ...errors import ModelError
 from ...protos.json_checks import JsonLimits
@@ -32,10 +32,9 @@ from ..orca import LoadReports
 from ..request_ids import HEADER, RequestIds, enter
 from .dialects.base import ParsedRequest, Route
 from .events import EventStream
-from .exchange import Exchange
+from .exchange import Exchange, plain_body
 from .messages import (
     COUNT_ON_ARRIVAL,
-    INFLATE_IN_THREAD,
     JSON,
     PARSE_IN_THREAD,
     ClientLeft,
@@ -44,7 +43,6 @@ from .messages import (
     accepted,
     compress,
     expect_body,
-    plain,
     sendable,
     wrap,
 )
@@ -143,6 +141,9 @@ class InferenceDoor:
                     body = await body
                     if admission is not None:
                         admission.renew()
+                size = len(body)
+                if posted and (head.encoding or size > self._limit):
+                    body = await plain_body(exchange, body, self._limit)
                 if resumed and method == "DELETE":
                     await self._resuming.release(exchange.head, route, caller)
                     await _sent(exchange.respond(200, [JSON], b'{"cancelled":1}'))
@@ -155,7 +156,7 @@ class InferenceDoor:
                     try:
                         if not posted:
                             asked = self._of_query(exchange, route, query, caller, admission)
-                        elif len(body) > (INFLATE_IN_THREAD if head.encoding else PARSE_IN_THREAD):
+                        elif len(body) > PARSE_IN_THREAD:
                             asked = await asyncio.to_thread(
                                 self._parse, exchange, body, route, caller, admission
                             )
@@ -167,7 +168,7 @@ class InferenceDoor:
                     if asked.pending is not None:
                         await asked.pending.write()
                     if asked.admission.metering is not None:
-                        asked.admission.size = len(body)
+                        asked.admission.size = size
                         if asked.operation is STREAM and route.action is not Action.STREAM:
                             self._check_stream(asked, caller)
                     opened = True
@@ -233,12 +234,11 @@ class InferenceDoor:
     def _parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
-        """The request in a body as it came; large JSON was counted as it arrived. Raises what there is to refuse."""
+        """The request in a plain body; large JSON was counted as it arrived. Raises what there is to refuse."""
         head = exchange.head
-        text = plain(head, body, self._limit) if head.encoding or len(body) > self._limit else body
-        if route.dialect.takes_json and (head.encoding or len(text) <= COUNT_ON_ARRIVAL):
-            self._json.check(text if head.json_length is None else text[: head.header_length(len(text))])
-        return route.dialect.parse(exchange, text, route, caller, admission)
+        if route.dialect.takes_json and (head.encoding or len(body) <= COUNT_ON_ARRIVAL):
+            self._json.check(body if head.json_length is None else body[: head.header_length(len(body))])
+        return route.dialect.parse(exchange, body, route, caller, admission)
 
     def serves(self, route: Route, method: str, headers: RawHeaders) -> bool:
         """Whether a request with a method other than POST is for a stream."""
@@ -279,7 +279,7 @@ class InferenceDoor:
                 await self._stream(exchange, reply, asked)
                 return
             first = reply.first
-            await give(reply, lambda response: None if gathering.add(response) else reply.aclose(None))
+            await gather(reply, self._limit, gathering.add)
         headers, text = gathering.end()
         asked.admission.sent(len(text))
         if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:

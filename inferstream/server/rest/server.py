@@ -86,6 +86,7 @@ def rest_service(rest: RestApp, settings: Settings) -> Service:
         is_fixed,
         Head,
         rest.inferences.begin,
+        rest.inflight,
     )
 
 

@@ -14,6 +14,7 @@ from websockets.protocol import OPEN
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from ...concurrency.inflight import COUNTED_BYTES, NoRoom, RequestBytes
 from ...concurrency.outgoing import Gathered, Owed, StallGuard
 from ...errors import InferstreamError
 from ..connections import TransportOrigin
@@ -35,6 +36,9 @@ PARSING_SECONDS = 0.005
 MAX_FRAGMENTS = 16_384
 MAX_CONTROLS = 1_000
 """Pings and pongs a client may send in a second."""
+
+REASON = 123
+"""Bytes of the reason of a close (RFC 6455 section 5.5)."""
 
 CLOSING = 1.0
 """Seconds that a client may take to close its side."""
@@ -72,6 +76,9 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         self._listener: Listener | None = None
         self._unread = bytearray()
         self._parts: list[bytes] = []
+        self._incomplete = 0
+        """Bytes that have come since the last whole message."""
+        self._bytes = RequestBytes(door.inflight)
         self._text = True
         self._counting_since = self._heard = self._loop.time()
         self._controls = 0
@@ -93,6 +100,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         self._over = True
         self._writable.set()
         self._leave_alone()
+        self._bytes.close()
         self.reading.close()
         self._leave()
 
@@ -113,7 +121,15 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
             return
         self._heard = self._loop.time()
         self._unread += data
+        self._incomplete += len(data)
         self._read()
+
+    def _count(self) -> None:
+        """Count a large message that arrives, or end the connection if there is no room."""
+        try:
+            self._bytes.keep(self._incomplete)
+        except NoRoom as error:
+            self.fail(CloseCode.TRY_AGAIN_LATER, error.message[:REASON])
 
     def _read(self) -> None:
         began = perf_counter()  # the clock of uvloop stands still while a callback runs
@@ -130,6 +146,8 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
             if self._unread and perf_counter() - began > PARSING_SECONDS:
                 self.reading.hold(PARSING_SECONDS)
                 self._loop.call_soon(self.reading.release, PARSING_SECONDS)
+        if self._incomplete > COUNTED_BYTES or self._bytes.held:
+            self._count()
 
     def _resumed(self) -> None:
         self._heard = self._loop.time()
@@ -173,12 +191,15 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
                 self._text = frame.opcode is Opcode.TEXT
             self._parts.append(bytes(frame.data))
             if frame.fin:
+                self._incomplete = len(self._unread)
                 message = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
                 self._parts.clear()
                 if self._listener is not None:
                     self._listener.received(message, self._text)
-            elif len(self._parts) > MAX_FRAGMENTS:
-                self.fail(1008, "The message comes in too many pieces.")
+            else:
+                self._incomplete += len(frame.data)  # which may have been compressed
+                if len(self._parts) > MAX_FRAGMENTS:
+                    self.fail(1008, "The message comes in too many pieces.")
 
     def _count_control(self) -> None:
         if self._heard - self._counting_since > 1:
@@ -251,6 +272,8 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
             return
         self._over = True
         self._unread.clear()
+        self._parts.clear()
+        self._bytes.close()
         self._leave()
         self.reading.resume()
         if not self.transport.is_closing():

@@ -47,6 +47,7 @@ class WebSocketDoor:
         self.request_ids = RequestIds.of(settings)
         self._dataplane = dataplane
         self._meters = meters
+        self.inflight = meters.inflight
         self._origins = Origins(settings)
         self._edges = edges_of(settings)
 

@@ -3,7 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Awaitable
+from typing import cast
 
+from ....concurrency.inflight import COUNTED_BYTES, RequestBytes
 from ....concurrency.scope import FAILURES, ClientLeft, Scope
 from ....errors import DeadlineExceeded, InferstreamError, PayloadTooLarge
 from ...connections import address, identities
@@ -171,6 +173,15 @@ class GrpcCall:
 
     # Messages
 
+    def _held(self, announced: int = 0) -> RequestBytes:
+        """What the call holds. Raises NoRoom for a message without room."""
+        stream = self._stream
+        if stream.held is None:
+            stream.held = RequestBytes(self._limits.inflight, announced)
+            if stream.ended:  # nobody closes it any more
+                stream.held.close()
+        return cast(RequestBytes, stream.held)
+
     def _framed(self, message: bytes) -> tuple[bytes, bytes]:
         """The prefix of a message, and its bytes as they are sent. Raises PayloadTooLarge."""
         size = len(message)
@@ -213,7 +224,7 @@ class UnaryCall(GrpcCall):
         if self._buffer is None and end and size >= _PREFIX:
             # A message in one frame, as nearly all are.
             flags, length = PREFIX.unpack_from(data)
-            if not flags and length == size - _PREFIX <= self._limits.max_receive:
+            if not flags and length == size - _PREFIX <= self._limits.max_receive and size <= COUNTED_BYTES:
                 self._start(data[_PREFIX:])
                 return
         self._collect(data, end)
@@ -224,11 +235,16 @@ class UnaryCall(GrpcCall):
         buffer = self._buffer
         buffer.feed(data)
         try:
+            total = self._stream.taken
             while (message := self._next()) is not None:
+                if buffer.compressed:
+                    total += len(message)
                 if self._message is not None:
                     self.fail(StatusCode.UNIMPLEMENTED, "The RPC takes one message, and more were sent.")
                     return
                 self._message = message
+            if total > COUNTED_BYTES:
+                self._held(buffer.expected).receive(total)
         except InferstreamError as error:
             self._fail_by(error)
             return

@@ -6,6 +6,7 @@ import socket
 from dataclasses import replace
 from functools import partial
 
+from ....concurrency.inflight import InflightBytes
 from ....settings import Settings
 from ...http2.port import Http2Port
 from ...http2.request import Request
@@ -74,9 +75,17 @@ class NativePort:
     `beside` begins the requests that are no calls, where the port of HTTP/1 is that of gRPC too.
     """
 
-    def __init__(self, rpcs: Rpcs, settings: Settings, beside: Accept | None = None) -> None:
+    def __init__(
+        self,
+        rpcs: Rpcs,
+        settings: Settings,
+        beside: Accept | None = None,
+        inflight: InflightBytes | None = None,
+    ) -> None:
         custom = settings.custom_grpc_server_settings or {}
         options = options_of(channel_arguments(settings), custom, limiting(settings))
+        if inflight is not None:
+            options = replace(options, inflight=inflight)
         named = certificates(custom, settings.model_repository_root, SOURCE)
         if beside is not None:
             named = None  # a port has one certificate, that of REST

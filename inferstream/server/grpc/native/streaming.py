@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 
 from ....concurrency.channel import Channel
+from ....concurrency.inflight import COUNTED_BYTES
 from ....concurrency.outgoing import Gathered
 from ....concurrency.scope import FAILURES, ClientLeft
 from ....errors import InferstreamError
@@ -79,6 +80,8 @@ class StreamingCall(GrpcCall):
         self._half_closed = end
         try:
             self._split()
+            if self._owed > COUNTED_BYTES or self._buffer.size > COUNTED_BYTES:
+                self._keep()
         except InferstreamError as error:
             self._fail_by(error)
             return
@@ -86,6 +89,11 @@ class StreamingCall(GrpcCall):
             self._end_task(ClientLeft())
         elif end and not self._buffer.size:
             self._messages.end()
+
+    def _keep(self, size: int = 0) -> None:
+        """Count the messages that wait, and the bytes of the one that the RPC has. Raises NoRoom."""
+        assert self._buffer is not None
+        self._held().keep(max(self._owed, self._buffer.size) + size)
 
     def _split(self) -> None:
         """Cut messages out of what has arrived, as many as may wait. Raises InferstreamError."""
@@ -134,6 +142,8 @@ class StreamingCall(GrpcCall):
             message = decompressed(
                 message, self._head.encoding, self._limits.max_receive, self._limits.receive_setting
             )
+        if self._stream.held is not None or len(message) > COUNTED_BYTES:
+            self._keep(len(message))
         return message
 
     async def send_initial_metadata(self, metadata: Metadata, /) -> None:

@@ -135,6 +135,7 @@ class WebCall(ScopeClient, StallGuard):
                         "body",
                         self._limits.setting,
                     )
+                    self.count(len(piece))
             if encoding == IDENTITY or not more:
                 self._buffer.feed(piece if decode is None else decode.feed(piece))
             if max(size, self._buffer.size) > most:
@@ -183,7 +184,9 @@ class WebCall(ScopeClient, StallGuard):
             return None
         if not buffer.compressed:
             return message
-        return decompressed(message, self._encoding, self._limits.receive, self._limits.setting)
+        message = decompressed(message, self._encoding, self._limits.receive, self._limits.setting)
+        self.count(len(message))
+        return message
 
     def _check_size(self, message: bytes) -> None:
         most = self._limits.send

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from typing import Any
 
+from ....concurrency.inflight import COUNTED_BYTES
 from ...http1.cycle import scope_of
 from ...http1.exchange import Openings
 from ...http1.heads import RequestRefused
@@ -32,12 +33,17 @@ class StreamRequests:
         head = request.derived
         if head is None:
             head = request.derived = Http2Head(request, self._service)
-        if head.route is not None and (request.content_length or 0) <= stream.connection.limits.stream_window:
+        length = request.content_length or 0
+        if head.route is not None and length <= stream.connection.limits.stream_window:
             exchange = StreamExchange(stream, head, self._openings, self._scheme, self._infer)
+            if length > COUNTED_BYTES and not exchange.has_room(0, length):
+                return None
             if end:
                 exchange.received(b"", True)
             return exchange
         cycle = StreamCycle(stream, head, self._openings, self._scheme)
+        if length > COUNTED_BYTES and not cycle.has_room(0, length):
+            return None
         try:
             scope = scope_of(cycle.connection, head)
         except RequestRefused as refused:

@@ -43,6 +43,9 @@ class StreamCycle(Http2Request):
         if self.complete:
             self._drop(len(data))
             return
+        counts = self._more or self.connection.request_bytes is not None
+        if counts and not self.has_room(len(data)):
+            return
         self._pieces.append(bytes(data))
         self._size += len(data)
         if end or self._size > UNREAD:

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
+from ....concurrency.inflight import COUNTED_BYTES, InflightBytes, NoRoom, RequestBytes
 from ...connections import OwnConnection
 from ...http1.exchange import CLOSE, Collected, Openings
 from ...http1.service import Service
@@ -22,9 +23,10 @@ CONTINUE = encode(((b":status", b"100"),))
 class Http2Head:
     """The head of a request, as HTTP/1 has it. Requests whose header blocks are the same share it."""
 
-    __slots__ = ("expects", "headers", "meaning", "method", "route", "target", "version")
+    __slots__ = ("expects", "headers", "inflight", "meaning", "method", "route", "target", "version")
 
     def __init__(self, request: Request, service: Service) -> None:
+        self.inflight = service.inflight
         self.method = request.method
         self.version = "2"
         self.target = request.path
@@ -56,14 +58,23 @@ class StreamClient(OwnConnection):
 
     __slots__ = ("_stream", "peername", "transport")
 
-    def __init__(self, stream: Stream, scheme: str) -> None:
+    def __init__(self, stream: Stream, scheme: str, inflight: InflightBytes) -> None:
         self._stream = stream
+        self.inflight = inflight
         self._task = None
         connection = stream.connection
         self.loop = connection.loop
         self.transport, self.peername = connection.transport, connection.peername
         self.lost = False
         self.scheme = scheme
+
+    @property
+    def request_bytes(self) -> RequestBytes | None:  # the stream closes it at its end
+        return cast("RequestBytes | None", self._stream.held)
+
+    @request_bytes.setter
+    def request_bytes(self, held: RequestBytes | None) -> None:
+        self._stream.held = held
 
     def abort(self) -> None:
         self._stream.reset(ErrorCode.CANCEL)
@@ -78,7 +89,7 @@ class Http2Request:
     def __init__(self, stream: Stream, head: Http2Head, openings: Openings, scheme: str) -> None:
         self.stream = stream
         self.headers = head.headers
-        self.connection = StreamClient(stream, scheme)
+        self.connection = StreamClient(stream, scheme, head.inflight)
         self.complete = False
         """Whether the response is whole."""
         self.added: tuple[bytes, bytes] | None = None
@@ -92,6 +103,20 @@ class Http2Request:
     def lost(self) -> None:
         """The client has left."""
         self.connection.leave()
+
+    def has_room(self, size: int, announced: int = 0) -> bool:
+        """Count bytes of the body. If they are too many in this process, respond with status 503."""
+        try:
+            self.connection.count(size, announced)
+        except NoRoom as error:
+            document = b'{"error":"%b"}' % error.message.encode()
+            if self.stream.responded:
+                self.connection.abort()
+                return False
+            self.finish(503, [JSON, (b"retry-after", b"%d" % error.retry_after)], document)
+            self.lost()
+            return False
+        return True
 
     def overdue(self) -> None:
         """The client takes too long to send the body."""
@@ -137,6 +162,8 @@ class StreamExchange(Http2Request, Collected[StreamClient]):
         self._pieces: list[bytes] = []
 
     def received(self, data: bytes | memoryview, end: bool) -> None:
+        if self.stream.taken > COUNTED_BYTES and not self.has_room(len(data)):
+            return
         self._pieces.append(bytes(data))
         if end:
             self.stream.expecting_since = None

@@ -36,8 +36,40 @@ async def test_the_last_reason_lets_reading_resume() -> None:
     reading.release("a")
     assert (transport.log, reading.held) == (["pause"], True)
     reading.release("b")
-    assert (transport.log, reading.held) == (["pause", "resume"], False)
+    assert (transport.log, reading.held) == (["pause"], False)
     await resumed.wait()
+    assert transport.log == ["pause", "resume"]
+
+
+async def test_what_has_arrived_is_taken_before_more_is_read() -> None:
+    transport, taken = Transport(), []
+
+    def take() -> None:
+        taken.append(len(taken))
+        if len(taken) < 3:
+            reading.hold("full")
+
+    reading = Reading(transport, take)  # type: ignore[arg-type]
+    reading.hold("full")
+    for _ in range(3):
+        assert transport.log == ["pause"]
+        reading.release("full")
+        await asyncio.sleep(0)
+    assert (transport.log, taken) == (["pause", "resume"], [0, 1, 2])
+
+
+def test_another_protocol_gets_a_transport_that_reads() -> None:
+    async def hand_over() -> None:
+        transport = Transport()
+        reading = Reading(transport, lambda: None)  # type: ignore[arg-type]
+        reading.hold("a")
+        reading.close()
+        assert (transport.log, reading.held) == (["pause", "resume"], False)
+        reading.release("a")
+        await asyncio.sleep(0)
+        assert transport.log == ["pause", "resume"]
+
+    asyncio.run(hand_over())
 
 
 async def test_a_client_that_leaves_meanwhile_is_seen() -> None:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from inferstream.server.rest.conversation import WAITING, WAITING_BYTES, RequestStream
+from inferstream.server.rest.request_stream import WAITING, WAITING_BYTES, RequestStream
 
 
 class Reading:

@@ -11,6 +11,7 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.uri import parse_uri
 
+from inferstream.concurrency.inflight import InflightBytes
 from inferstream.errors import ModelNotReady
 from inferstream.server.rest import sockets
 from inferstream.server.rest.sockets import WebSocket
@@ -26,6 +27,7 @@ class Door:
     too_large = "A message may have 1000 bytes."
     profile = "default"
     extensions: Any = ()
+    inflight = InflightBytes()
 
     def __init__(self, refusal: Exception | None = None) -> None:
         self.refusal = refusal

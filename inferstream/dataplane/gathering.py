@@ -1,0 +1,99 @@
+"""The bound of what the server collects of a stream for one whole response."""
+
+from collections.abc import Awaitable, Callable
+
+from ..concurrency.outgoing import give
+from ..errors import PayloadTooLarge
+from ..types import InferenceResponse
+from .reply import Reply
+
+ITEM_BYTES = 64
+"""Bytes that the smallest item takes as a Python object."""
+
+
+class GatherLimit:
+    """Bytes that may be collected for one whole response, or for the responses of one batch."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+
+    def take(self, size: int) -> None:
+        """Collect bytes. Raises PayloadTooLarge."""
+        self._left -= size
+        if self._left < 0:
+            raise PayloadTooLarge(
+                "The whole response is larger than the server collects (setting max_body_bytes); "
+                "ask for a stream, or for less."
+            )
+
+    def take_response(self, response: InferenceResponse) -> None:
+        """Collect one item of a stream as objects. Raises PayloadTooLarge."""
+        if response.form is not None:  # reading its outputs would make a tensor of the value
+            value = response.value
+            self.take(len(value) + ITEM_BYTES if type(value) in _TEXTS else ITEM_BYTES)
+            return
+        size = ITEM_BYTES
+        for output in response.outputs:
+            data = output.data
+            if (array := data.array) is not None and not array.dtype.hasobject:
+                size += array.nbytes
+            elif data.is_raw:
+                size += len(data.to_raw(output.datatype))
+            elif type(values := data.values) is list:
+                size += sum([len(value) if type(value) in _TEXTS else ITEM_BYTES for value in values])
+        self.take(size)
+
+
+_TEXTS = (str, bytes)
+
+
+async def gather(reply: Reply, limit: int, add: Callable[[InferenceResponse], bool]) -> None:
+    """Give each response to `add`, until it returns False. Raises PayloadTooLarge above `limit` bytes."""
+    collected = GatherLimit(limit)
+
+    def collect(response: InferenceResponse) -> Awaitable[None] | None:
+        collected.take_response(response)
+        return None if add(response) else reply.aclose(None)
+
+    await give(reply, collect)
+
+
+class JoinedItems:
+    """The JSON of the items of a call, joined as they come: each as bytes of its own would take over 1 KB.
+
+    `text` is the JSON of all items as one string, if all are strings.
+    """
+
+    __slots__ = ("_limit", "_text", "count", "joined", "last")
+
+    def __init__(self, limit: GatherLimit, joins_text: bool = False) -> None:
+        self._limit = limit
+        self._text = bytearray() if joins_text else None
+        self.count = 0
+        self.joined = bytearray()
+        """The items, with commas between them."""
+        self.last = b""
+
+    def add(self, item: bytes) -> None:
+        """Raises PayloadTooLarge."""
+        self._limit.take(len(item) + 1)
+        if self.count:
+            self.joined += b","
+        self.count += 1
+        self.joined += item
+        self.last = item
+        if self._text is not None:
+            if item.startswith(b'"'):
+                self._text += memoryview(item)[1:-1]
+            else:
+                self._text = None
+
+    @property
+    def text(self) -> bytes | None:
+        return None if self._text is None else b"".join((b'"', self._text, b'"'))
+
+    def list_document(self) -> bytes:
+        """A JSON list."""
+        return b"".join((b"[", self.joined, b"]"))

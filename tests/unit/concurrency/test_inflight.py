@@ -1,0 +1,81 @@
+"""Bytes in flight: what counts, what is refused, and what is given back."""
+
+import pytest
+
+from inferstream.concurrency.inflight import (
+    AHEAD,
+    COUNTED_BYTES,
+    WORTH_RETURNING,
+    InflightBytes,
+    NoRoom,
+    RequestBytes,
+)
+
+LIMIT = 1000
+
+
+def test_bytes_beyond_the_limit_are_refused_and_do_not_count() -> None:
+    inflight = InflightBytes(LIMIT)
+    one, other = RequestBytes(inflight), RequestBytes(inflight)
+    one.add(600)
+    with pytest.raises(NoRoom):
+        other.add(401)
+    assert (inflight.held, inflight.refused) == (600, 1)
+    one.close()
+    RequestBytes(inflight).add(LIMIT)
+    assert inflight.held == LIMIT
+
+
+def test_an_announced_body_is_refused_before_it_comes_and_takes_room_as_it_comes() -> None:
+    inflight = InflightBytes(LIMIT)
+    with pytest.raises(NoRoom):
+        RequestBytes(inflight, LIMIT + 1)
+    one = RequestBytes(inflight, 900)
+    assert inflight.held == 0
+    one.add(10)
+    assert inflight.held == 10 * AHEAD
+    one.add(600)
+    assert inflight.held == 900
+    with pytest.raises(NoRoom):
+        RequestBytes(inflight, 200)
+
+
+def test_what_has_ended_holds_nothing_whatever_comes_later() -> None:
+    inflight = InflightBytes(LIMIT)
+    with RequestBytes(inflight) as held:
+        held.keep(500)
+        held.keep(300)
+        assert inflight.held == 300
+    held.add(100)
+    held.close()
+    assert inflight.held == 0
+
+
+def test_small_requests_do_not_count() -> None:
+    inflight = InflightBytes()
+    assert RequestBytes.of(inflight, COUNTED_BYTES) is None
+    held = RequestBytes.of(inflight, COUNTED_BYTES + 1)
+    assert held is not None
+    assert inflight.held == COUNTED_BYTES + 1
+
+
+@pytest.mark.parametrize(("front_ends", "share"), [(1, 1000), (2, 500), (4, 300)])
+def test_front_ends_divide_the_limit_and_have_room_for_a_body(front_ends: int, share: int) -> None:
+    inflight = InflightBytes()
+    inflight.bound(1000, front_ends, 300)
+    assert inflight.limit == share
+
+
+def test_memory_is_returned_once_for_many_bytes_that_went() -> None:
+    inflight, returned = InflightBytes(), []
+    inflight.on_fall = lambda: returned.append(inflight.held)
+    requests = [RequestBytes(inflight) for _ in range(8)]
+    for each in requests:
+        each.add(WORTH_RETURNING // 4)
+    for each in requests:
+        each.close()
+    assert returned == [WORTH_RETURNING // 2]
+    small = RequestBytes(inflight)
+    small.add(WORTH_RETURNING // 4)
+    small.close()
+    assert len(returned) == 1
