@@ -150,7 +150,9 @@ def plain_array(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         if array.dtype.kind not in "fc":
-            raise ValueError(f"an array of {array.dtype} with masked values: only floating-point values may be missing")
+            raise ValueError(
+                f"an array of {array.dtype} with masked values: only floating-point values may be missing"
+            )
         return np.asarray(array.filled(np.nan))
     return np.asarray(array)
 
