@@ -2,10 +2,9 @@
 
 InferstreamError
     AlreadyExists, DeadlineExceeded, Draining, NotStarted, Overloaded, PayloadTooLarge, PermissionDenied, Unsupported
-    AnsweredMessage (JSON-RPC), FetchFailed (repository/remote.py)
-        FetchEnded (repository/transfer.py)
-    UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
-    OutOfMemory (processes/errors.py), InflightExceeded (telemetry/inflight.py)
+    AllAnswered, AnsweredMessage, WrongMessage (JSON-RPC), OutOfMemory (processes/errors.py)
+    UnsupportedEncoding, Abandoned, Cancelled, StepFailed, InflightExceeded (telemetry/inflight.py), FetchFailed (repository)
+        FetchEnded (repository)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
         Refused
@@ -65,6 +64,7 @@ class Refused(ModelError):
     def __init__(self, message: str, status: int = 403, retry_after: int | None = None) -> None:
         super().__init__(message, status)
         self.retry_after = retry_after
+        self.headers: Mapping[str, str] = {}  # further headers of the response over HTTP
 
 
 def own_status(error: BaseException) -> int | None:

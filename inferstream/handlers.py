@@ -41,8 +41,8 @@ def custom_handler(rest_path: str, rest_method: str = "POST") -> Callable[[Decor
     """Decorator: serve `rest_method rest_path` by a method of a model.
 
     FastAPI reads the parameters by their annotations and writes the return value. It reads a body without a content
-    type as JSON. The method runs in the process of the model. The response is not streamed. The model does not load
-    if FastAPI rejects the route.
+    type as JSON. The method runs in the process of the model. Any response of Starlette is sent whole, streams too. The
+    model does not load if FastAPI rejects the route.
     """
 
     def mark(method: Decorated) -> Decorated:

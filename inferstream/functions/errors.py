@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..errors import InferstreamError, InvalidSettings, ModelError
+from .http_errors import from_http_exception
 
 Method = Callable[..., Any]
 
@@ -31,14 +32,14 @@ class ErrorMap:
         self._statuses[exception] = (status, message)
 
     def translated(self, error: Exception) -> Exception:
-        """The error to raise in place of `error`; the same if it is not mapped."""
+        """The error to raise in place of `error`: the mapped one, that of an `HTTPException`, or the same."""
         if isinstance(error, InferstreamError):
             return error
         for kind in type(error).__mro__:
             if kind in self._statuses:
                 status, message = self._statuses[kind]
                 return ModelError(message or str(error) or kind.__name__, status)
-        return error
+        return from_http_exception(error) or error
 
     def fail(self, error: Exception) -> NoReturn:
         """Raise the error that clients get in place of `error`; the same if it is not mapped."""

@@ -12,6 +12,7 @@ from ..errors import (
     InvalidRequest,
     ModelError,
     Overloaded,
+    Refused,
     own_status,
 )
 from ..telemetry.tracebacks import RaisedElsewhere
@@ -63,6 +64,8 @@ class Failure(Part):
     retry_after: int | None = None
     explanation: str | None = None
     """What the log, or a developer, is told beside the message."""
+    headers: dict[str, str] | None = None
+    """Response headers over HTTP."""
 
 
 class Answer(Frame):
@@ -105,8 +108,9 @@ def pack_failure(error: InferstreamError) -> Failure:
         error.message,
         own_status(error),
         error.detail if isinstance(error, InvalidRequest) else None,
-        error.retry_after if isinstance(error, Overloaded) else None,
+        error.retry_after if isinstance(error, Overloaded | Refused) else None,
         str(error.__cause__) if isinstance(error.__cause__, RaisedElsewhere) else None,
+        dict(error.headers) if isinstance(error, Refused) else None,
     )
 
 
@@ -120,7 +124,11 @@ def unpack_failure(failure: Failure) -> InferstreamError:
 
 def _unpacked(failure: Failure) -> InferstreamError:
     if failure.status_code is not None:
-        return ModelError(failure.message, failure.status_code)
+        if failure.headers is None:
+            return ModelError(failure.message, failure.status_code)
+        refused = Refused(failure.message, failure.status_code, failure.retry_after)
+        refused.headers = failure.headers
+        return refused
     if failure.retry_after is not None:
         return Overloaded(failure.message, failure.retry_after)
     code = Code(failure.code)

@@ -143,12 +143,12 @@ def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
         return _base64(data.flat()) if data.binary else _text(data.peek())
     array = data.array
     if array is not None and array.dtype is _AS_IT_IS.get(datatype):
-        return array.reshape(-1), False
+        return array.ravel(), False  # the JSON writer takes contiguous arrays only
     if array is None or array.dtype.kind not in "biuf":
         values = data.peek()
         nested = type(values) is not list or (values and type(values[0]) is list)
         return (data.flat() if nested else values), False
-    flat = data.to_numpy(datatype).reshape(-1)
+    flat = data.to_numpy(datatype).ravel()
     return (flat if flat.dtype.isnative else flat.astype(flat.dtype.newbyteorder("="))), False
 
 

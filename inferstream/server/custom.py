@@ -2,15 +2,19 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, MutableMapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..concurrency.tasks import Tasks
 from ..errors import ModelLoadFailed
 from ..handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+
+logger = logging.getLogger("inferstream.server")
 
 
 async def build_route_handler(model: object) -> RouteHandler | None:
@@ -30,25 +34,62 @@ async def build_route_handler(model: object) -> RouteHandler | None:
                 f"Model {name} did not load: route {handler.rest_path} is refused: {reason}"
             ) from error
 
+    background = Tasks()
+
     async def handle(request: HttpRequest) -> HttpResponse:
-        status = 500
-        headers: list[tuple[bytes, bytes]] = []
-        body = bytearray()
-
-        async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": request.body, "more_body": False}
-
-        async def send(message: Any) -> None:
-            nonlocal status, headers
-            if message["type"] == "http.response.start":
-                status, headers = message["status"], [*message.get("headers", ())]
-            else:
-                body.extend(message.get("body", b""))
-
-        await app(_scope(request), receive, send)
-        return HttpResponse(status, [pair for pair in headers if pair[0] != b"content-length"], bytes(body))
+        return await _Exchange(request).run(app, background)
 
     return handle
+
+
+class _Exchange:
+    """One request to an ASGI application, and its whole response."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._scope = _scope(request)
+        self._requests = [{"type": "http.request", "body": request.body, "more_body": False}]
+        self._status = 500
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body = bytearray()
+        self._responded = asyncio.Event()
+
+    async def run(self, app: "FastAPI", background: Tasks) -> HttpResponse:
+        """The response, as soon as it is whole. The application may run on in the `background`.
+
+        Raises what the application raises before the end of its response.
+        """
+        running = background.start(app(self._scope, self._receive, self._send))
+        running.add_done_callback(lambda _: self._responded.set())
+        try:
+            await self._responded.wait()
+        except asyncio.CancelledError:
+            running.cancel()
+            raise
+        if running.done():
+            running.result()
+        else:
+            running.add_done_callback(_log_failure)
+        headers = [pair for pair in self._headers if pair[0] != b"content-length"]
+        return HttpResponse(self._status, headers, bytes(self._body))
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._requests:
+            return self._requests.pop()
+        await self._responded.wait()  # the client of a whole response stays until it has it
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self._status, self._headers = message["status"], [*message.get("headers", ())]
+        else:
+            self._body.extend(message.get("body", b""))
+            if not message.get("more_body", False):
+                self._responded.set()
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("a background task of a custom route failed", exc_info=error)
 
 
 def _routable(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -37,11 +37,13 @@ def retry_after(error: BaseException) -> int | None:
 
 
 def http_headers(error: InferstreamError) -> list[tuple[bytes, bytes]]:
+    own = error.headers.items() if isinstance(error, Refused) else ()
+    headers = [(name.encode(), value.encode()) for name, value in own]
     seconds = retry_after(error)
     if seconds is not None:
-        return [(b"retry-after", b"%d" % seconds)]
-    if error.code is Code.UNAUTHENTICATED:
+        return [*headers, (b"retry-after", b"%d" % seconds)]
+    if error.code is Code.UNAUTHENTICATED and not headers:
         return [(b"www-authenticate", b"Bearer")]  # RFC 9110, section 15.5.2: a 401 has to have a challenge
     if error.code is Code.UNSUPPORTED_ENCODING:
         return [(b"accept-encoding", b"gzip, deflate")]
-    return []
+    return headers

@@ -1,6 +1,8 @@
 """Settings from the environment: our variables first, then MLServer's, then `.env` in the working folder."""
 
+import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
@@ -19,6 +21,10 @@ MLSERVER_PREFIX = "MLSERVER_"
 MODEL_PREFIX = "INFERSTREAM_MODEL_"
 MLSERVER_MODEL_PREFIX = "MLSERVER_MODEL_"
 ENV_FILE = ".env"
+
+_SERVICE_LINK = re.compile(r"(tcp|udp|sctp)://")
+
+logger = logging.getLogger("inferstream.settings")
 
 _complete: ContextVar[bool] = ContextVar("settings_complete", default=False)
 
@@ -114,5 +120,23 @@ def _environment(
     for prefix in reversed(settings.env_prefixes):
         values = merged(values, DotEnvSettingsSource(kind, env_file=files, env_prefix=prefix)())
     for prefix in reversed(settings.env_prefixes):
-        values = merged(values, EnvSettingsSource(kind, env_prefix=prefix)())
+        variables = EnvSettingsSource(kind, env_prefix=prefix)()
+        values = merged(values, _without_service_links(variables, prefix))
     return values
+
+
+def _without_service_links(variables: SettingValues, prefix: str) -> SettingValues:
+    """The variables, except ports that Kubernetes has set for a Service, such as `tcp://10.0.0.1:8081`."""
+    links = {
+        name
+        for name, value in variables.items()
+        if name.endswith("_port") and isinstance(value, str) and _SERVICE_LINK.match(value)
+    }
+    for name in sorted(links):
+        logger.warning(
+            "environment: %s%s is ignored: Kubernetes sets it for a Service of that name; "
+            "`enableServiceLinks: false` in the pod turns it off",
+            prefix,
+            name.upper(),
+        )
+    return {name: value for name, value in variables.items() if name not in links}

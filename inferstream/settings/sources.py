@@ -64,7 +64,7 @@ def read_json(path: Path) -> dict[str, Any]:
             raise InvalidSettings(f"{path}: not a regular file")
         if path.stat().st_size > MAX_FILE_BYTES:
             raise InvalidSettings(f"{path}: larger than {MAX_FILE_BYTES} bytes")
-        values = json.loads(path.read_text("utf-8"))
+        values = json.loads(path.read_text("utf-8-sig"))
     except json.JSONDecodeError as error:
         raise InvalidSettings(f"{path}: line {error.lineno} column {error.colno}: {error.msg}") from None
     except (UnicodeDecodeError, RecursionError):

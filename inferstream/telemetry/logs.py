@@ -130,7 +130,7 @@ def apply_configuration(custom: str | dict[str, Any]) -> None:
         path.stat()  # Python 3.11 takes a missing file for an empty one
         logging.config.fileConfig(path, disable_existing_loggers=False)
         return
-    configuration = custom if path is None else json.loads(path.read_text("utf-8"))
+    configuration = custom if path is None else json.loads(path.read_text("utf-8-sig"))
     if not isinstance(configuration, dict):
         raise ValueError("it must hold a JSON object")
     # Python's default silences every logger that the configuration does not name.

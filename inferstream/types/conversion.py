@@ -143,6 +143,20 @@ def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
     return cast
 
 
+def plain_array(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An array of a subclass of NumPy's as a plain one. Masked values become NaN.
+
+    Raises ValueError for masked values of a type without NaN.
+    """
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        if array.dtype.kind not in "fc":
+            raise ValueError(
+                f"an array of {array.dtype} with masked values: only floating-point values may be missing"
+            )
+        return np.asarray(array.filled(np.nan))
+    return np.asarray(array)
+
+
 def _check_finite(cast: npt.NDArray[Any], array: npt.NDArray[Any], datatype: str) -> None:
     """Raise ValueError where a value of `array` became infinite in `cast`, its cast to `datatype`."""
     if (np.isinf(cast) & ~np.isinf(array)).any():

@@ -21,6 +21,7 @@ from .conversion import (
     check_depth,
     flatten,
     join_bytes,
+    plain_array,
     split_bytes,
 )
 from .datatypes import DTYPES, WIRE_SIZES, array_of, check_size, narrow_bf16
@@ -70,7 +71,7 @@ class TensorData:
                 self._array = np.array(root, exact)
             return
         if isinstance(root, np.ndarray):
-            self._root, self._array = None, root
+            self._root, self._array = None, root if type(root) is np.ndarray else plain_array(root)
         elif isinstance(root, TensorData):
             self._root, self._array = root._root, root._array
             self._raw, self._raw_datatype = root._raw, root._raw_datatype

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from ...concurrency.scope import is_own_cancel, swallowed
 from ...errors import InferenceFailed, InferstreamError
+from ...functions.http_errors import from_http_exception
 from ...processes.errors import OutOfMemory
 from ...types import InferenceResponse
 from ..call import Call
@@ -109,6 +110,8 @@ def translated(
     from a model count as failures, because they must not end the server. The log has the traceback of a batch's failure
     once: that of a single request, if the batch is `halved` to find it.
     """
+    if (http := from_http_exception(error)) is not None:
+        return http
     stays = _stays(error)
     if stays and not isinstance(error, InferenceFailed):
         return error

@@ -80,13 +80,27 @@ class Batch:
 class Pending:
     """Requests with one key: the waiting members, and the number of running batches."""
 
-    __slots__ = ("key", "members", "running", "timer")
+    __slots__ = ("key", "members", "rows", "running", "timer")
 
     def __init__(self, key: BatchKey) -> None:
         self.key = key
         self.members: dict[BatchedCall, None] = {}
+        self.rows = 0
+        """The rows of the members."""
         self.running = 0
         self.timer: asyncio.TimerHandle | None = None
+
+    def add(self, member: BatchedCall) -> None:
+        self.members[member] = None
+        self.rows += member.rows
+
+    def remove(self, member: BatchedCall) -> None:
+        del self.members[member]
+        self.rows -= member.rows
+
+    def fills(self, count: int, rows: int) -> bool:
+        """Whether the members are enough for a batch of `count` requests, or of `rows` rows; 0 for any number."""
+        return len(self.members) >= count or 0 < rows <= self.rows
 
     def take(self, count: int, rows: int) -> list[BatchedCall]:
         """The first members, at most `count` and as many as have `rows` rows together; 0 for any number of rows."""
@@ -95,7 +109,7 @@ class Pending:
             sums = accumulate(member.rows for member in taken)
             taken = taken[: max(1, sum(1 for each in sums if each <= rows))]
         for member in taken:
-            del self.members[member]
+            self.remove(member)
         self.stop_timer()
         return taken
 
@@ -109,8 +123,8 @@ class Batching:
     """Runs at most `slots` batches at once, of at most `size` requests with one key, and of `rows` rows, or any number
     of them if it is 0. Streams pass through.
 
-    A batch leaves when none with its key runs, when it has `size` requests, or when its first request has waited
-    `wait` seconds. So a single request is never delayed.
+    A batch leaves when none with its key runs, when it has `size` requests or `rows` rows, or when its first request
+    has waited `wait` seconds. So a single request is never delayed.
     """
 
     def __init__(
@@ -152,10 +166,10 @@ class Batching:
             if self._running < self._slots.count:
                 return await self._alone(pending, call)
         member = BatchedCall(call, asyncio.get_running_loop())
-        pending.members[member] = None
+        pending.add(member)
         self._meters.depths.observe(len(pending.members))
         # Otherwise the key waits, and one more member changes nothing.
-        if pending.timer is None or len(pending.members) >= self._size:
+        if pending.timer is None or pending.fills(self._size, self._rows):
             self._place(pending)
             self._send()
         try:
@@ -189,7 +203,7 @@ class Batching:
             return
         loop = asyncio.get_running_loop()
         due = next(iter(pending.members)).arrived + self._wait
-        if not pending.running or len(pending.members) >= self._size or due <= loop.time():
+        if not pending.running or pending.fills(self._size, self._rows) or due <= loop.time():
             self._ready[pending] = None
         elif pending.timer is None:
             pending.timer = loop.call_at(due, self._due, pending)
@@ -233,7 +247,7 @@ class Batching:
         if batch is not None:
             batch.left()
             return
-        del pending.members[member]
+        pending.remove(member)
         self._place(pending)
 
     async def _run(self, pending: Pending, batch: Batch) -> None:
@@ -336,7 +350,8 @@ def batched(model: Pipeline) -> Pipeline:
         admitted = slots.through(partial(callers, size=size))
         most = callers(MANY, size)  # of batches in the queue, which `admitted` bounds
         inner = Limits(model.handler, slots, most, settings.priority_aging, meters.queue)
-        rows = most_rows_of(settings)
+        # Functions get items, and their limit counts items. Classes get requests, as in MLServer.
+        rows = size if model.execution.signature.function else most_rows_of(settings)
         handler = Batching(inner, model.checks, slots, size, wait, meters.of(BatchMeters), meters.queue, rows)
         return replace(model, handler=handler, slots=admitted, form=None)
     logger.warning("model %s: max_batch_size has no effect%s", settings.name, why)

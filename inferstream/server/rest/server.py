@@ -105,7 +105,7 @@ def metrics_service(meters: Meters, settings: Settings, dataplane: DataPlane) ->
             await respond(send, status, body, headers)
             return
         claim = reads.get(scope["path"])
-        if claim is not None and scope["method"] == "GET":
+        if claim is not None and scope["method"] in (claim.methods or ()):
             status, headers, text = await claim.respond(ReadRoute(claim.path, claim, route), caller, scope)
             assert isinstance(text, bytes)
             await respond(send, status, text, headers)

@@ -161,3 +161,27 @@ async def test_batches_of_other_sizes_and_batches_that_fail() -> None:
         await answer(app, "labelled", xs=[1])
     rows = await answer(app, "arrays", xs=np.ones((3, 2), np.float32))
     assert rows.tolist() == [2, 2, 2]
+
+
+async def test_the_limit_of_a_batch_counts_items() -> None:
+    app = App()
+    sizes: list[int] = []
+    entered, leave = threading.Event(), threading.Event()
+
+    @app.model(batch=8, within_ms=3_600_000, max_concurrency=1)
+    def same(xs: list[int]) -> list[int]:
+        sizes.append(len(xs))
+        entered.set()
+        leave.wait(10)
+        return xs
+
+    async with testing.run(app) as client:
+        first = asyncio.create_task(client.infer("same", xs=[0]))
+        await asyncio.to_thread(entered.wait, 10)
+        others = [asyncio.create_task(client.infer("same", xs=[*range(count)])) for count in (6, 6, 9, 2, 6)]
+        await asyncio.sleep(0)
+        leave.set()
+        for count, answered in zip((1, 6, 6, 9, 2, 6), [first, *others], strict=True):
+            assert values_of(client, "same", await answered) == [*range(count)]
+    assert sizes[0] == 1
+    assert sorted(sizes) == [1, 6, 6, 8, 9]

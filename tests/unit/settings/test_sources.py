@@ -194,3 +194,23 @@ def test_what_is_without_effect_is_named_in_one_warning(
 
     (model,) = caplog.messages
     assert model == f'{folder / MODEL_SETTINGS_FILE}: understood and without effect: "warm_workers"'
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_file_from_windows_is_read(tmp_path, mark: bytes, end: bytes) -> None:
+    (tmp_path / SETTINGS_FILE).write_bytes(mark + b"{" + end + b'"http_port": 4' + end + b"}")
+    (tmp_path / MODEL_SETTINGS_FILE).write_bytes(mark + b"{" + end + b'"implementation": "m.M"}')
+    assert load_settings(tmp_path).http_port == 4
+    assert load_model_settings(tmp_path / MODEL_SETTINGS_FILE).implementation_ == "m.M"
+
+
+@pytest.mark.parametrize("variable", ["INFERSTREAM_GRPC_PORT", "MLSERVER_GRPC_PORT"])
+def test_the_address_of_a_service_of_kubernetes_is_no_port(tmp_path, monkeypatch, caplog, variable) -> None:
+    monkeypatch.setenv(variable, "tcp://10.96.0.1:8081")
+    with caplog.at_level(logging.WARNING):
+        assert load_settings(tmp_path).grpc_port == 8081
+    assert f"environment: {variable} is ignored: Kubernetes sets it" in caplog.text
+    monkeypatch.setenv(variable, "tcp")
+    with pytest.raises(InvalidSettings, match="grpc_port"):
+        load_settings(tmp_path)

@@ -23,7 +23,9 @@ from ....types import InferenceRequest, InferenceResponse
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders, Scope, error_response
 
-GET = ("GET",)
+GET = ("GET", "HEAD")
+"""RFC 9110, section 9.1: what serves GET serves HEAD. Monitors probe with it, and so does the ollama command."""
+
 VERSIONS = "/versions/"
 
 

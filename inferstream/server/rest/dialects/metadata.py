@@ -7,11 +7,9 @@ from ....dataplane.access import Action
 from ....dataplane.caller import Caller
 from ....errors import ModelNotReady
 from ..messages import JSON, Scope
-from .base import GET, Answer, HttpDialect, ReadClaim, ReadRoute, in_json
+from .base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
 
 ROOT = "/"
-ROOT_METHODS = ("GET", "HEAD")
-"""Ollama's command sends HEAD before anything else."""
 
 ALIVE = {ROOT: b'{"status":"alive"}', "/v2/health/live": b'{"live":true}'}
 """The paths that say that the server is alive, and what they answer."""
@@ -26,10 +24,7 @@ class Metadata(HttpDialect):
         # With a page, its dialect owns the root.
         alive = {path: body for path, body in ALIVE.items() if path != ROOT or not self._settings.page}
         return [
-            *(
-                ReadClaim(path, Action.HEALTH, partial(_alive, body), ROOT_METHODS if path == ROOT else GET)
-                for path, body in alive.items()
-            ),
+            *(ReadClaim(path, Action.HEALTH, partial(_alive, body)) for path, body in alive.items()),
             ReadClaim("/v2", Action.SERVER_METADATA, self._server),
             ReadClaim("/v2/", Action.SERVER_METADATA, self._server),
             ReadClaim("/v2/health/ready", Action.HEALTH, self._ready),

@@ -523,3 +523,16 @@ async def test_a_batch_has_no_more_rows_than_the_model_takes() -> None:
         caller.check()
     assert model.sizes == [1, 5, 1, 5, 4, 2, 6, 1]
     await emptied(stage)
+
+
+async def test_a_batch_leaves_once_it_has_its_rows() -> None:
+    model = Model()
+    stage = around(model, size=8, slots=2, rows=5)
+    callers = [Caller(stage, [0.0]), Caller(stage, [1.0, 2.0]), Caller(stage, [3.0, 4.0])]
+    await turns()
+    assert model.sizes == [1]
+    callers.append(Caller(stage, [5.0]))
+    await turns()
+    assert model.sizes == [1, 5]
+    await finish(model, callers)
+    await emptied(stage)

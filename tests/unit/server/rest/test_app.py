@@ -29,8 +29,8 @@ def test_the_root_is_a_probe_for_all_but_browsers(path: str, accept: bytes, prob
 @pytest.mark.parametrize(
     ("method", "path", "allowed", "said"),
     [
-        ("POST", "/v2/models/Echo", "GET", POSTED),
-        ("POST", "/v2/health/live", "GET", "Method Not Allowed"),
+        ("POST", "/v2/models/Echo", "GET, HEAD", POSTED),
+        ("POST", "/v2/health/live", "GET, HEAD", "Method Not Allowed"),
         ("GET", "/v2/models/Echo/infer", "POST", "Method Not Allowed"),
         ("GET", "/v2/models/Echo/generate_stream", "POST", "get_streams"),
         ("DELETE", "/v2/models/Echo/infer", "POST", "Method Not Allowed"),

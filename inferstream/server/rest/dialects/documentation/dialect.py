@@ -7,7 +7,7 @@ from .....dataplane.caller import Caller
 from .....keys.access_control import keys_configured
 from ...messages import JSON, PREFIX, Scope
 from ..base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
-from ..metadata import ALIVE, ROOT, ROOT_METHODS
+from ..metadata import ALIVE, ROOT
 from .files import page_document, page_files
 from .openapi import describe
 
@@ -34,7 +34,7 @@ class Documentation(HttpDialect):
         page_document("./")  # read at load, as the files are
         return [
             *documents,
-            ReadClaim(ROOT, Action.PAGE, self._root, ROOT_METHODS),
+            ReadClaim(ROOT, Action.PAGE, self._root),
             ReadClaim("/docs", Action.PAGE, self._page),
             ReadClaim("/v2/docs", Action.PAGE, self._page),
             ReadClaim("/v2/models/{name}/docs", Action.PAGE, self._page_of_model),

@@ -1,0 +1,51 @@
+"""`HTTPException` of FastAPI and Starlette, as model code raises it."""
+
+import json
+import sys
+from collections.abc import Mapping
+
+from ..errors import ModelError, Refused
+
+FRAMING = frozenset(
+    (
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "date",
+        "server",
+        "transfer-encoding",
+    )
+)
+"""Headers that the server writes itself."""
+
+
+def from_http_exception(error: BaseException) -> ModelError | None:
+    """The error with the status, detail and headers of an `HTTPException`; None for another exception.
+
+    A detail that is not text becomes JSON. A status outside 400 to 599 is not an error, so it returns None too.
+    """
+    starlette = sys.modules.get("starlette.exceptions")  # imported by whoever has raised one
+    if starlette is None or not isinstance(error, starlette.HTTPException):
+        return None
+    if not 400 <= error.status_code <= 599:
+        return None
+    headers = _sendable(error.headers or {})
+    seconds = headers.pop("retry-after", "")
+    detail = error.detail if isinstance(error.detail, str) else json.dumps(error.detail, default=str)
+    refused = Refused(detail, error.status_code, int(seconds) if seconds.isdecimal() else None)
+    refused.headers = headers
+    return refused
+
+
+def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that every transport can send, with names in lower case."""
+    pairs = ((str(name).lower(), str(value)) for name, value in headers.items())
+    return {
+        name: value
+        for name, value in pairs
+        if name not in FRAMING
+        and name.replace("-", "").isalnum()
+        and (name + value).isascii()
+        and value.isprintable()
+    }
