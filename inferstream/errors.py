@@ -2,9 +2,10 @@
 
 InferstreamError
     AlreadyExists, DeadlineExceeded, Draining, NotStarted, Overloaded, PayloadTooLarge, PermissionDenied, Unsupported
-    AllAnswered, AnsweredMessage, WrongMessage (JSON-RPC), OutOfMemory (processes/errors.py)
-    UnsupportedEncoding, Abandoned, Cancelled, StepFailed, InflightExceeded (telemetry/inflight.py), FetchFailed (repository)
-        FetchEnded (repository)
+    AnsweredMessage (JSON-RPC), OutOfMemory (processes/errors.py), FetchFailed (repository/remote.py)
+        FetchEnded (repository/transfer.py)
+    UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
+    InflightExceeded (telemetry/inflight.py)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
         Refused
@@ -176,8 +177,7 @@ class Gone(NotFound, ModelError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.status_code = 410
-        self.code = Code.NOT_FOUND
+        self.status_code, self.code = 410, Code.NOT_FOUND
 
 
 class AlreadyExists(InferstreamError):

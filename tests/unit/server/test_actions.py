@@ -17,9 +17,8 @@ from inferstream.dataplane.access import OPEN as ALLOWED
 from inferstream.dataplane.access import SCOPES, Access, Action
 from inferstream.dataplane.caller import Caller
 from inferstream.errors import InferstreamError, PermissionDenied
-from inferstream.kafka.messages import request_of
+from inferstream.kafka.messages import admission_of
 from inferstream.keys.principal import BYTES
-from inferstream.protos.json_checks import JsonLimits
 from inferstream.server.application import Application
 from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.rpc import RpcFailed
@@ -171,7 +170,7 @@ async def test_a_websocket_a_message_of_kafka_and_the_metrics_port_ask(closed: A
         headers: tuple[tuple[str, bytes], ...] = (("mlserver-model", b"double"),)
 
     with pytest.raises(PermissionDenied):
-        request_of(Record(), JsonLimits(100, 5, 5), application.dataplane.admit)
+        admission_of(Record(), application.dataplane.admit)
     service = metrics_service(application.meters, application.settings, application.dataplane)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(service.app), base_url="http://localhost"
@@ -321,11 +320,11 @@ async def test_a_record_of_kafka_brings_its_key_in_a_header(guarded: Any) -> Non
     for headers, refusal in CALLERS.values():
         record = Record((model, *((name, value.encode()) for name, value in headers.items())))
         if refusal is None:
-            admission, _ = request_of(record, JsonLimits(1000, 10, 50), application.dataplane.admit)
+            admission = admission_of(record, application.dataplane.admit)
             assert admission.caller.principal == "right"
             continue
         with pytest.raises(InferstreamError) as refused:
-            request_of(record, JsonLimits(1000, 10, 50), application.dataplane.admit)
+            admission_of(record, application.dataplane.admit)
         assert refused.value.code.value == ("unauthenticated" if refusal == 401 else "permission_denied")
 
 

@@ -208,7 +208,8 @@ def test_a_file_from_windows_is_read(tmp_path, mark: bytes, end: bytes) -> None:
 @pytest.mark.parametrize("variable", ["INFERSTREAM_GRPC_PORT", "MLSERVER_GRPC_PORT"])
 def test_the_address_of_a_service_of_kubernetes_is_no_port(tmp_path, monkeypatch, caplog, variable) -> None:
     monkeypatch.setenv(variable, "tcp://10.96.0.1:8081")
-    with caplog.at_level(logging.WARNING):
+    monkeypatch.setattr(logging.getLogger("inferstream"), "propagate", True)
+    with caplog.at_level(logging.WARNING, "inferstream.settings"):
         assert load_settings(tmp_path).grpc_port == 8081
     assert f"environment: {variable} is ignored: Kubernetes sets it" in caplog.text
     monkeypatch.setenv(variable, "tcp")

@@ -20,6 +20,7 @@ from inferstream.settings import ModelSettings, Settings
 from inferstream.signature import Signature
 from inferstream.telemetry.metrics import Meters
 from inferstream.text.fields import Fields
+from inferstream.text.generation import Generation
 from inferstream.text.interface import TextInterface, text_interface
 from inferstream.text.output import TextOutput
 from inferstream.text.token import Token, Usage
@@ -186,7 +187,7 @@ def count() -> TokenCount:
     class Admitted:
         text = None
 
-    return TokenCount(cast(Admission, Admitted()), InferenceRequest(inputs=[]), "id")
+    return TokenCount(cast(Admission, Admitted()), Generation({}), InferenceRequest(inputs=[]), "id")
 
 
 def test_the_tokens_of_a_prompt_are_those_that_the_model_tells_first() -> None:
