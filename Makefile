@@ -15,7 +15,7 @@ LLM_STAMP := $(LLM)/.installed
 # What the tests of runtimes need that use torch. TORCH may name a build without CUDA.
 MODELS := $(VENV)/models
 MODELS_STAMP := $(MODELS)/.installed
-TORCH ?= torch>=2.6
+TORCH ?= torch>=2.10
 # Servers that the matrix of conformance compares, each in an environment of its own.
 RIVALS := $(VENV)/rivals
 # Ray, which the tests use as a program: its clients are in the first environment.

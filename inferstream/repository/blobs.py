@@ -16,9 +16,11 @@ from time import monotonic
 from typing import BinaryIO, ClassVar
 
 from ..errors import InferstreamError
+from ..imports.untrusted import UNTRUSTED
 from ..settings import Settings
 from .archives import MAX_PATH, unpack
-from .remote import RUNS_CODE, UNTRUSTED, FetchFailed, RemoteFile, RemoteSource, name_of, shown, source_of
+from .remote import FetchFailed, RemoteFile, RemoteSource, name_of, shown, source_of
+from .trust import is_allowed
 
 logger = logging.getLogger("inferstream.repository")
 
@@ -111,7 +113,9 @@ class BlobCache:
         if folder.is_dir():
             return folder
         began = monotonic()
-        left_out = [] if trusted else [each for each in files if _is_code(each.path) and not each.unpack]
+        left_out = (
+            [] if trusted else [each for each in files if not (each.unpack or is_allowed("file", each.path))]
+        )
         files = [each for each in files if each not in left_out]
         transfer.total = sum(file.size or 0 for file in files)
         logger.info("fetching %s, %s", shown(source.uri), size(transfer.total), extra={"brief": True})
@@ -222,12 +226,8 @@ def _assemble(folder: Path, files: Sequence[RemoteFile], blobs: Sequence[Path]) 
             shutil.copyfile(blob, target)
 
 
-def _is_code(path: str) -> bool:
-    return PurePosixPath(path).suffix.lower() in RUNS_CODE
-
-
 def _leave_code_out(staging: Path, name: str, uri: str, skipped: Sequence[str]) -> None:
-    code = [path for path in sorted((staging / name).rglob("*")) if _is_code(path.name)]
+    code = [path for path in sorted((staging / name).rglob("*")) if not is_allowed("file", path.name)]
     removed = [
         str(path.relative_to(staging / name)) for path in code if not path.is_dir() or path.is_symlink()
     ]

@@ -16,6 +16,7 @@ from ..codecs.string import StringCodec
 from ..context import request_context
 from ..errors import Cancelled
 from ..imports.folders import importing_alone
+from ..repository.trust import Call
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
@@ -61,6 +62,7 @@ class LlamaSettings(BaseModel):
 class LlamaCppModel(FrameworkModel):
     """A context of llama.cpp, which advances one text at a time; further requests wait in the queue."""
 
+    call = Call("llama_cpp.Llama", frozenset([".gguf"]), frozenset(["chat_format", "n_ctx", "n_gpu_layers"]))
     gives_logprobs = True
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -235,6 +237,7 @@ class LlamaCppModel(FrameworkModel):
         raise self._failed(f"its folder holds {names}; parameters.uri has to name one")
 
     def _open(self, path: Path, settings: LlamaSettings) -> None:
+        self._fixed_arguments(path)
         with importing_alone():
             library = self._import(PACKAGE, EXTRA)
         try:

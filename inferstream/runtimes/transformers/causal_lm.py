@@ -23,6 +23,7 @@ from ...types import InferenceRequest
 from ..framework import CONTEXT_LENGTH, TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
 from ..sampling import Sampling, read_sampling, refused
+from ..untrusted_weights import pretrained
 from .prompts import Prompts, texts_of
 from .settings import LanguageSettings
 from .stream import TokenStream
@@ -42,6 +43,10 @@ class CausalLM(FrameworkModel, StepModel):
     It takes a prompt or chat messages, and streams one `Token` for each token.
     """
 
+    call = pretrained(
+        "AutoModelForCausalLM.from_pretrained",
+        *("chat_template", "device", "dtype", "max_context", "max_tokens", "quantize", "sampling"),
+    )
     gives_logprobs = True
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -56,6 +61,7 @@ class CausalLM(FrameworkModel, StepModel):
         return True
 
     def _open(self, source: Path | str, settings: LanguageSettings) -> None:
+        fixed = self._fixed_arguments(source)
         with importing_alone():
             self._torch = self._import("torch", EXTRA)
             self._import("transformers", EXTRA)
@@ -63,7 +69,7 @@ class CausalLM(FrameworkModel, StepModel):
         try:
             self._torch.set_num_threads(processors.share())
             with TORCH_LOADING:
-                opened = loading.open_model(source, settings)
+                opened = loading.open_model(source, settings, fixed)
         except Exception as error:  # frameworks raise what they like, and quote paths
             logger.error("model %s: transformers cannot read %s", self.name, source, exc_info=error)
             raise self._failed(_reason(error, Path(source))) from error

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from inferstream.errors import InvalidSettings
+from inferstream.imports.untrusted import UNTRUSTED, untrusted
 from inferstream.plugins import SOURCES, Plugin
 from inferstream.repository import remote
 from inferstream.repository.remote import (
-    UNTRUSTED,
     RemoteFile,
     RemoteSource,
     is_remote,
@@ -18,7 +18,6 @@ from inferstream.repository.remote import (
     refuse_code,
     shown,
     source_of,
-    untrusted,
 )
 
 

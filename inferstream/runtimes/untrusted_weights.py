@@ -1,0 +1,29 @@
+"""What transformers and sentence-transformers get for a folder without trust."""
+
+from ..repository.trust import Call
+
+CHOSEN_CLASSES = r"Transformer|Pooling|Normalize|Dense|LayerNorm|Dropout|StaticEmbedding"
+
+WEIGHTS = {"trust_remote_code": False, "use_safetensors": True, "weights_only": True}
+"""Arguments of each `from_pretrained` for files without trust."""
+
+ARGUMENTS = r"(torch_)?dtype|attn_implementation|max_length|model_max_length|padding_side|use_cache"
+
+FILE_VALUES = {
+    **dict.fromkeys(("model_args", "model_kwargs", "tokenizer_args", "processor_kwargs"), ARGUMENTS),
+    **dict.fromkeys(("config_args", "config_kwargs", "encoder_args", "adapter_kwargs"), ARGUMENTS),
+    **dict.fromkeys(("attn_implementation", "_attn_implementation"), r"[\w|]*"),
+    **dict.fromkeys(("backbone", "architecture"), r"[\w.-]*"),
+    "base_model_name_or_path": r"(?!)",
+    "path": r"(?!/)(?!.*\.\.).*",
+    "activation_function": r"\w*|torch\.nn\.modules\.(activation|linear)\.\w+",
+    **dict.fromkeys(("type", "types"), rf"[^.]*|sentence_transformers\.[\w.]+\.({CHOSEN_CLASSES})"),
+}
+"""Keys of JSON files by which transformers and sentence-transformers import or fetch what the files name."""
+
+FILES = frozenset([".safetensors", ".gguf", ".json", ".txt", ".model", ".jinja", ".spm", ".tiktoken"])
+
+
+def pretrained(function: str, *settings: str) -> Call:
+    """The entry of the list for a function that reads a folder of transformers."""
+    return Call(function, FILES, frozenset(settings), WEIGHTS, FILE_VALUES)
