@@ -55,8 +55,10 @@ class FetchedRepository(FolderRepository):
         return [root / path for path in changed for root in (old, self._root)]
 
     async def broken(self) -> BrokenModels:
-        more = left_out(self._root)
-        return [model._replace(reason=f"{model.reason}{more}") for model in await super().broken()]
+        return [
+            model._replace(reason=f"{model.reason}{left_out(Path(model.source or self._root))}")
+            for model in await super().broken()
+        ]
 
     async def _fetch(self, stale: bool) -> None:
         self._root = self._artefact = (await self._blobs.fetch(self._uri, self._trusted, stale)).resolve()
@@ -140,7 +142,7 @@ class Artefacts:
     def explained(self, reason: str, settings: ModelSettings) -> str:
         """The reason of a failed load, with the files that were left out of what was fetched."""
         uri = settings.parameters.uri if settings.parameters is not None else None
-        more = left_out(Path(uri)) if uri else ""
+        more = left_out(Path(to_absolute_path(settings, uri))) if uri else ""
         return f"{reason.rstrip('.')}{more}." if more and more not in reason else reason
 
 

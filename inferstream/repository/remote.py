@@ -95,6 +95,7 @@ def name_of(uri: str) -> str:
 def left_out(path: Path) -> str:
     """The end of an error: which files were left out beside this path, and how they come in; empty for none."""
     uri, *names = marked((path, *path.parents)) or [""]
+    names.sort(key=lambda name: f"/{name.partition('/')[0]}/" not in f"{path}/")  # those of the model first
     listed = ", ".join(names[:4]) + (" and others" if len(names) > 4 else "")
     return f"; left out of {uri}, because it would run code: {listed} ({ALLOW})" if names else ""
 

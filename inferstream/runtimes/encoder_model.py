@@ -50,10 +50,10 @@ class EncoderModel(FrameworkModel):
 
     def _opened_encoder(self, source: Path | str, settings: EncoderSettings) -> Encoder:
         with TORCH_LOADING, importing_alone():
-            torch, transformers = self._import("torch", self.extra), self._transformers()
             fixed = self._fixed_arguments(source)
             if isinstance(source, str) and settings.trust_remote_code:
                 fixed = {}
+            torch, transformers = self._import("torch", self.extra), self._transformers()
             folder = self._folder(source, bool(fixed))
             try:
                 encoder = self._encoder_of(torch, transformers, folder, settings, fixed)
