@@ -96,7 +96,7 @@ def left_out(path: Path) -> str:
     """The end of an error: which files were left out beside this path, and how they come in; empty for none."""
     uri, *names = marked((path, *path.parents)) or [""]
     names.sort(key=lambda name: f"/{name.partition('/')[0]}/" not in f"{path}/")  # those of the model first
-    listed = ", ".join(names[:4]) + (" and others" if len(names) > 4 else "")
+    listed = ", ".join(names[:12]) + (" and others" if len(names) > 12 else "")
     return f"; left out of {uri}, because it would run code: {listed} ({ALLOW})" if names else ""
 
 

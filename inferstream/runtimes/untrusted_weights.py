@@ -12,7 +12,11 @@ ARGUMENTS = r"(torch_)?dtype|attn_implementation|max_length|model_max_length|pad
 FILE_VALUES = {
     **dict.fromkeys(("model_args", "model_kwargs", "tokenizer_args", "processor_kwargs"), ARGUMENTS),
     **dict.fromkeys(("config_args", "config_kwargs", "encoder_args", "adapter_kwargs"), ARGUMENTS),
-    **dict.fromkeys(("attn_implementation", "_attn_implementation"), r"[\w|]*"),
+    **{
+        name.format(part): r"[\w|]*"
+        for part in ("attn", "experts")
+        for name in ("{}_implementation", "_{}_implementation", "_{}_implementation_internal")
+    },
     **dict.fromkeys(("backbone", "architecture"), r"[\w.-]*"),
     "base_model_name_or_path": r"(?!)",
     "path": r"(?!/)(?!.*\.\.).*",
