@@ -27,6 +27,9 @@ logger = logging.getLogger("inferstream.repository")
 TRIES = 3
 """Attempts at a file that bring nothing new, before a fetch fails."""
 
+DATA_ONLY = "data"
+"""Part of the name of a version without trust. Another rule for its files needs another word."""
+
 PARALLEL = 4
 """Files of one version that are transferred at once."""
 
@@ -82,7 +85,7 @@ class BlobCache:
             Transfer.running.pop(shown(uri), None)
 
     def _fetched(self, uri: str, trusted: bool, stale: bool, transfer: Transfer) -> Path:
-        last = self._folder / "last" / _hash(uri, trusted)
+        last = self._folder / "last" / _hash(uri, trusted or DATA_ONLY)
         if self._offline:
             if (folder := self._last(last)) is None:
                 raise FetchFailed(f"{shown(uri)} is not in the cache, and the server is offline")
@@ -109,7 +112,9 @@ class BlobCache:
         files = source.files()
         if not files:
             raise FetchFailed(f"{shown(source.uri)} has no files")
-        folder = self._folder / "versions" / _hash(source.uri, *files, trusted) / name_of(source.uri)
+        folder = (
+            self._folder / "versions" / _hash(source.uri, *files, trusted or DATA_ONLY) / name_of(source.uri)
+        )
         if folder.is_dir():
             return folder
         began = monotonic()

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from ..errors import InvalidSettings
 from ..imports.untrusted import untrusted
 from ..plugins import RUNTIMES, plugins
-from ..settings import ModelSettings
+from ..settings import ModelParameters, ModelSettings
 from .artefacts import RUNTIME_PATHS
 from .mar import MODEL, STREAMING_MODEL
 from .remote import ALLOW
@@ -87,9 +87,11 @@ def permit(call: Call, source: Path | str, settings: ModelSettings) -> Mapping[s
     Raises InvalidSettings for a file, and for an argument in settings or files of the model, that is not on the list.
     """
     written = untrusted(Path(settings.source)) if settings.source is not None else None
-    for name in (settings.parameters and settings.parameters.extra) or ():
-        if written is not None and not is_allowed("argument", name, call):
-            raise refusal(f'"{name}" in parameters.extra', written)
+    if written is not None:
+        by_operator = ModelParameters.from_environment().get("extra") or {}
+        for name, value in ((settings.parameters and settings.parameters.extra) or {}).items():
+            if not is_allowed("argument", name, call) and by_operator.get(name, ...) != value:
+                raise refusal(f'"{name}" in parameters.extra', written)
     if isinstance(source, str):
         return {} if settings.trust_remote_code else call.arguments
     uri = untrusted(source)

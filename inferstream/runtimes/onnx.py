@@ -50,9 +50,7 @@ class OnnxSettings(BaseModel):
 class OnnxModel(TensorModel):
     """A session, which several threads run at once."""
 
-    call = Call(
-        "onnxruntime.InferenceSession", frozenset([".onnx"]), frozenset(["graph_optimization", "providers"])
-    )
+    call = Call("onnxruntime.InferenceSession", frozenset([".onnx"]), frozenset(["graph_optimization"]))
     artefacts = ("model.onnx",)
 
     def open(self, path: Path) -> Any:

@@ -105,8 +105,5 @@ VENDORED = {
     "llama-cpp-python": "llama.cpp: its parser reads the files of models, so the floor is of its date.",
     "onnxruntime": "protobuf and onnx: they read the files of models.",
     "pillow": "libraries of image formats: formats that are programs are refused.",
-    "xgboost": "none that reads anything from a client.",
-    "torch": "none that reads anything from a client; files without trust are safetensors.",
-    "hypercorn": "none; of the tests alone.",
 }
 """Copies of other projects inside of dependencies, which their own names do not show, and what is done about them."""

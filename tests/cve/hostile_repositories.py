@@ -118,7 +118,14 @@ def ways(canary: Path) -> dict[str, Hostile]:
     tools = {
         "torch-class": ("torch.TorchModel", "model.safetensors", {"class": "model.Model"}, "class"),
         "onnx-session": ("onnx.OnnxModel", "model.onnx", {"session_config": {"a": "b"}}, "session_config"),
-        "xgboost-save": ("xgboost.XGBoostModel", "model.json", {"n_jobs": 100000}, "n_jobs"),
+        "xgboost-method": ("xgboost.XGBoostModel", "model.json", {"predict_fn": "save_model"}, "predict_fn"),
+        "onnx-provider": (
+            "onnx.OnnxModel",
+            "model.onnx",
+            {"providers": ["TensorrtExecutionProvider"]},
+            "providers",
+        ),
+        "xgboost-threads": ("xgboost.XGBoostModel", "model.json", {"n_jobs": 100000}, "n_jobs"),
         "llamacpp-threads": ("llamacpp.LlamaCppModel", "model.gguf", {"n_threads": 10**6}, "n_threads"),
     }
     for name, (path, file, extra, named) in tools.items():
@@ -142,6 +149,9 @@ def ways(canary: Path) -> dict[str, Hostile]:
             found[name] = Hostile(
                 {**bert, **described(path, extra=extra)}, "settings" if outside else argument
             )
+    extra = {"task": "feature-extraction", "model_kwargs": {"weights_only": False}}
+    settings = described(f"{RUNTIMES}.huggingface.HuggingFaceRuntime", extra=extra, parallel_workers=1)
+    found["worker-process"] = Hostile({**bert, **settings}, "model_kwargs")
     for argument in ("environment_path", "environment_tarball"):
         settings = described(f"{RUNTIMES}.xgboost.XGBoostModel", parameters={argument: "./environment"})
         found[argument] = Hostile({**settings, "environment/bin/python": code}, "settings")

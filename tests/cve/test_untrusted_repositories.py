@@ -11,15 +11,19 @@ import pytest
 import xgboost
 from obstore.store import S3Store
 
+from inferstream.errors import InvalidSettings
 from inferstream.repository import blobs
 from inferstream.repository.fetched import FetchedRepository
+from inferstream.repository.trust import permit
+from inferstream.runtimes.huggingface import HuggingFaceRuntime
+from inferstream.runtimes.xgboost import XGBoostModel
 from inferstream.settings import ModelParameters, ModelSettings, Settings
 from tests import stores
 from tests.certificates import Authority
 from tests.cve.hostile_repositories import described, repository, ways
 from tests.serving import Running
 
-CVES = ("CVE-2026-27893", "CVE-2025-1550", "CVE-2024-3568", "CVE-2024-11392", "CVE-2025-32434")
+CVES = ("CVE-2026-27893", "CVE-2024-3568", "CVE-2024-11392", "CVE-2025-32434")
 
 
 def reasons(running: Running) -> dict[str, str]:
@@ -176,6 +180,17 @@ async def test_what_the_operator_names_in_the_environment_stays(
     assert settings.implementation_ == "own.Model"
 
 
+async def test_arguments_of_the_environment_are_the_operators(
+    fetched: Fetch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLSERVER_MODEL_EXTRA", '{"n_jobs": 2}')
+    [settings] = await fetched({"model.json": trained()}).list()
+    assert permit(XGBoostModel.call, Path(settings.parameters.uri), settings) == {}
+    settings.parameters.extra = {"n_jobs": 3}
+    with pytest.raises(InvalidSettings, match="n_jobs"):
+        permit(XGBoostModel.call, Path(settings.parameters.uri), settings)
+
+
 async def test_with_trust_everything_is_as_the_repository_says(fetched: Fetch, tmp_path: Path) -> None:
     files = {**described("model.Model", parallel_workers=300), "model.py": b"", "model.bin": b""}
     [settings] = await fetched(files, trust_remote_code=True).list()
@@ -270,9 +285,6 @@ async def test_a_folder_of_the_operator_is_trusted(tmp_path: Path) -> None:
         implementation="inferstream.runtimes.huggingface.HuggingFaceRuntime",
         _source=str(tmp_path / "m"),
     )
-    from inferstream.repository.trust import permit
-    from inferstream.runtimes.huggingface import HuggingFaceRuntime
-
     settings.parameters = ModelParameters(extra={"model_kwargs": {"weights_only": False}})
     assert permit(HuggingFaceRuntime.call, tmp_path, settings) == {}
     assert permit(HuggingFaceRuntime.call, "org/name", settings)["use_safetensors"] is True
