@@ -54,8 +54,8 @@ class EncoderModel(FrameworkModel):
             if isinstance(source, str) and settings.trust_remote_code:
                 fixed = {}
             torch, transformers = self._import("torch", self.extra), self._transformers()
-            folder = self._folder(source, bool(fixed))
             try:
+                folder = self._folder(source, bool(fixed))
                 encoder = self._encoder_of(torch, transformers, folder, settings, fixed)
                 encoder.warm()
             except UNREADABLE as error:

@@ -25,6 +25,7 @@ from inferstream.repository.loading import load_model
 from inferstream.settings import ModelSettings, Settings
 from tests.cve.hostile_repositories import Canary
 from tests.unit.runtimes import transformer_models
+from tests.unit.runtimes.transformers import tiny
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -288,3 +289,53 @@ async def test_a_folder_without_settings_is_as_little_trusted(model: Path, canar
     assert await load(model, None) == ""
     changed(model / "sentence_bert_config.json", model_args={"weights_only": False})
     assert "model_args" in await load(model, None)
+
+
+LANGUAGE = f"{RUNTIMES}.transformers.CausalLM"
+
+
+@pytest.fixture
+def language(tmp_path: Path) -> Path:
+    return tiny.write(tmp_path / "language") / "artefacts"
+
+
+async def test_a_language_model_loads_without_trust_and_runs_none_of_its_code(
+    language: Path, canary: Path, load: Load, caplog: pytest.LogCaptureFixture
+) -> None:
+    code_beside(language, canary)
+    auto = {"AutoModelForCausalLM": "modeling_evil.Evil", "AutoConfig": "modeling_evil.Evil"}
+    changed(language / "config.json", auto_map=auto, trust_remote_code=True)
+    changed(language / "tokenizer_config.json", auto_map={"AutoTokenizer": ["tokenization_evil.Evil", None]})
+    changed(language / "generation_config.json", custom_generate="attacker/repo", trust_remote_code=True)
+    assert await load(language, LANGUAGE) == ""
+    assert "custom_generate/generate.py" in caplog.text
+
+
+@pytest.mark.parametrize("change", ["kernel", "internal-kernel", "expert-kernel", "timm", "adapter"])
+async def test_what_chooses_code_of_a_language_model_fails_the_load(
+    language: Path, canary: Path, load: Load, change: str
+) -> None:
+    named, alter = CHANGES[change]
+    alter(language)
+    reason = await load(language, LANGUAGE)
+    assert named in reason
+    assert "trust_remote_code" in reason
+
+
+async def test_weights_of_a_language_model_that_are_unpickled_fail_the_load(
+    language: Path, canary: Path, load: Load
+) -> None:
+    (language / "model.safetensors").unlink()
+    code_beside(language, canary)
+    reason = await load(language, LANGUAGE)
+    assert "pytorch_model.bin" in reason
+    assert "trust_remote_code" in reason
+
+
+async def test_a_model_type_that_only_its_own_code_knows_fails_the_load(
+    language: Path, canary: Path, load: Load
+) -> None:
+    code_beside(language, canary)
+    auto = {"AutoModelForCausalLM": "modeling_evil.Evil", "AutoConfig": "modeling_evil.Evil"}
+    changed(language / "config.json", auto_map=auto, model_type="evil")
+    assert "trust_remote_code" in await load(language, LANGUAGE)
