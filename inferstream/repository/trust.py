@@ -1,6 +1,6 @@
-"""What a model without trust may bring: the implementations, files and arguments of a list, and nothing else.
+"""The list of implementations, files and arguments that a model without trust may bring.
 
-Each runtime has a `Call`: what it hands to its library for files that nobody trusts.
+Each runtime has a `PermittedCall`: the function of its library that reads such files, and its arguments.
 """
 
 import json
@@ -36,8 +36,8 @@ DATA_NAMES = frozenset(
 """Names of such files without a suffix, in small letters."""
 
 
-class Call(NamedTuple):
-    """The call of a library for a model without trust."""
+class PermittedCall(NamedTuple):
+    """The function of a library that reads a model without trust, and what it may get."""
 
     function: str
     files: frozenset[str] = frozenset()
@@ -51,7 +51,7 @@ class Call(NamedTuple):
     names in an object."""
 
 
-FETCH = Call("fetch", DATA)
+FETCH = PermittedCall("fetch", DATA)
 
 
 @cache
@@ -64,7 +64,7 @@ def shipped() -> frozenset[str]:
     return frozenset([*names, *RUNTIME_PATHS, MODEL, STREAMING_MODEL, PYTHON, DECOUPLED])
 
 
-def is_allowed(kind: Kind, name: str, call: Call = FETCH) -> bool:
+def is_allowed(kind: Kind, name: str, call: PermittedCall = FETCH) -> bool:
     """Whether a model without trust may have this implementation, file or argument. Nothing else decides this."""
     if kind == "implementation":
         return name in shipped()
@@ -81,8 +81,8 @@ def refusal(what: str, uri: str) -> InvalidSettings:
     return InvalidSettings(f"{what} of {uri} would run code from there; {ALLOW}")
 
 
-def permit(call: Call, source: Path | str, settings: ModelSettings) -> Mapping[str, Any]:
-    """The arguments that `call` gets in any case for a file, a folder, or a name at the hub; none with trust.
+def permit(call: PermittedCall, source: Path | str, settings: ModelSettings) -> Mapping[str, Any]:
+    """The arguments that its function gets in any case for a file, a folder, or a name at the hub; none with trust.
 
     Raises InvalidSettings for a file, and for an argument in settings or files of the model, that is not on the list.
     """
@@ -103,7 +103,7 @@ def permit(call: Call, source: Path | str, settings: ModelSettings) -> Mapping[s
     return call.arguments
 
 
-def check_values(call: Call, folder: Path, uri: str) -> None:
+def check_values(call: PermittedCall, folder: Path, uri: str) -> None:
     """Raise InvalidSettings for a JSON file in the folder of a model without trust that chooses code."""
     for path in sorted(folder.rglob("*.json")) if call.values else ():
         for name in _chosen(path, call.values):

@@ -1,4 +1,4 @@
-"""How much of the machine settings without trust may ask for."""
+"""Bounds of what settings without trust may ask of the machine."""
 
 import logging
 from collections.abc import Mapping

@@ -18,7 +18,7 @@ class EmbeddingsModel(EncoderModel):
     """
 
     extra = "embeddings"
-    call = pretrained(
+    permitted_call = pretrained(
         "SentenceTransformer",
         *("backend", "batch_size", "device", "dtype", "max_length", "normalize", "pooling"),
     )

@@ -64,11 +64,11 @@ class EncoderModel(FrameworkModel):
 
     def _folder(self, source: Path | str, data_only: bool) -> Path:
         if isinstance(source, str):
-            patterns = [f"*{suffix}" for suffix in self.call.files] if data_only else None
+            patterns = [f"*{suffix}" for suffix in self.permitted_call.files] if data_only else None
             hub = self._import("huggingface_hub", self.extra)
             folder = Path(hub.snapshot_download(source, allow_patterns=patterns))
             if data_only:
-                check_values(self.call, folder, source)
+                check_values(self.permitted_call, folder, source)
             return folder
         if not source.is_dir():
             raise self._failed(f"{source.name} is not a folder")

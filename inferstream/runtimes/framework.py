@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..errors import ModelLoadFailed
 from ..model import MLModel
-from ..repository.trust import Call, permit
+from ..repository.trust import PermittedCall, permit
 from ..repository.uri import get_model_uri, to_absolute_path
 from ..types import MetadataTensor, Parameters
 
@@ -32,7 +32,7 @@ Settings = TypeVar("Settings", bound=BaseModel)
 class FrameworkModel(MLModel):
     """A model whose code is a framework that the package does not depend on."""
 
-    call: ClassVar[Call] = Call("")
+    permitted_call: ClassVar[PermittedCall] = PermittedCall("")
     """What the framework gets for files without trust; none, if it may run code of any file."""
 
     def _extra(self, name: str, default: Any = None) -> Any:
@@ -68,7 +68,7 @@ class FrameworkModel(MLModel):
 
         Raises InvalidSettings for files and settings that are not on its list.
         """
-        return dict(permit(self.call, source, self.settings))
+        return dict(permit(self.permitted_call, source, self.settings))
 
     def _failed(self, reason: str) -> ModelLoadFailed:
         return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")

@@ -29,7 +29,7 @@ class HuggingFaceRuntime(EncoderModel):
     """One pipeline. The inputs of a request are its arguments by name; `args` and `array_inputs` go first."""
 
     extra = "huggingface"
-    call = pretrained("transformers.pipeline", "batch_size", "device", "task", "task_suffix")
+    permitted_call = pretrained("transformers.pipeline", "batch_size", "device", "task", "task_suffix")
     selects_outputs = None
     for_mlserver = True
 

@@ -16,7 +16,7 @@ from ..codecs.string import StringCodec
 from ..context import request_context
 from ..errors import Cancelled
 from ..imports.folders import importing_alone
-from ..repository.trust import Call
+from ..repository.trust import PermittedCall
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
@@ -62,7 +62,9 @@ class LlamaSettings(BaseModel):
 class LlamaCppModel(FrameworkModel):
     """A context of llama.cpp, which advances one text at a time; further requests wait in the queue."""
 
-    call = Call("llama_cpp.Llama", frozenset([".gguf"]), frozenset(["chat_format", "n_ctx", "n_gpu_layers"]))
+    permitted_call = PermittedCall(
+        "llama_cpp.Llama", frozenset([".gguf"]), frozenset(["chat_format", "n_ctx", "n_gpu_layers"])
+    )
     gives_logprobs = True
 
     def __init__(self, settings: ModelSettings) -> None:

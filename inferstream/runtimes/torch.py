@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..codecs.numpy import Array
 from ..imports.implementation import resolve_class
 from ..repository.remote import refuse_code
-from ..repository.trust import Call
+from ..repository.trust import PermittedCall
 from ..settings import ModelSettings
 from ..types import MetadataTensor
 from ..types.datatypes import INTEGERS
@@ -66,7 +66,7 @@ class TorchSettings(BaseModel):
 class TorchModel(TensorModel):
     """A module in the mode of inference. One run takes all cores, so requests run one after another."""
 
-    call = Call("safetensors.torch.load_file", frozenset([".safetensors"]))
+    permitted_call = PermittedCall("safetensors.torch.load_file", frozenset([".safetensors"]))
     artefacts = ("model.pt2", "model.pt", "model.safetensors")
 
     def __init__(self, settings: ModelSettings) -> None:

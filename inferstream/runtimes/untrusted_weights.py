@@ -1,6 +1,6 @@
-"""What transformers and sentence-transformers get for a folder without trust."""
+"""Arguments of transformers and sentence-transformers for a folder without trust, and bounds of its JSON files."""
 
-from ..repository.trust import Call
+from ..repository.trust import PermittedCall
 
 CHOSEN_CLASSES = r"Transformer|Pooling|Normalize|Dense|LayerNorm|Dropout|StaticEmbedding"
 
@@ -28,6 +28,6 @@ FILE_VALUES = {
 FILES = frozenset([".safetensors", ".gguf", ".json", ".txt", ".model", ".jinja", ".spm", ".tiktoken"])
 
 
-def pretrained(function: str, *settings: str) -> Call:
+def pretrained(function: str, *settings: str) -> PermittedCall:
     """The entry of the list for a function that reads a folder of transformers."""
-    return Call(function, FILES, frozenset(settings), WEIGHTS, FILE_VALUES)
+    return PermittedCall(function, FILES, frozenset(settings), WEIGHTS, FILE_VALUES)

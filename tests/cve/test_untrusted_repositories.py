@@ -185,10 +185,10 @@ async def test_arguments_of_the_environment_are_the_operators(
 ) -> None:
     monkeypatch.setenv("MLSERVER_MODEL_EXTRA", '{"n_jobs": 2}')
     [settings] = await fetched({"model.json": trained()}).list()
-    assert permit(XGBoostModel.call, Path(settings.parameters.uri), settings) == {}
+    assert permit(XGBoostModel.permitted_call, Path(settings.parameters.uri), settings) == {}
     settings.parameters.extra = {"n_jobs": 3}
     with pytest.raises(InvalidSettings, match="n_jobs"):
-        permit(XGBoostModel.call, Path(settings.parameters.uri), settings)
+        permit(XGBoostModel.permitted_call, Path(settings.parameters.uri), settings)
 
 
 async def test_with_trust_everything_is_as_the_repository_says(fetched: Fetch, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ CLASSIFIED = {
     **dict.fromkeys(("inference_pool_gid", "autogenerate_inference_pool_gid"), "removed"),
     **dict.fromkeys(("environment_path", "environment_tarball"), "refused"),
     "uri": "stays in the repository",
-    "extra": "the names in the runtime's call",
+    "extra": "the names in the permitted call of the runtime",
     "parameters": "its own fields are classified",
     **dict.fromkeys(("name", "platform", "versions", "version", "inputs", "outputs", "format"), "described"),
     **dict.fromkeys(
@@ -286,5 +286,5 @@ async def test_a_folder_of_the_operator_is_trusted(tmp_path: Path) -> None:
         _source=str(tmp_path / "m"),
     )
     settings.parameters = ModelParameters(extra={"model_kwargs": {"weights_only": False}})
-    assert permit(HuggingFaceRuntime.call, tmp_path, settings) == {}
-    assert permit(HuggingFaceRuntime.call, "org/name", settings)["use_safetensors"] is True
+    assert permit(HuggingFaceRuntime.permitted_call, tmp_path, settings) == {}
+    assert permit(HuggingFaceRuntime.permitted_call, "org/name", settings)["use_safetensors"] is True

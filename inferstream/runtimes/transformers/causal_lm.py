@@ -43,7 +43,7 @@ class CausalLM(FrameworkModel, StepModel):
     It takes a prompt or chat messages, and streams one `Token` for each token.
     """
 
-    call = pretrained(
+    permitted_call = pretrained(
         "AutoModelForCausalLM.from_pretrained",
         *("chat_template", "device", "dtype", "max_context", "max_tokens", "quantize", "sampling"),
     )
