@@ -100,8 +100,8 @@ FLOORS: dict[str, Floor] = {
 }
 
 VENDORED = {
-    "ray": "aiohttp, in the agent of runtime environments (CVE-2026-69244): it serves other processes of the node, and "
-    "no client of a model reaches it. The extra pins the minor version, and `make ray` tests it.",
+    "ray": "aiohttp, in its agent of runtime environments (CVE-2026-69244). Only a release of Ray changes it: look at it "
+    "whenever the extra gets another minor version.",
     "llama-cpp-python": "llama.cpp: its parser reads the files of models, so the floor is of its date.",
     "onnxruntime": "protobuf and onnx: they read the files of models.",
     "pillow": "libraries of image formats: formats that are programs are refused.",
