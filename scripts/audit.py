@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,15 @@ ALLOWED = {
 
 IN_A_FILE = {"protobuf": "BSD-3-Clause", "pysimdjson": "MIT", "python-rapidjson": "MIT"}
 """Licences of packages whose metadata names none that SPDX knows."""
+
+OF_THE_CHECKOUT = {"bench", "docs", "protos"}
+"""Extras of those who change the server. Those of the tests are pinned."""
+
+ACCEPTED = {
+    "CVE-2026-4372": "transformers 4.56 to 5.2 with the package kernels: files without trust that name one are refused",
+    "CVE-2026-1839": "transformers below 5: its Trainer, which nothing here uses",
+}
+"""Advisories of lowest versions that concern nothing here. Version 5 of transformers lacks pipelines of version 4."""
 
 Component = dict[str, object]
 
@@ -84,6 +94,37 @@ def vulnerabilities(tools: Path) -> str:
     return "none known"
 
 
+def lowest(tools: Path) -> str:
+    """Known vulnerabilities of the oldest versions that each extra allows, as `make matrix` installs them."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    served = [name for name in extras if not name.startswith("test") and name not in OF_THE_CHECKOUT]
+    ignored = [part for advisory in ACCEPTED for part in ("--ignore-vuln", advisory)]
+    with tempfile.TemporaryDirectory() as folder:
+        for extra in ("", *served):
+            resolved = Path(folder) / f"{extra or 'core'}.txt"
+            compile = [
+                tools / "uv",
+                "pip",
+                "compile",
+                "--quiet",
+                "--resolution",
+                "lowest-direct",
+                "--no-header",
+            ]
+            chosen = ["--extra", extra] if extra else []
+            run(*compile, "--python", sys.executable, *chosen, "pyproject.toml", "--output-file", resolved)
+            audit = [
+                tools / "pip-audit",
+                "--strict",
+                "--no-deps",
+                "--disable-pip",
+                "--progress-spinner",
+                "off",
+            ]
+            run(*audit, *ignored, "--requirement", resolved)
+    return f"none known but {', '.join(ACCEPTED)} in {len(served) + 1} sets"
+
+
 def components(tools: Path) -> list[Component]:
     """What is installed, written into the list of parts and read from it."""
     environment = [
@@ -127,6 +168,7 @@ def refused(component: Component) -> list[str]:
 PARTS: dict[str, Callable[[Path], str]] = {
     "hashes": hashes,
     "vulnerabilities": vulnerabilities,
+    "vulnerabilities of the lowest versions": lowest,
     "licences": licences,
     "SBOM": parts,
 }

@@ -1,12 +1,14 @@
 """Places that models come from: an object store, a registry of containers, and a web server with ranges."""
 
 import hashlib
+import io
 import json
 import os
 import shutil
 import ssl
 import subprocess
 import sys
+import tarfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,6 +83,17 @@ class Web:
             self.files[f"/{model}/resolve/{sha}/{name}"] = content
         info = json.dumps({"id": model, "sha": sha, "siblings": siblings, "private": False, "tags": []})
         self.files[f"/api/models/{model}/revision/{revision}"] = info.encode()
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    """A tar archive, compressed."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
 
 
 @contextmanager

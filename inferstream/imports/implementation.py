@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import InvalidSettings
 from ..plugins import RUNTIMES, plugins
 from .folders import STANDS_IN, FileStamp, changed, import_from, importing, stamps_of
+from .untrusted import untrusted
 
 _apps: dict[tuple[str, str | None], tuple[ModuleType, dict[str, FileStamp | None]]] = {}
 """The modules of apps by name and source, and the files that they consist of."""
@@ -36,6 +37,8 @@ def resolve(path: str, source: str | None) -> Any:
     if ":" in path:
         return _of_app(path, source)
     module_name, _, name = path.rpartition(".")
+    if source is not None and untrusted(Path(source)) is not None and (ours := _runtime(path)) is not None:
+        return ours  # a package of this name may unpickle files
     try:
         module = _module(module_name, source)
         named = getattr(module, name, None)

@@ -22,6 +22,13 @@ CAUSAL_LM = "inferstream.runtimes.transformers.CausalLM"
 EMBEDDINGS = "inferstream.runtimes.embeddings.EmbeddingsModel"
 PIPELINE = "inferstream.runtimes.huggingface.HuggingFaceRuntime"
 
+RUNTIME_PATHS = frozenset(
+    [
+        *(SKLEARN, XGBOOST, LIGHTGBM, CATBOOST, ONNX, TORCH),
+        *(LLAMACPP, MLFLOW, CAUSAL_LM, EMBEDDINGS, PIPELINE),
+    ]
+)
+
 MLMODEL = "MLmodel"
 """MLflow's file, beside which the artefacts of a flavor lie."""
 

@@ -16,12 +16,17 @@ from time import monotonic
 from typing import BinaryIO
 
 from ..errors import InferstreamError
+from ..imports.untrusted import UNTRUSTED
 from ..settings import Settings
 from .archives import MAX_DEPTH, MAX_PATH, MOST_MEMBERS, UnsafeArchive, unpack
-from .remote import RUNS_CODE, UNTRUSTED, FetchFailed, RemoteFile, RemoteSource, name_of, shown, source_of
+from .remote import FetchFailed, RemoteFile, RemoteSource, name_of, shown, source_of
 from .transfer import FetchEnded, Transfer, fault_of, size, transfer_file
+from .trust import is_allowed
 
 logger = logging.getLogger("inferstream.repository")
+
+DATA_ONLY = "data"
+"""Part of the name of a version without trust. Another rule for its files needs another word."""
 
 PARALLEL = 4
 """Files of one version that are transferred at once."""
@@ -61,7 +66,7 @@ class BlobCache:
             Transfer.running.pop(shown(uri), None)
 
     def _fetched(self, uri: str, trusted: bool, stale: bool, transfer: Transfer) -> Path:
-        last = self._folder / "last" / _hash(uri, trusted)
+        last = self._folder / "last" / _hash(uri, trusted or DATA_ONLY)
         if self._offline:
             if (folder := self._last(last)) is None:
                 raise FetchFailed(f"{shown(uri)} is not in the cache, and the server is offline")
@@ -88,12 +93,18 @@ class BlobCache:
         files = source.files()
         if not files:
             raise FetchFailed(f"{shown(source.uri)} has no files")
-        folder = self._folder / "versions" / _hash(source.uri, *files, trusted) / name_of(source.uri)
+        folder = (
+            self._folder / "versions" / _hash(source.uri, *files, trusted or DATA_ONLY) / name_of(source.uri)
+        )
         if folder.is_dir():
             return folder
         began = monotonic()
         _check(files, shown(source.uri))
-        left_out = set() if trusted else {each for each in files if _is_code(each.path) and not each.unpack}
+        left_out = (
+            set()
+            if trusted
+            else {each for each in files if not (each.unpack or is_allowed("file", each.path))}
+        )
         files = [each for each in files if each not in left_out]
         transfer.total = sum(file.size or 0 for file in files)
         if transfer.total > self._most:
@@ -208,12 +219,8 @@ def _assemble(
         raise FetchFailed(f"a member of an archive is called {UNTRUSTED}")
 
 
-def _is_code(path: str) -> bool:
-    return PurePosixPath(path).suffix.lower() in RUNS_CODE
-
-
 def _leave_code_out(staging: Path, name: str, uri: str, skipped: Sequence[str]) -> None:
-    code = [path for path in sorted((staging / name).rglob("*")) if _is_code(path.name)]
+    code = [path for path in sorted((staging / name).rglob("*")) if not is_allowed("file", path.name)]
     removed = [
         str(path.relative_to(staging / name)) for path in code if not path.is_dir() or path.is_symlink()
     ]

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
+from .. import processors
 from ..errors import InferstreamError, InvalidSettings
 from ..settings import ModelSettings, Settings
 from .base import BrokenModel, BrokenModels, Versions
 from .blobs import BlobCache
 from .folder import FolderRepository
-from .remote import ALLOW, is_remote, left_out
+from .remote import ALLOW, is_remote, left_out, shown
+from .trust import is_allowed, refusal
+from .untrusted_settings import bound
 from .uri import to_absolute_path
 
 PRETRAINED = frozenset(["pretrained_model", "pretrained_tokenizer"])
@@ -27,6 +30,7 @@ class FetchedRepository(FolderRepository):
         super().__init__(settings.sources_dir, name)
         self._uri = settings.model_repository_root
         self._trusted = settings.trust_remote_code
+        self._server = settings
         self._blobs = BlobCache(settings)
         self._fetched = False
         self._compared = self._root
@@ -51,8 +55,10 @@ class FetchedRepository(FolderRepository):
         return [root / path for path in changed for root in (old, self._root)]
 
     async def broken(self) -> BrokenModels:
-        more = left_out(self._root)
-        return [model._replace(reason=f"{model.reason}{more}") for model in await super().broken()]
+        return [
+            model._replace(reason=f"{model.reason}{left_out(Path(model.source or self._root))}")
+            for model in await super().broken()
+        ]
 
     async def _fetch(self, stale: bool) -> None:
         self._root = self._artefact = (await self._blobs.fetch(self._uri, self._trusted, stale)).resolve()
@@ -63,9 +69,18 @@ class FetchedRepository(FolderRepository):
         usable, broken = super()._scan()
         if self._trusted:
             return usable, broken
+        by_operator = ModelSettings.from_environment()
+        workers = max(processors.available(), self._server.parallel_workers)
         for settings in [*usable]:
             # Whoever wrote the files wrote these settings too.
             settings.trust_remote_code = False
+            path = settings.implementation_
+            if path != by_operator.get("implementation") and not is_allowed("implementation", path):
+                usable.remove(settings)
+                reason = refusal(f'implementation "{path}"', shown(self._uri)).message
+                broken.append(BrokenModel(settings.name, reason, settings.version, settings.source or ""))
+                continue
+            workers -= bound(settings, self._server, workers, by_operator)
             parameters = settings.parameters
             extra = (parameters.extra if parameters else None) or {}
             environment = parameters and (parameters.environment_path or parameters.environment_tarball)
@@ -127,7 +142,7 @@ class Artefacts:
     def explained(self, reason: str, settings: ModelSettings) -> str:
         """The reason of a failed load, with the files that were left out of what was fetched."""
         uri = settings.parameters.uri if settings.parameters is not None else None
-        more = left_out(Path(uri)) if uri else ""
+        more = left_out(Path(to_absolute_path(settings, uri))) if uri else ""
         return f"{reason.rstrip('.')}{more}." if more and more not in reason else reason
 
 

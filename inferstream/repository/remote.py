@@ -1,24 +1,16 @@
 """Files that are elsewhere: the contract of their sources, which join by scheme, and what may be trusted."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from ..errors import InferstreamError, InvalidSettings
+from ..imports.untrusted import marked, untrusted
 from ..plugins import SOURCES, plugins
 
-UNTRUSTED = ".untrusted"
-"""File beside a fetched folder in which no code may run. Its lines are the URI, and the files that were left out."""
-
-RUNS_CODE = frozenset(
-    [
-        *(".py", ".pyc", ".pyd", ".so", ".pth"),
-        *(".pickle", ".pkl", ".joblib", ".dill", ".cloudpickle", ".pt", ".pt2", ".ckpt", ".mar"),
-    ]
-)
-"""Suffixes of files that are code, or that are unpickled. They are left out without trust."""
+ALLOW = "trust_remote_code allows it"
 
 
 class FetchFailed(InferstreamError):
@@ -100,25 +92,12 @@ def name_of(uri: str) -> str:
     return name.partition("@")[0].partition(":")[0] or "model"
 
 
-def _marked(folders: Iterable[Path]) -> list[str]:
-    """The lines of the first mark of missing trust in these folders, at least one; none without a mark."""
-    marks = (folder / UNTRUSTED for folder in folders)
-    return next((mark.read_text().split("\n") for mark in marks if mark.is_file()), [])
-
-
-def untrusted(path: Path) -> str | None:
-    """Where the file or folder was fetched from, if no code in it may run; else None."""
-    return next(iter(_marked(path.parents)), None)
-
-
 def left_out(path: Path) -> str:
     """The end of an error: which files were left out beside this path, and how they come in; empty for none."""
-    uri, *names = _marked((path, *path.parents)) or [""]
-    listed = ", ".join(names[:4]) + (" and others" if len(names) > 4 else "")
+    uri, *names = marked((path, *path.parents)) or [""]
+    names.sort(key=lambda name: f"/{name.partition('/')[0]}/" not in f"{path}/")  # those of the model first
+    listed = ", ".join(names[:12]) + (" and others" if len(names) > 12 else "")
     return f"; left out of {uri}, because it would run code: {listed} ({ALLOW})" if names else ""
-
-
-ALLOW = "trust_remote_code allows it"
 
 
 def refuse_code(path: Path, what: str) -> None:

@@ -44,6 +44,7 @@ class ArtefactModel(FrameworkModel):
         return await asyncio.to_thread(self._opened, await self._find())
 
     def _opened(self, path: Path) -> Any:
+        self._fixed_arguments(path)
         with importing_alone():
             return self.open(path)
 

@@ -3,12 +3,14 @@
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..errors import InvalidRequest
+from ..repository.remote import refuse_code
 from ..settings import ModelSettings
 from ..signature import Description
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
@@ -89,6 +91,11 @@ class Runtime(ArtefactModel):
         self._model = await self._read()
         self._check_functions(type(self._model).__name__)
         return True
+
+    def _opened(self, path: Path) -> Any:
+        if self._predict_fn not in self.functions:  # another method may write files
+            refuse_code(Path(self.settings.source or ""), '"predict_fn" in parameters.extra')
+        return super()._opened(path)
 
     @property
     def _model(self) -> Any:

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..repository.trust import PermittedCall
 from ..types import MetadataTensor
 from .base import Function, Runtime
 from .columns import Column, Columns, described
@@ -16,6 +17,7 @@ SEVERAL = "Multi"
 class CatBoostModel(Runtime):
     """A classifier, or a model of numbers. A classifier also has `predict_proba`."""
 
+    permitted_call = PermittedCall("CatBoost.load_model", frozenset([".cbm"]), frozenset(["predict_fn"]))
     artefacts = ("model.cbm", "model.bin")
     functions = ("predict", "predict_proba")
     by_position = True

@@ -7,6 +7,7 @@ from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Paramet
 from .encoder_model import EncoderModel
 from .encoders import Encoder, EncoderSettings
 from .tensors import texts_of
+from .untrusted_weights import pretrained
 
 
 class EmbeddingsModel(EncoderModel):
@@ -17,6 +18,10 @@ class EmbeddingsModel(EncoderModel):
     """
 
     extra = "embeddings"
+    permitted_call = pretrained(
+        "SentenceTransformer",
+        *("backend", "batch_size", "device", "dtype", "max_length", "normalize", "pooling"),
+    )
 
     _encoder: Encoder
 

@@ -2,13 +2,15 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import ModelLoadFailed
 from ..imports.folders import importing_alone
+from ..repository.trust import check_values
 from ..settings import ModelSettings
-from .encoders import Encoder, EncoderSettings, SentenceEncoder, TransformerEncoder
+from .encoders import NOTHING, Encoder, EncoderSettings, SentenceEncoder, TransformerEncoder
 from .framework import TORCH_LOADING, FrameworkModel
 from .sentences import MODULES, Sentences, read_sentences
 
@@ -48,22 +50,38 @@ class EncoderModel(FrameworkModel):
 
     def _opened_encoder(self, source: Path | str, settings: EncoderSettings) -> Encoder:
         with TORCH_LOADING, importing_alone():
+            fixed = self._fixed_arguments(source)
+            if isinstance(source, str) and settings.trust_remote_code:
+                fixed = {}
             torch, transformers = self._import("torch", self.extra), self._transformers()
             try:
-                encoder = self._encoder_of(torch, transformers, self._folder(source), settings)
+                folder = self._folder(source, bool(fixed))
+                encoder = self._encoder_of(torch, transformers, folder, settings, fixed)
                 encoder.warm()
             except UNREADABLE as error:
                 raise self._unreadable(source, f"transformers {transformers.__version__}", error) from error
             return encoder
 
-    def _folder(self, source: Path | str) -> Path:
+    def _folder(self, source: Path | str, data_only: bool) -> Path:
         if isinstance(source, str):
-            return Path(self._import("huggingface_hub", self.extra).snapshot_download(source))
+            patterns = [f"*{suffix}" for suffix in self.permitted_call.files] if data_only else None
+            hub = self._import("huggingface_hub", self.extra)
+            folder = Path(hub.snapshot_download(source, allow_patterns=patterns))
+            if data_only:
+                check_values(self.permitted_call, folder, source)
+            return folder
         if not source.is_dir():
             raise self._failed(f"{source.name} is not a folder")
         return source
 
-    def _encoder_of(self, torch: Any, transformers: Any, folder: Path, settings: EncoderSettings) -> Encoder:
+    def _encoder_of(
+        self,
+        torch: Any,
+        transformers: Any,
+        folder: Path,
+        settings: EncoderSettings,
+        fixed: Mapping[str, Any] = NOTHING,
+    ) -> Encoder:
         sentences = read_sentences(folder)
         # sentence-transformers runs the modules that the files name, and no others.
         differs = settings.pooling is not None or (settings.normalize is False and sentences.normalize)
@@ -73,20 +91,26 @@ class EncoderModel(FrameworkModel):
         if required or (settings.backend is None and not differs and (folder / MODULES).is_file()):
             package = self._sentence_transformers(required)
             if package is not None:
-                return self._sentence_encoder(torch, package, folder, settings, sentences)
+                return self._sentence_encoder(torch, package, folder, settings, sentences, fixed)
         if sentences.special:
             raise self._failed(
                 f"{', '.join(sentences.special)} in its configuration needs sentence_transformers: "
                 f'pip install "inferstream[{self.extra}]"'
             )
-        return TransformerEncoder(torch, transformers, folder, settings, sentences)
+        return TransformerEncoder(torch, transformers, folder, settings, sentences, fixed)
 
     def _sentence_encoder(
-        self, torch: Any, package: Any, folder: Path, settings: EncoderSettings, sentences: Sentences
+        self,
+        torch: Any,
+        package: Any,
+        folder: Path,
+        settings: EncoderSettings,
+        sentences: Sentences,
+        fixed: Mapping[str, Any],
     ) -> Encoder:
         if sentences.prompts and "include_prompt" in sentences.special:
             raise self._failed("its pooling leaves prompts out (include_prompt), which is not supported")
-        return SentenceEncoder(torch, package, folder, settings, sentences)
+        return SentenceEncoder(torch, package, folder, settings, sentences, fixed)
 
     def _sentence_transformers(self, required: bool) -> Any:
         """The package; None if it is neither installed nor `required`."""

@@ -37,6 +37,9 @@ class EncoderSettings(BaseModel):
     trust_remote_code: bool = False
 
 
+NOTHING: Mapping[str, Any] = {}
+
+
 class Encoder(ABC):
     """Encodes texts in chunks of similar length, so that little of a chunk is padding."""
 
@@ -93,11 +96,21 @@ class SentenceEncoder(Encoder):
     """A model that sentence-transformers runs, modules of other packages included."""
 
     def __init__(
-        self, torch: Any, package: Any, folder: Path, settings: EncoderSettings, sentences: Sentences
+        self,
+        torch: Any,
+        package: Any,
+        folder: Path,
+        settings: EncoderSettings,
+        sentences: Sentences,
+        fixed: Mapping[str, Any] = NOTHING,
     ) -> None:
         super().__init__(torch, settings, sentences)
+        weights = {**fixed}
+        trusted = weights.pop("trust_remote_code", settings.trust_remote_code)
+        # Given arguments go before those in the files of the model.
+        more = {"model_kwargs": weights, "local_files_only": True} if fixed else {}
         model = package.SentenceTransformer(
-            str(folder), device=self._device, trust_remote_code=settings.trust_remote_code
+            str(folder), device=self._device, trust_remote_code=trusted, **more
         )
         if settings.max_length is not None:
             model.max_seq_length = settings.max_length
@@ -121,12 +134,22 @@ class TransformerEncoder(Encoder):
     """A transformer whose token vectors are pooled as `sentences` says."""
 
     def __init__(
-        self, torch: Any, package: Any, folder: Path, settings: EncoderSettings, sentences: Sentences
+        self,
+        torch: Any,
+        package: Any,
+        folder: Path,
+        settings: EncoderSettings,
+        sentences: Sentences,
+        fixed: Mapping[str, Any] = NOTHING,
     ) -> None:
         super().__init__(torch, settings, sentences)
-        path, trusted = str(folder / sentences.encoder), settings.trust_remote_code
+        path, arguments = (
+            str(folder / sentences.encoder),
+            {"trust_remote_code": settings.trust_remote_code, **fixed},
+        )
+        trusted = arguments["trust_remote_code"]
         self._tokenizer = package.AutoTokenizer.from_pretrained(path, trust_remote_code=trusted)
-        model = package.AutoModel.from_pretrained(path, trust_remote_code=trusted)
+        model = package.AutoModel.from_pretrained(path, **arguments)
         if model.config.is_encoder_decoder:
             raise ValueError("a model with a decoder has no vectors of its own")
         self._model = model.to(device=self._device, dtype=getattr(torch, settings.dtype)).eval()

@@ -4,12 +4,13 @@ import logging
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from ..errors import ModelLoadFailed
 from ..model import MLModel
+from ..repository.trust import PermittedCall, permit
 from ..repository.uri import get_model_uri, to_absolute_path
 from ..types import MetadataTensor, Parameters
 
@@ -30,6 +31,9 @@ Settings = TypeVar("Settings", bound=BaseModel)
 
 class FrameworkModel(MLModel):
     """A model whose code is a framework that the package does not depend on."""
+
+    permitted_call: ClassVar[PermittedCall] = PermittedCall("")
+    """What the framework gets for files without trust; none, if it may run code of any file."""
 
     def _extra(self, name: str, default: Any = None) -> Any:
         return self._all_extra().get(name, default)
@@ -58,6 +62,13 @@ class FrameworkModel(MLModel):
             return Path(await get_model_uri(self.settings))
         folder = Path(to_absolute_path(self.settings, pretrained))
         return folder if folder.exists() else pretrained
+
+    def _fixed_arguments(self, source: Path | str) -> dict[str, Any]:
+        """The arguments that the library gets in any case: those of `call` for files without trust.
+
+        Raises InvalidSettings for files and settings that are not on its list.
+        """
+        return dict(permit(self.permitted_call, source, self.settings))
 
     def _failed(self, reason: str) -> ModelLoadFailed:
         return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import InvalidRequest
 from ..imports.folders import importing_alone
-from ..repository.remote import untrusted
+from ..imports.untrusted import untrusted
 from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse
 from .encoder_model import UNREADABLE, EncoderModel
@@ -21,6 +21,7 @@ from .pipelines.similarity import Similarity
 from .pipelines.tasks import BY_ROW, ROWS, SIMILARITY, inputs_of_task, outputs_of_task
 from .pipelines.tensors import arguments_of, output_of
 from .refusals import refusing
+from .untrusted_weights import pretrained
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -29,6 +30,7 @@ class HuggingFaceRuntime(EncoderModel):
     """One pipeline. The inputs of a request are its arguments by name; `args` and `array_inputs` go first."""
 
     extra = "huggingface"
+    permitted_call = pretrained("transformers.pipeline", "batch_size", "device", "task", "task_suffix")
     selects_outputs = None
     for_mlserver = True
 
@@ -120,6 +122,7 @@ class HuggingFaceRuntime(EncoderModel):
         )
 
     def _opened(self, source: Path | str, settings: PipelineSettings) -> Any:
+        fixed = self._fixed_arguments(source)
         with TORCH_LOADING, importing_alone():
             if settings.framework != "tf":
                 self._set_threads(self._import("torch", self.extra), settings)
@@ -128,6 +131,9 @@ class HuggingFaceRuntime(EncoderModel):
             self._check_task(settings, transformers)
             size = settings.batch_size or self.settings.max_batch_size or 1
             options = self._pipeline_options(settings, transformers, size)
+            if fixed:
+                options["trust_remote_code"] = fixed.pop("trust_remote_code")
+                options["model_kwargs"] = {**(settings.model_kwargs or {}), **fixed}
             try:
                 pipeline = self._constructor(settings, transformers)(
                     settings.task_name, model=str(source), **options

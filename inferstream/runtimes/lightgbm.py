@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ..repository.trust import PermittedCall
 from ..types import MetadataTensor, RequestOutput
 from .base import Function, Runtime
 from .columns import Column, Columns, described
@@ -17,6 +18,7 @@ UNNAMED = re.compile(r"Column_\d+")
 class LightGBMModel(Runtime):
     """A booster. `predict` returns the probabilities of a classifier."""
 
+    permitted_call = PermittedCall("lightgbm.Booster", frozenset([".bst", ".txt"]), frozenset(["predict_fn"]))
     artefacts = ("model.bst",)
     by_position = True
 

@@ -16,7 +16,8 @@ from ..codecs.string import StringCodec
 from ..context import request_context
 from ..errors import Cancelled, InferstreamError
 from ..imports.folders import importing_alone
-from ..repository.remote import untrusted
+from ..imports.untrusted import untrusted
+from ..repository.trust import PermittedCall
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
@@ -65,6 +66,9 @@ class LlamaSettings(BaseModel):
 class LlamaCppModel(FrameworkModel):
     """A context of llama.cpp, which advances one text at a time; further requests wait in the queue."""
 
+    permitted_call = PermittedCall(
+        "llama_cpp.Llama", frozenset([".gguf"]), frozenset(["chat_format", "n_ctx", "n_gpu_layers"])
+    )
     gives_logprobs = True
     separates_principals = True
 
@@ -251,6 +255,7 @@ class LlamaCppModel(FrameworkModel):
         raise self._failed(f"its folder holds {names}; parameters.uri has to name one")
 
     def _open(self, path: Path, settings: LlamaSettings) -> None:
+        self._fixed_arguments(path)
         with importing_alone():
             library = self._import(PACKAGE, EXTRA)
         limited = untrusted(path) is not None

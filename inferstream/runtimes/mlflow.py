@@ -10,7 +10,6 @@ import numpy as np
 from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..codecs.numpy import to_datatype
 from ..errors import InvalidRequest
-from ..repository.remote import refuse_code
 from ..settings import ModelSettings
 from ..signature import Description
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
@@ -59,7 +58,6 @@ class MLflowModel(ArtefactModel):
         self._output = "output-1" if settings.implementation_.startswith(MLSERVER) else KSERVE_OUTPUT
 
     def open(self, path: Path) -> Any:
-        refuse_code(path, path.name)
         os.environ.setdefault(TELEMETRY, "true")
         pyfunc = self._import("mlflow.pyfunc", "mlflow")
         try:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..codecs.numpy import Array
 from ..repository.remote import refuse_code
+from ..repository.trust import PermittedCall
 from ..types.datatypes import INTEGERS
 from .tensors import TensorModel, TensorSpec
 
@@ -49,6 +50,9 @@ class OnnxSettings(BaseModel):
 class OnnxModel(TensorModel):
     """A session, which several threads run at once."""
 
+    permitted_call = PermittedCall(
+        "onnxruntime.InferenceSession", frozenset([".onnx"]), frozenset(["graph_optimization"])
+    )
     artefacts = ("model.onnx",)
 
     def open(self, path: Path) -> Any:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from ..repository.remote import refuse_code
 from ..types import MetadataTensor
 from .base import Function, Runtime
 from .columns import Columns
@@ -17,7 +16,6 @@ class SKLearnModel(Runtime):
     functions = ("predict", "predict_proba", "transform")
 
     def open(self, path: Path) -> Any:
-        refuse_code(path, path.name)
         self._import("sklearn", "sklearn")
         artefact = self._import("joblib", "sklearn").load(path)
         if hasattr(artefact, "get_params"):

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..codecs.numpy import Array
 from ..imports.implementation import resolve_class
 from ..repository.remote import refuse_code
+from ..repository.trust import PermittedCall
 from ..settings import ModelSettings
 from ..types import MetadataTensor
 from ..types.datatypes import INTEGERS
@@ -65,6 +66,7 @@ class TorchSettings(BaseModel):
 class TorchModel(TensorModel):
     """A module in the mode of inference. One run takes all cores, so requests run one after another."""
 
+    permitted_call = PermittedCall("safetensors.torch.load_file", frozenset([".safetensors"]))
     artefacts = ("model.pt2", "model.pt", "model.safetensors")
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -77,7 +79,7 @@ class TorchModel(TensorModel):
 
     def open(self, path: Path) -> TorchProgram:
         settings = self._checked(TorchSettings)
-        refuse_code(path, path.name if settings.class_ is None else '"class" in the settings')
+        refuse_code(path, '"class" in the settings')
         torch = self._torch = self._import("torch", "torch")
         self._device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._dtype = settings.dtype and getattr(torch, settings.dtype)

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from ..repository.trust import PermittedCall
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor
 from .base import Runtime
 from .columns import Column, Columns, described
@@ -22,6 +23,9 @@ DATATYPES = {"int": "INT64", "i": "BOOL", CATEGORY: "BYTES"}
 class XGBoostModel(Runtime):
     """A model in XGBoost's JSON or UBJSON. A classifier also has `predict_proba`."""
 
+    permitted_call = PermittedCall(
+        "XGBModel.load_model", frozenset([".bst", ".json", ".ubj"]), frozenset(["predict_fn"])
+    )
     artefacts = ("model.bst", "model.json", "model.ubj")
     functions = ("predict", "predict_proba")
 

@@ -2,18 +2,19 @@
 
 import re
 import tomllib
+from datetime import date
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tests.cve.dependencies import FLOORS, VENDORED
+
 ROOT = Path(__file__).parents[2]
 
 CVES = ("CVE-2026-48710", "CVE-2024-34359", "CVE-2026-24486")
-
-FLOORS = {"starlette": "1.0.1", "llama-cpp-python": "0.2.72", "jinja2": "3.1.6", "torch": "2.4"}
-"""The first versions without a vulnerability that this suite names."""
 
 
 def test_every_package_of_the_tests_is_pinned_exactly() -> None:
@@ -23,15 +24,32 @@ def test_every_package_of_the_tests_is_pinned_exactly() -> None:
     assert [line for line in pinned if not re.fullmatch(r"[\w.-]+==[\w.+!-]+(?: *;.*)?", line)] == []
 
 
-def test_no_requirement_allows_a_version_that_is_known_to_be_open() -> None:
+def requirements() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = [each for extra in project["optional-dependencies"].values() for each in extra]
-    requirements = [Requirement(each) for each in (*project["dependencies"], *extras)]
-    named = {canonicalize_name(each.name) for each in requirements}
-    assert set(FLOORS) <= named
+    return [Requirement(each) for each in (*project["dependencies"], *extras)]
+
+
+def test_each_dependency_of_each_extra_has_a_row_and_no_row_is_of_another() -> None:
+    named = {canonicalize_name(each.name) for each in requirements()}
+    assert named == FLOORS.keys()
     assert "python-multipart" not in named
-    for requirement in requirements:
+
+
+def test_no_requirement_allows_a_version_that_is_known_to_be_open() -> None:
+    for requirement in requirements():
         assert requirement.url is None, requirement
-        if floor := FLOORS.get(canonicalize_name(requirement.name)):
+        if floor := FLOORS[canonicalize_name(requirement.name)].lowest:
             [least] = [each.version for each in requirement.specifier if each.operator == ">="]
             assert Version(least) >= Version(floor), requirement
+
+
+@pytest.mark.parametrize("name", FLOORS)
+def test_a_row_has_its_date_and_the_advisories_of_its_floor(name: str) -> None:
+    row = FLOORS[name]
+    assert date.fromisoformat(row.checked) >= date(2026, 11, 28)
+    assert bool(row.lowest) == bool(row.advisories)
+
+
+def test_copies_inside_of_dependencies_are_those_of_dependencies() -> None:
+    assert VENDORED.keys() <= FLOORS.keys()

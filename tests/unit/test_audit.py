@@ -34,3 +34,18 @@ def test_parts_that_cannot_run_fail(tmp_path: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr().out
     assert said.count("failed") == len(audit.PARTS)
     assert "passed" not in said
+
+
+def test_the_oldest_versions_of_each_extra_are_audited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(audit, "run", lambda *command: ran.append([*map(str, command)]) or "")
+    audit.lowest(tmp_path)
+    resolved = [command for command in ran if command[0].endswith("uv")]
+    audited = [command for command in ran if command[0].endswith("pip-audit")]
+    assert len(resolved) == len(audited)
+    assert all("lowest-direct" in command for command in resolved)
+    extras = {command[command.index("--extra") + 1] for command in resolved if "--extra" in command}
+    assert {"embeddings", "huggingface", "torch", "state", "onnx"} <= extras
+    assert not {extra for extra in extras if extra.startswith("test")}

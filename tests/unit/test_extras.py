@@ -12,6 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tests.cve.dependencies import FLOORS
+
 MISSING = 'raise ModuleNotFoundError("No module named \'grpc\'", name="grpc")\n'
 
 NEEDED = '`pip install "inferstream[grpc]"`: grpc is not installed'
@@ -119,9 +121,8 @@ def test_the_lowest_versions_are_those_without_known_vulnerabilities_and_the_pin
         *(each for extra in project["optional-dependencies"].values() for each in extra),
     ]
     requirements = [Requirement(each) for each in wanted]
-    safe = {"starlette": "1.3.1", "jinja2": "3.1.6", "protobuf": "5.29.6"}
-    for name, lowest in safe.items():
-        for requirement in (each for each in requirements if each.name == name):
+    for requirement in requirements:
+        if lowest := FLOORS[canonicalize_name(requirement.name)].lowest:
             [floor] = [each.version for each in requirement.specifier if each.operator == ">="]
             assert Version(floor) >= Version(lowest), requirement
     pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", (root / "constraints.txt").read_text(), re.M))

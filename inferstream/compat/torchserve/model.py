@@ -16,7 +16,6 @@ from ...concurrency.pieces import pieces_of
 from ...errors import InvalidOutput, InvalidRequest, ModelError
 from ...repository.archives import UnsafeArchive
 from ...repository.mar import Manifest, read_manifest, unpack_mar
-from ...repository.remote import refuse_code
 from ...rows import RowErrors
 from ...runtimes.artefact import ArtefactModel
 from ...settings import ModelSettings
@@ -63,7 +62,6 @@ class ArchiveModel(ArtefactModel):
         return True
 
     def open(self, path: Path) -> Entry:
-        refuse_code(path, "the handler")
         manifest = read_manifest(path)
         self._folder = TemporaryDirectory(prefix="inferstream-mar-")
         folder = Path(self._folder.name).resolve()

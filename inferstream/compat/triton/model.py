@@ -13,7 +13,6 @@ from ...context import RequestContext, request_context
 from ...errors import InvalidOutput, InvalidSettings, ModelError
 from ...imports.folders import import_from
 from ...repository.pbtxt import tensors_of
-from ...repository.remote import refuse_code
 from ...runtimes.artefact import ArtefactModel
 from ...types import InferenceRequest, InferenceResponse, Parameters
 from ..finder import install
@@ -52,7 +51,6 @@ class PythonModel(ArtefactModel):
         return True
 
     def open(self, path: Path) -> Any:
-        refuse_code(path, "the model")
         install()
         kind = getattr(import_from(path.parent, path.stem), CLASS, None)
         if not isinstance(kind, type):

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from ...codecs.values.flat import FlatInterface, flat_interface
+from ...imports.untrusted import untrusted
 from ...protos.json_checks import UNLIMITED, JsonLimits
-from ...repository.remote import untrusted
 from ...telemetry.access import AccessLines
 from ...text.interface import TextInterface, text_interface
 from ...types.forms import InputsForm

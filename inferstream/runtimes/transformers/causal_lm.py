@@ -11,8 +11,8 @@ from ... import processors
 from ...context import request_context
 from ...errors import InvalidRequest
 from ...imports.folders import importing_alone
+from ...imports.untrusted import untrusted
 from ...model import Emission, Finished, StepModel
-from ...repository.remote import untrusted
 from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
@@ -24,6 +24,7 @@ from ...types import InferenceRequest
 from ..framework import CONTEXT_LENGTH, TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
 from ..sampling import Sampling, read_sampling, refused
+from ..untrusted_weights import pretrained
 from .prompts import Prompts, texts_of
 from .settings import LanguageSettings
 from .stream import TokenStream
@@ -43,6 +44,10 @@ class CausalLM(FrameworkModel, StepModel):
     It takes a prompt or chat messages, and streams one `Token` for each token.
     """
 
+    permitted_call = pretrained(
+        "AutoModelForCausalLM.from_pretrained",
+        *("chat_template", "device", "dtype", "max_context", "max_tokens", "quantize", "sampling"),
+    )
     gives_logprobs = True
     separates_principals = True
 
@@ -58,6 +63,7 @@ class CausalLM(FrameworkModel, StepModel):
         return True
 
     def _open(self, source: Path | str, settings: LanguageSettings) -> None:
+        fixed = self._fixed_arguments(source)
         with importing_alone():
             self._torch = self._import("torch", EXTRA)
             self._import("transformers", EXTRA)
@@ -65,7 +71,7 @@ class CausalLM(FrameworkModel, StepModel):
         try:
             self._torch.set_num_threads(processors.share())
             with TORCH_LOADING:
-                opened = loading.open_model(source, settings)
+                opened = loading.open_model(source, settings, fixed)
         except Exception as error:  # frameworks raise what they like, and quote paths
             logger.error("model %s: transformers cannot read %s", self.name, source, exc_info=error)
             raise self._failed(_reason(error, Path(source))) from error

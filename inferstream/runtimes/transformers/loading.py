@@ -1,5 +1,6 @@
 """Reads a causal language model and its tokenizer from a folder or a GGUF file."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,14 +32,20 @@ class Opened(NamedTuple):
     """For requests that say nothing of it."""
 
 
-def open_model(source: Path | str, settings: LanguageSettings) -> Opened:
+def open_model(
+    source: Path | str, settings: LanguageSettings, fixed: Mapping[str, Any] | None = None
+) -> Opened:
     """Read the model at a path, or of this name at the hub. Raises ValueError if it cannot share a cache."""
     transformers_logging.disable_progress_bar()
     location, options = _location(source)
+    fixed = fixed or {}
+    code = {"trust_remote_code": False} if fixed else {}
     device = torch.device(settings.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     dtype = settings.dtype or ("float32" if device.type == "cpu" else "auto")
-    tokenizer = AutoTokenizer.from_pretrained(location, **options)
-    model = AutoModelForCausalLM.from_pretrained(location, dtype=dtype, attn_implementation="sdpa", **options)
+    tokenizer = AutoTokenizer.from_pretrained(location, **options, **code)
+    model = AutoModelForCausalLM.from_pretrained(
+        location, dtype=dtype, attn_implementation="sdpa", **options, **fixed
+    )
     model.eval().requires_grad_(False)
     if settings.quantize is not None:
         quantize(model)

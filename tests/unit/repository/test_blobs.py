@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import pytest
 
+from inferstream.imports.untrusted import untrusted
 from inferstream.repository import blobs
 from inferstream.repository.blobs import BlobCache, Transfer
 from inferstream.repository.remote import (
@@ -19,7 +20,6 @@ from inferstream.repository.remote import (
     left_out,
     name_of,
     shown,
-    untrusted,
 )
 from inferstream.settings import Settings
 
@@ -111,11 +111,11 @@ async def test_a_transfer_of_an_unknown_version_starts_again(
 async def test_a_file_that_fails_ends_the_transfers_of_the_others(
     source: type[Memory], cache: BlobCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source.content = {"endless": b"", "failing": b"1"}
+    source.content = {"endless.txt": b"", "failing.txt": b"1"}
     begun = threading.Event()
 
     def read(self: Memory, file: RemoteFile, offset: int) -> Iterator[bytes]:
-        if file.path == "failing":
+        if file.path == "failing.txt":
             assert begun.wait(60)
             raise FetchFailed("this file failed first")
         while True:
@@ -123,7 +123,7 @@ async def test_a_file_that_fails_ends_the_transfers_of_the_others(
             begun.set()
 
     monkeypatch.setattr(source, "read", read)
-    sizes = [RemoteFile("endless", None, "1"), RemoteFile("failing", 1, "2")]
+    sizes = [RemoteFile("endless.txt", None, "1"), RemoteFile("failing.txt", 1, "2")]
     monkeypatch.setattr(source, "files", lambda _: sizes)
     with pytest.raises(FetchFailed, match=r"^this file failed first$"):
         await asyncio.wait_for(cache.fetch("memory://m/tree", trusted=False), 60)
@@ -241,11 +241,3 @@ def test_uris_in_messages_and_names() -> None:
         "s3://b": "b",
     }
     assert {uri: name_of(uri) for uri in names} == names
-
-
-@pytest.mark.parametrize(
-    ("path", "code"),
-    [("a/net.pt2", True), ("net.PT", True), ("m.joblib", True), ("m.onnx", False), ("m.safetensors", False)],
-)
-def test_files_that_are_unpickled_are_code(path: str, code: bool) -> None:
-    assert blobs._is_code(path) is code

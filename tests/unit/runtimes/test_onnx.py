@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from inferstream.errors import InvalidRequest, InvalidSettings, ModelLoadFailed
-from inferstream.repository.remote import UNTRUSTED
+from inferstream.imports.untrusted import UNTRUSTED
 from inferstream.runtimes.onnx import OnnxModel
 from inferstream.types import RequestInput
 from tests.unit.runtimes import graphs, models

@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 import torch
 
 from inferstream.errors import InvalidRequest, InvalidSettings, ModelLoadFailed
-from inferstream.repository.remote import UNTRUSTED
+from inferstream.imports.untrusted import UNTRUSTED
 from inferstream.runtimes.torch import TorchModel
 from inferstream.types import RequestInput
 from tests.unit.runtimes import models, modules

@@ -1,0 +1,57 @@
+"""Bounds of what settings without trust may ask of the machine."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ..settings import ModelSettings, Settings
+
+LARGEST = {
+    "max_active": 32,
+    "max_batch_size": 1024,
+    "max_concurrency": 64,
+    "max_queue": 1024,
+    "stream_buffer": 32,
+    "threads": 64,
+    "worker_concurrency": 64,
+}
+"""The largest values of settings that take memory or threads: the defaults of models that everybody trusts."""
+
+logger = logging.getLogger("inferstream.repository")
+
+
+def bound(settings: ModelSettings, server: Settings, workers: int, by_operator: Mapping[str, Any]) -> int:
+    """Lower what settings without trust ask for, and log it; returns how many of `workers` they take.
+
+    What the operator's environment says stays.
+    """
+    lowered: dict[str, Any] = {}
+    taken = max(settings.parallel_workers or 0, 0)
+    if taken > workers:
+        taken = workers
+        lowered["parallel_workers"] = workers or None
+    if settings.devices != "auto" and len(settings.devices) > workers:
+        lowered["devices"] = settings.devices[:workers]
+    for name, most in LARGEST.items():
+        if (getattr(settings, name) or 0) > most:
+            lowered[name] = most
+    if server.request_timeout and "request_timeout" in settings.model_fields_set:
+        lowered["request_timeout"] = min(
+            settings.request_timeout or server.request_timeout, server.request_timeout
+        )
+    if settings.pinned:
+        lowered["pinned"] = False
+    lowered = {
+        name: value
+        for name, value in lowered.items()
+        if name not in by_operator and getattr(settings, name) != value
+    }
+    for name, value in lowered.items():
+        setattr(settings, name, value)
+    if settings.parameters is not None:
+        settings.parameters.inference_pool_gid = None  # a pool has worker processes of its own
+        settings.parameters.autogenerate_inference_pool_gid = False
+    if lowered:
+        shown = ", ".join(f"{name} is {value}" for name, value in lowered.items())
+        logger.warning("model %s: limited without trust_remote_code: %s", settings.name, shown)
+    return taken
