@@ -1,11 +1,11 @@
 """All errors of the package. Each class has one code, for which `statuses.py` has a status on each transport.
 
 InferstreamError
-    AlreadyExists, DeadlineExceeded, Draining, NotStarted, Overloaded, PayloadTooLarge, PermissionDenied, Unsupported
+    AlreadyExists, DeadlineExceeded, Draining, NotStarted, PayloadTooLarge, PermissionDenied, Unsupported, Overloaded
+        InflightExceeded (telemetry/inflight.py)
     AnsweredMessage (JSON-RPC), OutOfMemory (processes/errors.py), FetchFailed (repository/remote.py)
         FetchEnded (repository/transfer.py)
     UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
-    InflightExceeded (telemetry/inflight.py)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
         Refused
