@@ -8,7 +8,7 @@ import pytest
 
 from tests.cve.audited import Audited
 
-CVES = ("CVE-2026-34756", "CVE-2026-24146", "CVE-2026-24173", "CVE-2025-33201")
+CVES = ("CVE-2026-54283", "CVE-2026-34756", "CVE-2026-24146", "CVE-2026-24173", "CVE-2025-33201")
 
 NUMBERS = [2**31, -1, 0, 2**63, 2**64, 10**30, 1.5e308, "1" * 5000]
 

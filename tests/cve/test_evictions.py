@@ -19,6 +19,9 @@ from tests.cve.principals import Keys, audited
 from tests.grpc_web import BINARY, framed, headers_of
 from tests.serving import Running, eventually, metric, write_model
 
+CVES = ()
+"""No advisory of another server is of this class."""
+
 CODE = """
 from inferstream import InferenceRequest, InferenceResponse, MLModel
 

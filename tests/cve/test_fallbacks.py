@@ -24,6 +24,8 @@ from tests.grpc_web import BINARY, framed, headers_of
 from tests.serving import Running, fp32
 from tests.unit.server.test_actions import every_route
 
+CVES = ("CVE-2026-59822",)
+
 APP = """
 from collections.abc import AsyncIterator
 from inferstream import App

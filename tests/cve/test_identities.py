@@ -16,6 +16,8 @@ import pytest
 from tests.cve.principals import Keys, audited, serve_app, token
 from tests.serving import SERVER, Running
 
+CVES = ("CVE-2026-35030",)
+
 APP = """
 from inferstream import App
 

@@ -21,6 +21,9 @@ from tests.cve.principals import OTHER, Keys, audited, serve_app, token
 from tests.grpc_web import BINARY, framed, headers_of
 from tests.serving import Running, eventually
 
+CVES = ()
+"""No advisory of another server is of this class."""
+
 APP = """
 from collections.abc import AsyncIterator
 from inferstream import App

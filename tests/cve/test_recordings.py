@@ -21,6 +21,9 @@ from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.cve.test_prefixes import new_key
 from tests.serving import SERVER, Running, eventually, text, write_model
 
+CVES = ()
+"""No advisory of another server is of this class."""
+
 OPERATORS_KEY = "the-operators-key"
 INFER = "/v2/models/m/infer"
 

@@ -31,6 +31,8 @@ from tests.cve.principals import EVERY_SCOPE, Keys, serve_app, token
 from tests.grpc_web import BINARY, framed, headers_of
 from tests.serving import HERE, Running, eventually
 
+CVES = ("GHSA-84j6-jc92-77jm",)
+
 APP = (
     (HERE / "held_app.py").read_text()
     + '''

@@ -57,7 +57,7 @@ def test_a_row_says_what_is_done_and_its_tests_are_there(row: str) -> None:
     suites = [path for path, _ in named if path in SUITE]
     assert len(suites) == 1, "each class has a file of the suite"
     assert set(CVE.findall(found)) <= cves_of(suites[0])
-    assert CVE.findall(found)
+    assert CVE.findall(found) or found == "none known to us"
 
 
 @pytest.mark.parametrize("path", SUITE)
@@ -67,4 +67,4 @@ def test_each_file_of_the_suite_has_its_cves_in_the_table(path: str) -> None:
 
 
 def test_no_class_is_gone() -> None:
-    assert len(ROWS) == 18
+    assert len(ROWS) == 30
