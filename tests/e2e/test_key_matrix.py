@@ -48,7 +48,7 @@ EVERYBODY, ANY_KEY = "everybody", "any valid key"
 
 ROUTES = {
     EVERYBODY: """
-        GET /  HEAD /  GET /docs  GET /v2/docs  GET /v2/models/double/docs  GET /page/*  GET /inferstream.js
+        GET /  GET /docs  GET /v2/docs  GET /v2/models/double/docs  GET /page/*  GET /inferstream.js
         GET /health  GET /ping  GET /v2/health/live  GET /v2/health/ready  GET /v2/models/double/ready
     """,
     ANY_KEY: """
@@ -118,7 +118,8 @@ RPCS = {
 
 
 def needs(method: str, path: str) -> str:
-    """What a route needs. Raises LookupError for one without a rule."""
+    """What a route needs; HEAD needs what GET does. Raises LookupError for one without a rule."""
+    method = "GET" if method == "HEAD" else method
     name = f"{method} /page/*" if path.startswith("/page/") else f"{method} {path}"
     found = [scope for scope, text in ROUTES.items() if name in [*_routes(text)]]
     assert len(found) == 1, f"{name} has {len(found)} rules"
