@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from time import monotonic
 from typing import BinaryIO
 
-from ..errors import InferstreamError
+from ..errors import InferstreamError, InvalidSettings
 from ..imports.untrusted import UNTRUSTED
 from ..settings import Settings
 from .archives import MAX_DEPTH, MAX_PATH, MOST_MEMBERS, UnsafeArchive, unpack
@@ -45,6 +45,7 @@ class BlobCache:
     """Fetches what URIs name into `sources_dir`. Servers may share the folder; nothing in it is ever removed."""
 
     def __init__(self, settings: Settings) -> None:
+        self._named = bool(settings.sources_dir)
         self._folder = Path(settings.sources_dir).absolute()
         self._offline = settings.offline
         self._most = settings.max_fetch_bytes
@@ -55,6 +56,10 @@ class BlobCache:
         With `stale` it may be the last version in the cache, if the source cannot be asked. Raises FetchFailed,
         InvalidSettings.
         """
+        if not self._named:
+            raise InvalidSettings(
+                "sources_dir: there is no home folder to keep fetched files in; name a folder"
+            )
         transfer = Transfer(shown(uri), self._most)
         Transfer.running[shown(uri)] = transfer
         try:

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,8 @@ class FolderRepository(ModelRepository):
                 broken.append(BrokenModel(name, self._without_root(settings.message), version, str(path)))
                 continue
             key = self._named[path] = (settings.name, settings.version)
+            if key in usable and path.resolve() == Path(usable[key].source or "").resolve():
+                continue  # by a link
             if key in usable:
                 twice.add(key)
                 broken.append(BrokenModel(key[0], self._duplicate(usable[key], path), key[1], str(path)))
@@ -167,13 +170,39 @@ class FolderRepository(ModelRepository):
 
 
 def settings_files(root: Path) -> Iterator[Path]:
-    """Every settings file under `root`, in the order of their paths, except in hidden folders and packages."""
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "__")) and name != PACKAGES)
+    """Every settings file under `root`, in the order of their paths, except in hidden folders and packages.
+
+    Links to folders are followed inside of `root`.
+    """
+    real_root = root.resolve()
+    for folder, folders, files in os.walk(root, followlinks=True):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith((".", "__"))
+            and name != PACKAGES
+            and _is_followed(Path(folder, name), real_root)
+        )
         if MODEL_SETTINGS_FILE in files:
             yield Path(folder, MODEL_SETTINGS_FILE)
         elif TRITONS_FILE in files and not any(Path(folder).glob(f"*/{MODEL_SETTINGS_FILE}")):
             yield Path(folder, TRITONS_FILE)
+
+
+def _is_followed(folder: Path, root: Path) -> bool:
+    """Whether models are searched in a folder. A link leads to another folder of the repository, or nowhere."""
+    if not folder.is_symlink():
+        return True
+    target = folder.resolve()
+    if not target.is_relative_to(root):
+        _report_link(folder)
+        return False
+    return not (folder.parent.resolve() / folder.name).is_relative_to(target)  # else it would never end
+
+
+@cache
+def _report_link(folder: Path) -> None:
+    logger.warning("%s: this link leads out of the repository, so it is not followed", folder)
 
 
 def read_fields(path: Path) -> dict[str, Any]:

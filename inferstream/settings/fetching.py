@@ -8,11 +8,19 @@ from .environment import EnvironmentModel, expanded
 from .sizes import size_of
 
 
+def _default_folder() -> str:
+    """The folder in the home of the user; empty for a user without one, as in some containers."""
+    try:
+        return str(Path.home() / ".cache" / "inferstream")
+    except RuntimeError:
+        return ""
+
+
 class FetchSettings(EnvironmentModel):
     """The fields of `settings.json` for repositories and artefacts that are elsewhere."""
 
     sources_dir: str = Field(
-        default_factory=lambda: str(Path.home() / ".cache" / "inferstream"),
+        default_factory=_default_folder,
         description="Folder for what is fetched from remote URIs.",
     )
     offline: bool = Field(

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import pytest
 
+from inferstream.errors import InvalidSettings
 from inferstream.imports.untrusted import untrusted
 from inferstream.repository import blobs
 from inferstream.repository.blobs import BlobCache, Transfer
@@ -241,3 +242,14 @@ def test_uris_in_messages_and_names() -> None:
         "s3://b": "b",
     }
     assert {uri: name_of(uri) for uri in names} == names
+
+
+async def test_without_a_home_folder_only_fetches_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    settings = Settings()
+    assert settings.sources_dir == ""
+    with pytest.raises(InvalidSettings, match="sources_dir: there is no home folder"):
+        await BlobCache(settings).fetch("s3://models/m", trusted=False)

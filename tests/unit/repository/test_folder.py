@@ -1,5 +1,7 @@
 """Which settings files of a folder are models."""
 
+import json
+import logging
 import os
 import sys
 from pathlib import Path
@@ -24,6 +26,43 @@ def test_what_is_installed_in_an_environment_beside_the_models_is_no_model(tmp_p
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "model-settings.json").write_text("{}")
     assert [path.parent.name for path in settings_files(tmp_path)] == ["a", "env-model"]
+
+
+def model_at(folder: Path, **settings: object) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "model-settings.json").write_text(json.dumps({"implementation": "m.M", **settings}))
+    return folder
+
+
+async def test_links_between_folders_of_the_repository_are_followed(tmp_path: Path) -> None:
+    model_at(tmp_path / "iris-1")
+    (tmp_path / "current").symlink_to("iris-1")
+    (tmp_path / "iris-1" / "again").symlink_to("..")
+    (tmp_path / "iris-1" / "itself").symlink_to(".")
+    (tmp_path / "gone").symlink_to("nowhere")
+    repository = FolderRepository(tmp_path)
+    assert [settings.name for settings in await repository.list()] == ["current", "iris-1"]
+    assert await repository.broken() == []
+
+
+async def test_a_model_with_a_name_is_one_model_by_every_link(tmp_path: Path) -> None:
+    model_at(tmp_path / "v1", name="iris")
+    (tmp_path / "current").symlink_to("v1")
+    repository = FolderRepository(tmp_path)
+    assert [settings.name for settings in await repository.list()] == ["iris"]
+    assert await repository.broken() == []
+
+
+async def test_a_link_out_of_the_repository_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model_at(tmp_path / "elsewhere" / "iris")
+    (tmp_path / "served").mkdir()
+    (tmp_path / "served" / "linked").symlink_to(tmp_path / "elsewhere" / "iris")
+    repository = FolderRepository(tmp_path / "served")
+    with caplog.at_level(logging.WARNING, "inferstream.repository"):
+        assert await repository.list() == await repository.list() == []
+    assert caplog.text.count("served/linked: this link leads out of the repository") == 1
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import orjson
+from pydantic import TypeAdapter, ValidationError
 
 from ....dataplane.access import Action
 from ....dataplane.caller import Caller
@@ -58,9 +59,7 @@ class Resources(HttpDialect):
         ]
 
     async def _index(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
-        ready = document(route.body).get("ready")
-        if ready is not None and not isinstance(ready, bool):
-            raise InvalidRequest('"ready" must be true or false')
+        ready = _flag(document(route.body).get("ready"))
         items = await self._dataplane.index(caller, ready)
         return in_json([item.model_dump(mode="json") for item in items])
 
@@ -114,6 +113,17 @@ class Resources(HttpDialect):
 def _name(route: ReadRoute) -> str:
     """A name as it stands in the path, whatever it looks like."""
     return route.model if route.version is None else f"{route.model}{VERSIONS}{route.version}"
+
+
+def _flag(value: Any) -> bool | None:
+    """The flag `ready`, which clients of MLServer may also send as text or number, as pydantic takes it."""
+    try:
+        return _FLAG.validate_python(value)
+    except ValidationError:
+        raise InvalidRequest('"ready" must be true or false') from None
+
+
+_FLAG: TypeAdapter[bool | None] = TypeAdapter(bool | None)
 
 
 def document(body: bytes) -> dict[str, Any]:

@@ -25,7 +25,8 @@ async def test_a_model_is_unloaded_and_loaded_again() -> None:
         unloaded = await client.post("/v2/repository/models/Echo/unload")
         assert unloaded.json() == {"name": "Echo", "unload": True}
         assert [model["state"] for model in (await client.post(INDEX)).json()] == ["UNAVAILABLE"]
-        assert (await client.post(INDEX, json={"ready": True})).json() == []
+        for ready in (True, "true", 1):
+            assert (await client.post(INDEX, json={"ready": ready})).json() == []
         loaded = await client.post("/v2/repository/models/Echo/load", content=b" ")
         assert loaded.json() == {"name": "Echo", "load": True}
         assert [model["state"] for model in (await client.post(INDEX, json={"ready": True})).json()] == [
@@ -38,7 +39,7 @@ async def test_a_model_is_unloaded_and_loaded_again() -> None:
     [
         (INDEX, b"{", 400, "The body is not valid JSON"),
         (INDEX, b"[]", 400, "The body must be a JSON object."),
-        (INDEX, b'{"ready": 1}', 400, '"ready" must be true or false'),
+        (INDEX, b'{"ready": 2}', 400, '"ready" must be true or false'),
         (INDEX, b'{"a":' * 200 + b"1" + b"}" * 200, 400, "max_json_depth"),
         ("/v2/repository/models/Echo/load", b'{"parameters": {"config": "x"}}', 400, LOAD_PARAMETERS),
         ("/v2/repository/models/other/load", b"", 404, "other"),
