@@ -26,6 +26,8 @@ STARTING = {
     "processes/devices.py": "`nvidia-smi -L`, for a model whose devices are `auto`",
     "tools/image/dockerfile.py": "docker, for whoever runs `server build`",
     "runtimes/grammars/matching.py": "the trial of a form that a client asks for, of a program in the package; the form is its input",
+    "sources/objects.py": "the lists and files of an object store, read by a program in the package",
+    "text/limited_template.py": "a chat template without trust, rendered by a program in the package",
     "processes/spawning.py": "workers and front ends, of a program in the package",
 }
 SHELLS = (
