@@ -112,6 +112,10 @@ class SentenceEncoder(Encoder):
         model = package.SentenceTransformer(
             str(folder), device=self._device, trust_remote_code=trusted, **more
         )
+        for module in model.modules() if fixed else ():  # a template would be rendered here without limits
+            for reader in (getattr(module, "processor", None), getattr(module, "tokenizer", None)):
+                if getattr(reader, "chat_template", None):
+                    reader.chat_template = None
         if settings.max_length is not None:
             model.max_seq_length = settings.max_length
         self._model = model.to(dtype=getattr(torch, settings.dtype)).eval()
