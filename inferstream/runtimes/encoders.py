@@ -114,7 +114,7 @@ class SentenceEncoder(Encoder):
         )
         for module in model.modules() if fixed else ():  # a template would be rendered here without limits
             for reader in (getattr(module, "processor", None), getattr(module, "tokenizer", None)):
-                if getattr(reader, "chat_template", None):
+                if hasattr(reader, "chat_template"):
                     reader.chat_template = None
         if settings.max_length is not None:
             model.max_seq_length = settings.max_length
