@@ -113,7 +113,8 @@ class SentenceEncoder(Encoder):
             str(folder), device=self._device, trust_remote_code=trusted, **more
         )
         for module in model.modules() if fixed else ():  # a template would be rendered here without limits
-            for reader in (getattr(module, "processor", None), getattr(module, "tokenizer", None)):
+            readers: list[Any] = [getattr(module, name, None) for name in ("processor", "tokenizer")]
+            for reader in readers:
                 if hasattr(reader, "chat_template"):
                     reader.chat_template = None
         if settings.max_length is not None:
