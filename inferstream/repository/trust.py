@@ -104,9 +104,14 @@ def permit(call: PermittedCall, source: Path | str, settings: ModelSettings) -> 
 
 
 def check_values(call: PermittedCall, folder: Path, uri: str) -> None:
-    """Raise InvalidSettings for a JSON file in the folder of a model without trust that chooses code."""
-    for path in sorted(folder.rglob("*.json")) if call.values else ():
-        for name in _chosen(path, call.values):
+    """Raise InvalidSettings for a JSON file in the folder of a model without trust that chooses code.
+
+    So does a link to a folder, whose files are not looked at.
+    """
+    for path in sorted(folder.rglob("*")) if call.values else ():
+        if path.is_symlink() and path.is_dir():
+            raise refusal(f"the link {path.relative_to(folder)}", uri)
+        for name in _chosen(path, call.values) if path.suffix == ".json" else ():
             raise refusal(f"{name} in {path.relative_to(folder)}", uri)
 
 
@@ -114,8 +119,11 @@ def _chosen(path: Path, patterns: Mapping[str, str]) -> Iterator[str]:
     """The keys in a JSON file whose values are not on the list."""
     try:
         objects = [json.loads(path.read_bytes())]
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return  # the library says what is wrong
+    except RecursionError:  # which a library with fewer calls on the stack may not see
+        yield "deep nesting"
+        return
     while objects:
         each = objects.pop()
         if isinstance(each, list):

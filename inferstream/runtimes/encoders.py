@@ -112,6 +112,11 @@ class SentenceEncoder(Encoder):
         model = package.SentenceTransformer(
             str(folder), device=self._device, trust_remote_code=trusted, **more
         )
+        for module in model.modules() if fixed else ():  # a template would be rendered here without limits
+            readers: list[Any] = [getattr(module, name, None) for name in ("processor", "tokenizer")]
+            for reader in readers:
+                if hasattr(reader, "chat_template"):
+                    reader.chat_template = None
         if settings.max_length is not None:
             model.max_seq_length = settings.max_length
         self._model = model.to(dtype=getattr(torch, settings.dtype)).eval()

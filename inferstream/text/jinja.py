@@ -23,7 +23,9 @@ LARGEST_PROMPT = 1_000_000
 LONGEST_REASON = 500
 """Characters of a refusal, which a template may write."""
 
-WARM = "{{ [] | pprint ~ lipsum(n=1) ~ strftime_now('%c') ~ raise_exception('x') }}"
+WARM = (
+    "{{ [] | pprint ~ 'x' | wordwrap | striptags ~ lipsum(n=1) ~ strftime_now('%c') ~ raise_exception('x') }}"
+)
 """Lets Jinja and Python import and read what they need late, before files are closed to the process."""
 
 
@@ -73,6 +75,8 @@ def _answer(source: str, variables: dict[str, Any]) -> dict[str, str]:
         kind, text = "prompt", "".join(prompt)
     except MemoryError:
         return {"excess": f"needs more than {MEMORY >> 20} MB of memory"}
+    except OSError:  # its text would name a file of this machine
+        text = "it needs a file"
     except Exception as error:  # of any kind: a template may add a text to what a client left out
         text = str(error)[:LONGEST_REASON] or type(error).__name__
     return {kind: text.encode(errors="replace").decode()}  # JSON has no place for lone surrogates

@@ -52,6 +52,7 @@ class LimitedTemplate:
         if installed is None:
             raise ImportError("No module named 'jinja2'")
         self._command = [sys.executable, "-I", jinja.__file__, str(Path(str(installed.origin)).parents[1])]
+        "".join([source, *special.values()]).encode()  # raises ValueError for what no line of JSON can hold
         self._model, self._source, self._special, self._fallback = model, source, special, fallback
         self._running: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
         weakref.finalize(self, _stop, self._running)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from inferstream.context import RequestContext
 from inferstream.errors import Cancelled
-from inferstream.runtimes.encoders import Encoder, EncoderSettings
+from inferstream.runtimes.encoders import Encoder, EncoderSettings, SentenceEncoder
 from inferstream.runtimes.sentences import Sentences
 
 
@@ -87,3 +88,20 @@ def test_the_default_prompt_is_that_of_its_name() -> None:
     prompts = {"query": "find: "}
     assert Lengths(prompts=prompts, default_prompt="query").default_prompt == "find: "
     assert Lengths(prompts=prompts).default_prompt == ""
+
+
+@pytest.mark.parametrize(
+    ("fixed", "template"),
+    [({}, "{{ x }}"), ({"trust_remote_code": False}, None)],
+    ids=["trusted", "untrusted"],
+)
+def test_sentence_transformers_renders_no_template_without_trust(
+    fixed: Mapping[str, Any], template: str | None
+) -> None:
+    reader = SimpleNamespace(chat_template="{{ x }}")
+    model = SimpleNamespace(modules=lambda: [SimpleNamespace(processor=reader)], tokenize=None)
+    model.to = lambda **_: SimpleNamespace(eval=lambda: model)
+    package = SimpleNamespace(SentenceTransformer=lambda *_, **__: model)
+    torch = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False), float32=None)
+    SentenceEncoder(torch, package, Path("m"), EncoderSettings(), Sentences(), fixed)
+    assert reader.chat_template == template

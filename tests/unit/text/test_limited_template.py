@@ -162,3 +162,18 @@ def test_many_messages_are_written_in_a_thread(folder: Path) -> None:
     later = render([USER] * 257)
     assert isinstance(later, Future)
     assert later.result() == "257"
+
+
+def test_the_error_of_a_render_names_no_file_of_this_machine() -> None:
+    needs = LimitedTemplate("m", "{{ 'a'.encode('utf-7') }}", {})
+    with pytest.raises(InvalidRequest) as refused:
+        needs([USER]).result()
+    assert "it needs a file" in refused.value.message
+    assert os.sep + "lib" not in refused.value.message
+    assert LimitedTemplate("m", "{{ '<b>a b</b>' | striptags | wordwrap(1) }}", {})([USER]).result() == "a\nb"
+
+
+def test_a_template_that_no_utf8_holds_is_refused_at_load() -> None:
+    for source, special in (("\ud800", {}), ("x", {"bos_token": "\ud800"})):
+        with pytest.raises(ValueError, match="surrogates"):
+            LimitedTemplate("m", source, special)

@@ -118,6 +118,8 @@ async def test_many_numbers_stay_an_array(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     ("model", "body", "said"),
     [
+        ("add", {"instances": [1] * 2049}, '"instances": 2049 are more than the 2048'),
+        ("add", {"instances": [{"a": 1}] * 2049}, '"instances": 2049 are more than the 2048'),
         ("add", {"instances": []}, '"instances" must be a list with an instance or more'),
         ("prompted", {"instances": [[]]}, 'input "text"'),
         ("add", {}, '"instances" must be a list with an instance or more'),
