@@ -79,6 +79,11 @@ class LimitedTemplate:
     def _render(self, messages: Sequence[dict[str, Any]], field: str, tools: Any) -> str:
         variables = {**self._special, "messages": messages, "add_generation_prompt": True, "tools": tools}
         try:
+            self._start()
+        except OSError as error:
+            logger.error("model %s: its chat template has no process: %s", self._model, error)
+            raise Overloaded(f"A prompt of model {self._model} cannot be written now; try again.") from None
+        try:
             answer = self._ask(orjson.dumps({"source": self._source, "variables": variables}))
         except TimeoutError:
             _stop(self._running)
@@ -97,14 +102,16 @@ class LimitedTemplate:
         logger.warning("model %s: its chat template %s", self._model, reason)
         raise ModelError(f"The chat template of model {self._model} {reason}.", 500)
 
-    def _ask(self, line: bytes) -> dict[str, str]:
-        """The answer of the process. Raises OSError if it has ended, and TimeoutError."""
-        if not self._running or self._running[0][0].poll() is not None:
-            _stop(self._running)
-            end, theirs = socket.socketpair()
-            end.settimeout(PATIENCE_SECONDS)
-            environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
-            with theirs:
+    def _start(self) -> None:
+        """Start the process unless it is running. Raises OSError."""
+        if self._running and self._running[0][0].poll() is None:
+            return
+        _stop(self._running)
+        environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        end, theirs = socket.socketpair()
+        end.settimeout(PATIENCE_SECONDS)
+        with theirs:
+            try:
                 process = subprocess.Popen(
                     self._command,
                     stdin=theirs.fileno(),
@@ -113,7 +120,13 @@ class LimitedTemplate:
                     env=environment,
                     start_new_session=True,
                 )
-            self._running.append((process, end))
+            except OSError:
+                end.close()
+                raise
+        self._running.append((process, end))
+
+    def _ask(self, line: bytes) -> dict[str, str]:
+        """The answer of the process. Raises OSError if it has ended, and TimeoutError."""
         end = self._running[0][1]
         end.sendall(line + b"\n")
         answer = bytearray()

@@ -177,3 +177,15 @@ def test_a_template_that_no_utf8_holds_is_refused_at_load() -> None:
     for source, special in (("\ud800", {}), ("x", {"bos_token": "\ud800"})):
         with pytest.raises(ValueError, match="surrogates"):
             LimitedTemplate("m", source, special)
+
+
+def test_a_process_that_cannot_be_started_is_the_machine_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    template = LimitedTemplate("m", "{{ messages[0].content }}", {})
+    with monkeypatch.context() as patch:
+        patch.setattr(limited_template.subprocess, "Popen", refused)
+        with pytest.raises(Overloaded, match="cannot be written now"):
+            template([USER]).result()
+    assert template([USER]).result() == "hi"
