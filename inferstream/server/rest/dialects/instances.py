@@ -41,6 +41,9 @@ PREDICT_ROUTE, HEALTH_ROUTE = "AIP_PREDICT_ROUTE", "AIP_HEALTH_ROUTE"
 SERVED = ("/v1/models/", "/v2/", "/health", PING, INVOCATIONS)
 """How paths begin that the server has in any case, whatever a variable says."""
 
+MOST_SINGLE = 2048
+"""Instances of which each is a request of its own, as many as texts of embeddings."""
+
 UNNAMED = "input-0"
 """The input of a model that declares none, as KServe's own servers call it."""
 
@@ -135,6 +138,11 @@ class InstancesRequest(WholeRequest):
         documents: list[Any] = [instances]
         if self._each:
             documents = plain(instances, "instances") if isinstance(instances, NumbersText) else instances
+            if len(documents) > MOST_SINGLE:
+                raise InvalidRequest(
+                    f'"instances": {len(documents)} are more than the {MOST_SINGLE} that a model without a '
+                    "dimension of rows takes"
+                )
         super().__init__(admission, [_request(admission, document, parameters) for document in documents])
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
