@@ -115,6 +115,13 @@ async def test_many_numbers_stay_an_array(client: httpx.AsyncClient) -> None:
     assert response.json()["predictions"] == [*range(1, 201)]
 
 
+async def test_instances_that_are_a_request_each_have_a_bound(client: httpx.AsyncClient) -> None:
+    for instance in (1, {"a": 1}):
+        response = await predict(client, "add", {"instances": [instance] * 2049})
+        assert response.status_code == 400, response.text
+        assert response.json()["error"].startswith('"instances": 2049 are more than the 2048')
+
+
 @pytest.mark.parametrize(
     ("model", "body", "said"),
     [
