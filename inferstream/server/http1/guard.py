@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 logger = logging.getLogger("inferstream.http1")
 
 SLOWEST_BYTES_PER_SECOND = 16 * 1024
-"""A body may take its timeout plus its size at this rate, so that large uploads over slow connections succeed."""
+"""A body may take longer than its timeout while it comes at this rate, so large uploads over slow connections succeed."""
 
 LINGER = 5.0
 """Seconds in which bytes behind the last response are read and dropped: a close with unread bytes is a reset."""
@@ -138,7 +138,9 @@ class Watch:
             logger.warning("a client has read nothing for %g s; dropping it", self._limits.stall)
             connection.transport.abort()
         elif connection.receiving:
-            if waited > self._limits.body_timeout + connection.received / SLOWEST_BYTES_PER_SECOND:
+            earned = connection.received / SLOWEST_BYTES_PER_SECOND
+            self.since = min(self.since, now - earned)  # a fast beginning does not pay for a stall
+            if now - self.since > self._limits.body_timeout + earned:
                 connection.time_out()
         elif connection.serving:
             pass

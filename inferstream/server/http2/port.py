@@ -225,7 +225,9 @@ def _look_at_streams(connection: Http2Connection, limits: Http2Limits, now: floa
     for stream in [*connection.streams.values()]:
         since, receiver = stream.expecting_since, stream.receiver
         if since is not None and receiver is not None:
-            if now - since > limits.body_timeout + stream.taken / limits.slowest_rate:
+            earned = stream.taken / limits.slowest_rate
+            stream.expecting_since = min(since, now - earned)  # a fast beginning does not pay for a stall
+            if now - stream.expecting_since > limits.body_timeout + earned:
                 receiver.overdue()
             continue
         limit, since = limits.stall_timeout, stream.stalled_since
