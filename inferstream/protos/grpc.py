@@ -87,15 +87,12 @@ def parameters_to(parameters: Parameters | None, message: Mapping[str, InferPara
 
 
 def request_from(
-    message: InferMessage,
-    form: InputsForm | None = None,
-    regions: bool = False,
-    most: int | None = None,
+    message: InferMessage, form: InputsForm | None = None, regions: bool = False
 ) -> InferenceRequest:
     """The request in a ModelInferRequest; raw contents are not copied. `form` is that of the model.
 
-    Raises InvalidRequest for mixed, missing or misplaced contents of an input, for more than `most` elements of
-    BYTES, and for an id that is not allowed; UsesRegions unless the caller reads `regions`.
+    Raises InvalidRequest for mixed, missing or misplaced contents of an input, and for an id that is not allowed;
+    UsesRegions unless the caller reads `regions`.
     """
     raw, sent, parameters, wanted = (
         message.raw_input_contents,
@@ -114,7 +111,7 @@ def request_from(
             raw = _among_regions(raw, sent)  # type: ignore[assignment]
         inputs = [_tensor_from(RequestInput, each, raw[i], regions) for i, each in enumerate(sent)]
     else:
-        inputs = [_tensor_from(RequestInput, each, None, regions, most) for each in sent]
+        inputs = [_tensor_from(RequestInput, each, None, regions) for each in sent]
     outputs = [RequestOutput.of(each.name, parameters_from(each.parameters)) for each in wanted]
     if not regions:
         refuse_regions(outputs)
@@ -159,11 +156,7 @@ def _among_regions(
 
 
 def _tensor_from(
-    kind: type[AnyTensor],
-    message: TensorMessage,
-    raw: bytes | memoryview | None,
-    regions: bool = False,
-    most: int | None = None,
+    kind: type[AnyTensor], message: TensorMessage, raw: bytes | memoryview | None, regions: bool = False
 ) -> AnyTensor:
     what, name, datatype = kind.what, message.name, message.datatype
     if datatype not in NAMES:
@@ -174,7 +167,7 @@ def _tensor_from(
             raise InvalidRequest(f'{what} "{name}": {REGION} excludes contents and raw contents')
         data = TensorData.from_raw(b"", datatype)
     elif raw is None:
-        data = _contents_from(what, message, datatype, most)
+        data = _contents_from(what, message, datatype)
     elif message.HasField("contents") and message.contents.ListFields():
         raise InvalidRequest(f'{what} "{name}": contents and raw contents exclude each other')
     else:
@@ -183,7 +176,7 @@ def _tensor_from(
     return kind.of(name, shape, datatype, data, parameters)
 
 
-def _contents_from(what: str, message: TensorMessage, datatype: str, most: int | None) -> TensorData:
+def _contents_from(what: str, message: TensorMessage, datatype: str) -> TensorData:
     filled = message.contents.ListFields()
     field = FIELDS.get(datatype)
     if field is None:
@@ -197,10 +190,6 @@ def _contents_from(what: str, message: TensorMessage, datatype: str, most: int |
     if len(filled) > 1 or filled[0][0].name != field:
         fields = " and ".join(descriptor.name for descriptor, _ in filled)
         raise InvalidRequest(f'{what} "{message.name}": {datatype} belongs into {field}, got {fields}')
-    if most is not None and datatype == "BYTES" and len(filled[0][1]) > most:
-        raise InvalidRequest(
-            f'{what} "{message.name}": BYTES has more than {most} elements (setting max_json_values)'
-        )
     values: list[Any] = filled[0][1][:]
     return TensorData(values, EXACT.get(datatype))
 

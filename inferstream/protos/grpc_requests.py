@@ -8,6 +8,7 @@ form.
 
 from collections.abc import Iterator, MutableMapping, Sequence
 
+from ..errors import InvalidRequest
 from .dataplane_pb2 import InferParameter, ModelInferRequest
 
 LARGE = 64 * 1024
@@ -19,18 +20,29 @@ MANY = 1024
 RAW = 7 << 3 | 2
 """Key of `raw_input_contents`."""
 
+INPUT, CONTENTS = 5 << 3 | 2, 5 << 3 | 2
+"""Keys of `inputs`, and of `contents` in each of them."""
+
+ELEMENT = b"\x42"
+"""Key of one element of `bytes_contents`, which has a length of at least one byte."""
+
 
 class InferRequests:
-    """Reads ModelInferRequests, with the interface of their class."""
+    """Reads ModelInferRequests with at most `most` elements of BYTES, with the interface of their class."""
 
-    DESCRIPTOR = ModelInferRequest.DESCRIPTOR
+    def __init__(self, most: int) -> None:
+        self.DESCRIPTOR = ModelInferRequest.DESCRIPTOR
+        self._most = most
 
-    @staticmethod
-    def FromString(data: bytes) -> "InferMessage":  # noqa: N802  # protobuf's name
-        """The message in `data`. Raises DecodeError."""
-        if len(data) >= LARGE and (parts := _split(data)) is not None:
-            return LargeRequest(*parts)
-        return ModelInferRequest.FromString(data)
+    def FromString(self, data: bytes) -> "InferMessage":  # noqa: N802  # protobuf's name
+        """The message in `data`. Raises DecodeError, and InvalidRequest for too many elements."""
+        if len(data) < LARGE:
+            return ModelInferRequest.FromString(data)
+        parts = _split(data)
+        rest = data if parts is None else parts[0]
+        if len(rest) > 2 * self._most and rest.count(ELEMENT) > self._most:
+            _expect_few(rest, self._most)
+        return ModelInferRequest.FromString(data) if parts is None else LargeRequest(*parts)
 
 
 class LargeRequest:
@@ -78,6 +90,35 @@ def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:
         else:
             rest.append(field)
     return b"".join(rest), raws
+
+
+def _values(messages: Sequence[memoryview], key: int) -> list[memoryview]:
+    """The values of the fields with a key. Raises InvalidRequest for messages of more fields than any client sends."""
+    values: list[memoryview] = []
+    for count, (found, _, value) in enumerate(field for message in messages for field in walk(message)):
+        if count == MANY:
+            raise InvalidRequest(f"The message and its inputs have more than {MANY} fields.")
+        if found == key and value is not None:
+            values.append(value)
+    return values
+
+
+def _expect_few(data: bytes, most: int) -> None:
+    """Raise InvalidRequest for a message of too many fields, before protobuf makes an object of each."""
+    inputs = _values([memoryview(data)], INPUT)
+    count = 0
+    for view in _values(inputs, CONTENTS):
+        position, end = 0, len(view)
+        while position < end - 1:
+            if view[position] & 7 == 2 and (size := view[position + 1]) < 128:
+                position += 2 + size
+            else:
+                position += len(next(walk(view[position:]))[1])
+            count += 1
+            if count > most:
+                raise InvalidRequest(
+                    f"The inputs have more than {most} elements of BYTES (setting max_json_values)."
+                )
 
 
 FIXED = {1: 8, 5: 4}

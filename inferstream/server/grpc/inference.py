@@ -62,11 +62,10 @@ class InferenceService:
             if admission.metering is not None:
                 admission.size = size_of(request)
             use: RegionUse | None = None
-            most = admission.pipeline.limits.values
             try:
-                inputs = request_from(request, admission.pipeline.form, most=most)
+                inputs = request_from(request, admission.pipeline.form)
             except UsesRegions:
-                inputs = request_from(request, regions=True, most=most)
+                inputs = request_from(request, None, regions=True)
                 use = await RegionUse.of(self._dataplane.regions(), inputs, caller)
         except InferstreamError as failure:
             error = of_name(failure)

@@ -148,6 +148,7 @@ class Services:
         started: Callable[[], bool] | None,
     ) -> None:
         self._rpcs: dict[str, ServedRpc] = {}
+        self._infer_requests = InferRequests(settings.max_json_values)
         self._started = started
         self._access = dataplane.access
         self._meters = meters
@@ -184,7 +185,7 @@ class Services:
                 continue
             request: RequestType[object] = classes_of(method)[0]
             if request is ModelInferRequest:
-                request = InferRequests
+                request = self._infer_requests
             behaviour = self.when_started(behaviour)
             if method.client_streaming:
                 self.add_streaming("BIDI_STREAMING", service, name, request, behaviour)

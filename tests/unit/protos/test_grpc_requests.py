@@ -5,9 +5,13 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inferstream.errors import InvalidRequest
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.grpc import request_from
 from inferstream.protos.grpc_requests import LARGE, MANY, InferRequests, LargeRequest
+
+MOST = 100_000
+READER = InferRequests(MOST)
 
 
 def message(*raws: bytes, **more) -> ModelInferRequest:
@@ -17,7 +21,7 @@ def message(*raws: bytes, **more) -> ModelInferRequest:
 
 def test_tensors_are_views_of_the_bytes_they_came_in() -> None:
     data = message(b"a" * LARGE, b"", b"b" * 300, id="i").SerializeToString()
-    found = InferRequests.FromString(data)
+    found = READER.FromString(data)
     assert isinstance(found, LargeRequest)
     assert found.id == "i"
     assert all(raw.obj is data for raw in found.raw_input_contents)
@@ -27,12 +31,12 @@ def test_tensors_are_views_of_the_bytes_they_came_in() -> None:
 
 
 def test_small_messages_are_protobufs() -> None:
-    assert isinstance(InferRequests.FromString(message(b"abc").SerializeToString()), ModelInferRequest)
+    assert isinstance(READER.FromString(message(b"abc").SerializeToString()), ModelInferRequest)
 
 
 def test_a_message_of_very_many_fields_is_protobufs() -> None:
     data = message(*[b"ab"] * MANY, id="i" * LARGE).SerializeToString()
-    found = InferRequests.FromString(data)
+    found = READER.FromString(data)
     assert isinstance(found, ModelInferRequest)
     assert len(found.raw_input_contents) == MANY
 
@@ -57,7 +61,7 @@ def test_damaged_messages_are_what_protobuf_makes_of_them(data: st.DataObject) -
         damaged[at] = data.draw(st.integers(0, 255))
     expected = read(bytes(damaged))
     try:
-        found = InferRequests.FromString(bytes(damaged))
+        found = READER.FromString(bytes(damaged))
     except DecodeError:
         assert expected is None
         return
@@ -70,8 +74,41 @@ def test_a_tail_that_is_no_field_is_left_to_protobuf(tail: bytes) -> None:
     data = message(b"a" * LARGE).SerializeToString() + tail
     expected = read(data)
     try:
-        found = InferRequests.FromString(data)
+        found = READER.FromString(data)
     except DecodeError:
         assert expected is None
     else:
         assert isinstance(found, ModelInferRequest)
+
+
+def elements(count: int, element: bytes = b"", **more) -> ModelInferRequest:
+    contents = {"bytes_contents": [element] * count, **more}
+    return ModelInferRequest(
+        model_name="m", inputs=[{"name": "x", "datatype": "BYTES", "shape": [count], "contents": contents}]
+    )
+
+
+@pytest.mark.parametrize("element", [b"", b"B", b"B" * 200])
+@pytest.mark.parametrize("more", [{}, {"bool_contents": [True]}, {"int_contents": [66]}])
+def test_too_many_elements_are_refused_before_protobuf_makes_them(element: bytes, more: dict) -> None:
+    data = elements(MOST + 1, element, **more).SerializeToString()
+    with pytest.raises(InvalidRequest, match="max_json_values"):
+        READER.FromString(data)
+
+
+def test_elements_of_several_inputs_count_together() -> None:
+    half = elements(MOST // 2 + 1)
+    half.inputs.add().CopyFrom(half.inputs[0])
+    with pytest.raises(InvalidRequest, match="max_json_values"):
+        READER.FromString(half.SerializeToString())
+
+
+def test_elements_within_the_limit_are_read_whatever_they_hold() -> None:
+    found = READER.FromString(elements(MOST, b"BB").SerializeToString())
+    assert len(found.inputs[0].contents.bytes_contents) == MOST
+
+
+def test_many_fields_cannot_hide_elements() -> None:
+    data = b"\x32\x00" * 2 * MANY + elements(MOST + 1).SerializeToString()
+    with pytest.raises(InvalidRequest, match="fields"):
+        READER.FromString(data)

@@ -1,7 +1,5 @@
 """MLServer's dialect of a stream: the stream is one call to the model of its first request."""
 
-from functools import partial
-
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
@@ -30,13 +28,12 @@ class MLServerDialect(StreamDialect):
 
     async def serve(self, first: StreamRequest, exchange: StreamExchange, caller: Caller) -> None:
         admission = first.admitted()
-        read = partial(request_from, most=admission.pipeline.limits.values)
         try:
-            request = read(first.message)
+            request = request_from(first.message)
         except InferstreamError as error:
             self._dataplane.refused(caller, "stream", admission.model, error)
             raise
-        more = later_requests(admission, exchange, request, read, size_of)
+        more = later_requests(admission, exchange, request, request_from, size_of)
         writer = MessageWriter(wants_typed(first.message))
         usage = admission.usage
         last: tuple[str | None, Parameters | None] | None = None

@@ -163,9 +163,7 @@ class TritonStream:
 
     async def _respond(self, request: StreamRequest) -> bytes:
         admission = request.admitted()
-        inputs, use, _ = await self._read_request(
-            request.message, admission
-        )  # a single response is the final one
+        inputs, use, _ = await self._read_request(request.message)  # a single response is the final one
         async with await admission.open(Operation.INFER, inputs) as reply:
             assert reply.first is not None
             response = reply.first if use is None else await use.store(reply.first)
@@ -176,7 +174,7 @@ class TritonStream:
     async def _stream(self, message: InferMessage, admission: Admission) -> None:
         try:
             writer, usage = MessageWriter(typed=False), admission.usage
-            inputs, use, empty_final = await self._read_request(message, admission)
+            inputs, use, empty_final = await self._read_request(message)
             async with await admission.open(Operation.STREAM, inputs) as reply:
                 async for response in reply:
                     if use is not None:
@@ -191,17 +189,14 @@ class TritonStream:
         except Exception as error:
             await self._send(self._refusal(message, error))
 
-    async def _read_request(
-        self, message: InferMessage, admission: Admission
-    ) -> tuple[InferenceRequest, RegionUse | None, bool]:
+    async def _read_request(self, message: InferMessage) -> tuple[InferenceRequest, RegionUse | None, bool]:
         """The request in a message, what it has in shared memory, and whether it wants an empty final response."""
         try:
             empty_final = _take_empty_final(message)
-            most = admission.pipeline.limits.values
             try:
-                return request_from(message, most=most), None, empty_final
+                return request_from(message), None, empty_final
             except UsesRegions:
-                request = request_from(message, regions=True, most=most)
+                request = request_from(message, regions=True)
                 use = await RegionUse.of(self._dataplane.regions(), request, self._caller)
                 return request, use, empty_final
         except InferstreamError as error:
