@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.server.http1.guard import RESERVED, Places, PortLimits, Watch
+from inferstream.server.http1.guard import RESERVED, SLOWEST_BYTES_PER_SECOND, Places, PortLimits, Watch
 
 LIMITS = PortLimits(2, 10, 20, 30, 5)
 
@@ -87,3 +87,22 @@ def test_a_connection_that_waits_for_something_else_has_its_time_again() -> None
     watch.since = None
     watch.look(connection, 11.0)
     assert connection.ends == []
+
+
+def test_a_fast_beginning_of_a_body_does_not_pay_for_a_stall() -> None:
+    watch, connection = Watch(LIMITS), Connection(receiving=True)
+    watch.look(connection, 100.0)
+    connection.received = 60_000_000
+    watch.look(connection, 101.0)
+    watch.look(connection, 121.0)
+    assert not connection.ends
+    watch.look(connection, 121.1)
+    assert connection.ends == ["time out"]
+
+
+def test_a_body_that_comes_steadily_may_take_long() -> None:
+    watch, connection = Watch(LIMITS), Connection(receiving=True)
+    for second in range(600):
+        connection.received = second * SLOWEST_BYTES_PER_SECOND
+        watch.look(connection, 100.0 + second)
+    assert not connection.ends
