@@ -15,7 +15,7 @@ LARGE = 64 * 1024
 """Smallest size in bytes for which this is faster."""
 
 MANY = 1024
-"""Most fields of a message of large tensors."""
+"""Most fields of a large message, and of all its inputs together."""
 
 RAW = 7 << 3 | 2
 """Key of `raw_input_contents`."""
@@ -79,17 +79,25 @@ def size_of(message: InferMessage) -> int:
 
 
 def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:
-    """The message without its raw contents, and the raw contents; None for bytes that only protobuf can judge."""
+    """The message without its raw contents, and the raw contents; None for bytes that only protobuf can judge.
+
+    Raises InvalidRequest for more fields than a message with the allowed inputs, outputs and parameters has: protobuf
+    would make objects of all of them.
+    """
     rest: list[memoryview] = []
     raws: list[memoryview] = []
+    is_plain = True
     for count, (key, field, value) in enumerate(walk(memoryview(data))):
-        if value is None or key & 7 != 2 or count == MANY:
+        if count == MANY:
+            raise InvalidRequest(f"The message has more than {MANY} fields.")
+        if value is None:
             return None
+        is_plain = is_plain and key & 7 == 2
         if key == RAW:
             raws.append(value)
         else:
             rest.append(field)
-    return b"".join(rest), raws
+    return (b"".join(rest), raws) if is_plain else None
 
 
 def _values(messages: Sequence[memoryview], key: int) -> list[memoryview]:

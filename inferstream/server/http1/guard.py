@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 logger = logging.getLogger("inferstream.http1")
 
 SLOWEST_BYTES_PER_SECOND = 16 * 1024
-"""A body may take longer than its timeout while it comes at this rate, so large uploads over slow connections succeed."""
+"""A body at this rate may take longer than its timeout, so large uploads over slow connections succeed."""
 
 LINGER = 5.0
 """Seconds in which bytes behind the last response are read and dropped: a close with unread bytes is a reset."""
