@@ -65,8 +65,7 @@ def test_damaged_messages_are_what_protobuf_makes_of_them(data: st.DataObject) -
     except DecodeError:
         assert expected is None
         return
-    except InvalidRequest as error:  # contents that have become fields of their own
-        assert f"more than {MANY} fields" in error.message
+    except InvalidRequest:  # its contents have become fields
         return
     raws = [bytes(raw) for raw in found.raw_input_contents]
     assert (raws, found.id, [tensor.name for tensor in found.inputs]) == expected
