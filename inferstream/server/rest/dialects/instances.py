@@ -41,8 +41,8 @@ PREDICT_ROUTE, HEALTH_ROUTE = "AIP_PREDICT_ROUTE", "AIP_HEALTH_ROUTE"
 SERVED = ("/v1/models/", "/v2/", "/health", PING, INVOCATIONS)
 """How paths begin that the server has in any case, whatever a variable says."""
 
-MOST_SINGLE = 2048
-"""Instances of which each is a request of its own, as many as texts of embeddings."""
+MOST_SINGLE = 16_384
+"""Instances that each become a request. So many take two seconds of a processor, and others wait a tenth of one."""
 
 UNNAMED = "input-0"
 """The input of a model that declares none, as KServe's own servers call it."""
