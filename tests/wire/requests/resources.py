@@ -110,7 +110,7 @@ REPOSITORY = [
     post("index of an object", INDEX, {}),
     post("index of those ready", INDEX, {"ready": True}),
     post("index of those not ready", INDEX, {"ready": False}),
-    post("index ready no boolean", INDEX, {"ready": 1}),
+    post("index ready no boolean", INDEX, {"ready": 2}),
     post("index no object", INDEX, []),
     post("index no JSON", INDEX, b"{"),
     get("index by GET", INDEX),
