@@ -113,11 +113,8 @@ def _chosen(path: Path, patterns: Mapping[str, str]) -> Iterator[str]:
     """The keys in a JSON file whose values are not on the list."""
     try:
         objects = [json.loads(path.read_bytes())]
-    except RecursionError:
-        yield "nesting"  # a library may read deeper JSON than this check
-        return
-    except (OSError, ValueError):
-        return  # the library reports the error
+    except (OSError, ValueError, RecursionError):
+        return  # the library says what is wrong
     while objects:
         each = objects.pop()
         if isinstance(each, list):
