@@ -32,13 +32,13 @@ IN_A_FILE = {"protobuf": "BSD-3-Clause", "pysimdjson": "MIT", "python-rapidjson"
 """Licences of packages whose metadata names none that SPDX knows."""
 
 OF_THE_CHECKOUT = {"bench", "docs", "protos"}
-"""Extras of those who change the server. Those of the tests are pinned."""
+"""Extras for development. Extras of tests are pinned."""
 
 ACCEPTED = {
     "CVE-2026-4372": "transformers 4.56 to 5.2 with the package kernels: files without trust that name one are refused",
     "CVE-2026-1839": "transformers below 5: its Trainer, which nothing here uses",
 }
-"""Advisories of lowest versions that concern nothing here. Version 5 of transformers lacks pipelines of version 4."""
+"""Advisories of lowest versions that do not affect the server. transformers 5 lacks pipelines of version 4."""
 
 Component = dict[str, object]
 

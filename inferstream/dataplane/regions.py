@@ -28,7 +28,7 @@ MOST = 1024
 """Regions that may be registered at once."""
 
 MOST_OF_ONE = MOST // 4
-"""Those of one principal, where there are principals."""
+"""Regions of one principal, with keys."""
 
 LONGEST = 255
 """Characters of a name or a key."""
@@ -63,7 +63,7 @@ class Region:
         if known.offset + known.byte_size > status.st_size:
             raise InvalidRequest("The region ends behind the end of its shared memory.")
         self.memory = status.st_dev, status.st_ino
-        """What tells the shared memory from another, whatever its key is."""
+        """Device and inode of the shared memory, the same for each of its names."""
 
     def __del__(self) -> None:
         with suppress(AttributeError):
@@ -212,7 +212,7 @@ class Regions:
             region = Region(known)
             for (owner, _), other in self._regions.items():
                 if owner != known.owner and other.memory == region.memory:
-                    raise InvalidRequest("The shared memory of this key is that of another principal.")
+                    raise InvalidRequest("The shared memory of this key belongs to another principal.")
             self._regions[known.owner, known.name] = region
         elif there.known != known:
             raise AlreadyExists("A region of this name is registered already.")

@@ -152,8 +152,8 @@ class Residency:
     ) -> None:
         """`others` are processes that hold memory without a model.
 
-        `calls_evict`: whether loads by calls may make other models leave where `evicts_var` does not say no.
-        `names_models`: whether refusals may.
+        `calls_evict`: whether loads by calls may make other models leave, if `evicts_var` allows it.
+        `names_models`: whether refusals name other models.
         """
         self.calls_evict = calls_evict
         self._names_models = names_models
@@ -223,7 +223,7 @@ class Residency:
             resident.meters.loaded += 1
             resident.meters.loads += 1
             del self._room[resident]
-        # As nobody knew before it was here.
+        # The size is known only after the load.
         if self._short(resident, resident.size, fixed=True) or (self._over() and not evicts_var.get()):
             await asyncio.wait([self._send_away(resident)])
             raise self._refusal(resident, resident.size)

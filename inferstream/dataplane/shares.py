@@ -59,7 +59,7 @@ class Share:
     def __init__(self, name: str, rank: int = 0) -> None:
         self.name = name
         self.rank = rank
-        """The priority of the call among those of its principal; 0 for that of the call."""
+        """The priority among the calls of its principal; 0 for the priority of the call."""
         self.flow: Flow | None = None
         """None before the call is charged or waits."""
         self.charged = 0

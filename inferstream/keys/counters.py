@@ -4,9 +4,9 @@ Only one process writes its own cells (calls in progress), so these need no lock
 a lock of the kernel, which ends with the process that has it. Each word is stored at once and in an order in which a
 killed process has admitted less than the words say.
 
-Rows are known by digests, with a key that changes with each start: who may choose names cannot choose their rows. When
-all rows are taken, a new name gets the row of one that is idle: of which a new row would admit the same. The tokens of
-the day are kept elsewhere then, so that no principal gets them twice.
+Rows are found by digests with a key that changes with each start, so that clients who choose names cannot choose rows.
+If all rows are taken, a new name gets the row of an idle name: a new row would admit the same calls. Its tokens of the
+day are kept in `DayTotals`, so that no principal gets them twice.
 """
 
 import fcntl
@@ -34,7 +34,7 @@ CELLS = 2
 IN_FLIGHT, STREAMS = range(CELLS)
 
 MAIL = 2**20
-"""Words of what processes hand over to the one that saves it."""
+"""Words of the records for the process that saves them."""
 
 FULL_NANOSECONDS = 1_000_000_000
 """How long rows that were all in use are not looked at again."""

@@ -16,7 +16,7 @@ from .ratelimit import headers_of
 from .usage import Used
 
 MOST_ACCOUNTS = 4096
-"""Principals that a process knows the rows of. Those of others it looks for."""
+"""Principals whose rows a process keeps. It looks up the rows of others."""
 
 MOST_POSTED = 2**14
 """Keys whose use is handed over at once."""
@@ -121,7 +121,7 @@ class Quotas:
         wall: Callable[[], float] = time.time,
         saved: bool = True,
     ) -> None:
-        """`saved`: whether a process asks for what was used."""
+        """`saved`: whether a process takes and saves the use of keys."""
         self._counters = counters
         self._shared = counters.count > 1
         self._saved = saved

@@ -34,7 +34,7 @@ class DayOfKey(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Used(NamedTuple):
-    """What a key has used since it was last asked."""
+    """The use of a key since the last call of `take_used`."""
 
     requests: int
     refused: int
@@ -65,7 +65,7 @@ class UsageFile:
             yield key, each.principal, each.tokens
 
     def add(self, key: str, principal: str, used: Used, wall: float) -> None:
-        """Count what a key has used.
+        """Add the use of a key.
 
         A clock that jumps back over midnight begins no day again. Days after tomorrow come from a clock that was ahead.
         """

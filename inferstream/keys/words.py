@@ -20,7 +20,7 @@ DAY_SECONDS = 86_400
 Words = MutableSequence[int] | memoryview
 
 ENTRIES = 2**20
-"""Principals whose tokens of a day are kept without a row."""
+"""Principals whose daily tokens are kept without a row."""
 
 _WAYS = 16
 """Entries among which that of a principal is."""
@@ -29,17 +29,17 @@ _DAY, _TOKENS, _DIGEST = range(3)
 _FIELDS = 3
 
 DAY_WORDS = ENTRIES * _FIELDS
-"""Words of `DayTotals`: 24 MiB, of which pages that nobody has used take no memory."""
+"""Words of `DayTotals`: 24 MiB; unused pages take no memory."""
 
 
 def is_idle(words: Words, now: int) -> bool:
-    """Whether a new row would admit the same, but for the tokens of the day."""
+    """Return whether a new row would admit the same calls, except for the tokens of the day."""
     over = now // SLOT_NANOSECONDS - words[SLOT] >= SLOTS
     return words[REQUESTS] <= now and words[BYTES] <= now and (over or words[MINUTE] <= 0)
 
 
 class DayTotals:
-    """What principals have used of the day after their rows were given to others, by digests of their names."""
+    """The daily tokens of principals whose rows were given to others, by digests of their names."""
 
     def __init__(self, words: memoryview) -> None:
         self._words = words

@@ -43,12 +43,11 @@ class PermittedCall(NamedTuple):
     files: frozenset[str] = frozenset()
     """Suffixes of the files that it reads."""
     settings: frozenset[str] = frozenset()
-    """Names in `parameters.extra` that settings from elsewhere may hold. The runtime makes its arguments of them."""
+    """Names in `parameters.extra` that fetched settings may hold. The runtime turns them into arguments."""
     arguments: Mapping[str, Any] = {}
-    """Arguments that it gets in any case, whatever settings and the files of the model say."""
+    """Arguments that override settings and the files of the model."""
     values: Mapping[str, str] = {}
-    """Keys in JSON files of the model by which these choose code: the pattern of values without danger, and of the
-    names in an object."""
+    """Patterns of harmless values, and of names in objects, for keys in JSON files that can choose code."""
 
 
 FETCH = PermittedCall("fetch", DATA)
@@ -65,7 +64,7 @@ def shipped() -> frozenset[str]:
 
 
 def is_allowed(kind: Kind, name: str, call: PermittedCall = FETCH) -> bool:
-    """Whether a model without trust may have this implementation, file or argument. Nothing else decides this."""
+    """Return whether a model without trust may have this implementation, file or argument."""
     if kind == "implementation":
         return name in shipped()
     if kind == "argument":
@@ -82,7 +81,7 @@ def refusal(what: str, uri: str) -> InvalidSettings:
 
 
 def permit(call: PermittedCall, source: Path | str, settings: ModelSettings) -> Mapping[str, Any]:
-    """The arguments that its function gets in any case for a file, a folder, or a name at the hub; none with trust.
+    """Return the fixed arguments of the call for a file, a folder, or a name at the hub; none with trust.
 
     Raises InvalidSettings for a file, and for an argument in settings or files of the model, that is not on the list.
     """

@@ -1,4 +1,4 @@
-"""Bounds of what settings without trust may ask of the machine."""
+"""Bounds of the resources that settings without trust may take."""
 
 import logging
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ LARGEST = {
     "threads": 64,
     "worker_concurrency": 64,
 }
-"""The largest values of settings that take memory or threads: the defaults of models that everybody trusts."""
+"""The largest values of settings that take memory or threads: the defaults."""
 
 logger = logging.getLogger("inferstream.repository")
 
 
 def bound(settings: ModelSettings, server: Settings, workers: int, by_operator: Mapping[str, Any]) -> int:
-    """Lower what settings without trust ask for, and log it; returns how many of `workers` they take.
+    """Lower settings without trust to the bounds, log it, and return how many of `workers` they take.
 
-    What the operator's environment says stays.
+    Settings from the operator's environment stay.
     """
     lowered: dict[str, Any] = {}
     taken = max(settings.parallel_workers or 0, 0)
@@ -49,7 +49,7 @@ def bound(settings: ModelSettings, server: Settings, workers: int, by_operator: 
     for name, value in lowered.items():
         setattr(settings, name, value)
     if settings.parameters is not None:
-        settings.parameters.inference_pool_gid = None  # a pool has worker processes of its own
+        settings.parameters.inference_pool_gid = None  # a pool has its own worker processes
         settings.parameters.autogenerate_inference_pool_gid = False
     if lowered:
         shown = ", ".join(f"{name} is {value}" for name, value in lowered.items())

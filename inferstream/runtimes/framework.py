@@ -33,7 +33,7 @@ class FrameworkModel(MLModel):
     """A model whose code is a framework that the package does not depend on."""
 
     permitted_call: ClassVar[PermittedCall] = PermittedCall("")
-    """What the framework gets for files without trust; none, if it may run code of any file."""
+    """The call that reads files without trust. By default it reads none."""
 
     def _extra(self, name: str, default: Any = None) -> Any:
         return self._all_extra().get(name, default)
@@ -64,9 +64,9 @@ class FrameworkModel(MLModel):
         return folder if folder.exists() else pretrained
 
     def _fixed_arguments(self, source: Path | str) -> dict[str, Any]:
-        """The arguments that the library gets in any case: those of `call` for files without trust.
+        """Return the fixed arguments of `permitted_call` for files without trust.
 
-        Raises InvalidSettings for files and settings that are not on its list.
+        Raises InvalidSettings for files and settings that it does not list.
         """
         return dict(permit(self.permitted_call, source, self.settings))
 

@@ -1,4 +1,4 @@
-"""Arguments of transformers and sentence-transformers for a folder without trust, and bounds of its JSON files."""
+"""Arguments of transformers and sentence-transformers for folders without trust, and patterns for their JSON files."""
 
 from ..repository.trust import PermittedCall
 

@@ -303,7 +303,7 @@ def test_regions_of_one_principal_are_nobody_elses(tmp_path: Path, made: Made) -
         (answer,) = stream(iter([message]), metadata=metadata, timeout=20)
         assert "no region of this name" in answer.error_message
     refused = post("bob", "/region/r/register", key=file.name, byte_size=8)
-    assert (refused.status_code, "that of another principal" in refused.text) == (400, True)
+    assert (refused.status_code, "belongs to another principal" in refused.text) == (400, True)
     assert post("bob", "/region/r/register", key=made().name, byte_size=8).status_code == 200
     assert server.infer("echo", asking("r"), headers=by("ann")).status_code == 200
     assert server.stop() == 0

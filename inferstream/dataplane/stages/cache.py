@@ -49,7 +49,7 @@ class Cache:
         meters: CacheMeters,
         apart: bool = False,
     ) -> None:
-        """`apart`: whether each principal has responses of its own."""
+        """`apart`: whether each principal has its own responses."""
         self._apart = apart
         self._inner = inner
         self._most = most
@@ -125,9 +125,9 @@ class Cache:
 
 
 async def _digest(operation: Operation, request: InferenceRequest, principal: str | None) -> bytes | None:
-    """Equal only for equal requests of a principal, ignoring ids, headers and time limits.
+    """Return equal digests for equal requests of a principal, ignoring ids, headers and time limits.
 
-    None if that cannot be decided.
+    None if the request cannot be compared.
     """
     outputs = request.outputs or ()
     try:

@@ -16,7 +16,7 @@ MOST = 4096
 """Sequences of a model that are open at once."""
 
 MOST_OF_ONE = MOST // 4
-"""Those of one principal, where there are principals."""
+"""Open sequences of one principal, with keys."""
 
 LONGEST = 128
 """Characters of an id."""

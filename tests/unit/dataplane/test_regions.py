@@ -98,9 +98,9 @@ async def test_shared_memory_of_one_principal_is_nobody_elses(key: str) -> None:
     try:
         for each in there.regions:
             for name in (key, key.removeprefix("/"), f"{key}-same"):
-                with pytest.raises(InvalidRequest, match="is that of another principal"):
+                with pytest.raises(InvalidRequest, match="belongs to another principal"):
                     await each.register("r", name, 0, 8, caller("bob"))
-                with pytest.raises(InvalidRequest, match="is that of another principal"):
+                with pytest.raises(InvalidRequest, match="belongs to another principal"):
                     await each.register("r", name, 0, 8, caller("jwt:ann"))
     finally:
         os.unlink(link)
