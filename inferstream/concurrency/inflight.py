@@ -66,8 +66,10 @@ class RequestBytes:
     __slots__ = ("_announced", "_closed", "_inflight", "_received", "held")
 
     def __init__(self, inflight: InflightBytes, announced: int = 0) -> None:
-        """`announced` is the size of the body, if it is known. Raises NoRoom for one that is too large."""
-        if announced:
+        """`announced` is the size of the body, if it is known. Raises NoRoom if there is no room for it now."""
+        if (
+            0 < announced <= inflight.limit
+        ):  # a larger one exceeds the limit of bodies too, which is the better error
             inflight.check(announced)
         self._inflight = inflight
         self._announced = announced

