@@ -52,7 +52,7 @@ class Resources(HttpDialect):
             ReadClaim("/v2/repository/index", Action.REPOSITORY_READ, self._index, POST, takes_body=True),
             ReadClaim(f"{models}/load", Action.REPOSITORY_WRITE, self._load, POST, takes_body=True),
             ReadClaim(f"{models}/unload", Action.REPOSITORY_WRITE, self._unload, POST, takes_body=True),
-            ReadClaim("/v2/access", Action.ACCESS_LOG, self._access),
+            ReadClaim("/v2/access", Action.ACCESS_LOG, self._access, ("GET",)),  # HEAD would never end
             ReadClaim("/proto", Action.REFLECTION, self._protos),
             ReadClaim("/proto/{name}", Action.REFLECTION, self._proto),
             ReadClaim("/v2/models/{name}/stream", Action.STREAM, self._socket),

@@ -187,3 +187,11 @@ async def test_a_client_that_leaves_the_access_log_is_no_subscriber_any_more(
         left.set()
         await serving
     assert not application.dataplane.lines.on
+
+
+async def test_the_access_log_is_not_followed_by_head() -> None:
+    async with Application([]) as application:
+        transport = httpx.ASGITransport(application.asgi)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            refused = await client.head("/v2/access")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
