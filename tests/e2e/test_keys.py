@@ -418,11 +418,13 @@ def test_each_message_of_a_socket_that_fails_has_one_line(tmp_path: Path) -> Non
         url = f"{server.url.replace('http', 'ws')}/v2/models/count/stream"
         headers = bearer("revoked") | {"x-request-timeout": "30"}
         with connect(url, additional_headers=headers) as socket:
-            socket.send(json.dumps(v2(1, "open") | {"part": "first"}))
-            socket.send(json.dumps(v2(1, "open") | {"part": "first"}))
+            for _ in range(2):
+                socket.send(json.dumps(v2(10**9, "open") | {"part": "first"}))
             socket.send(json.dumps({"id": "wrong", "part": "first", "inputs": 7}))
-            codes = {json.loads(socket.recv()).get("code") for _ in range(3)}
-            assert codes == {None, "already_exists", "invalid"}
+            codes: list[str] = []
+            while len(codes) < 2:
+                codes += filter(None, [json.loads(socket.recv()).get("code")])
+            assert codes == ["already_exists", "invalid"]
             write_keys(folder, [entry for entry in KEYS if entry["id"] != "revoked"])
 
             infer = f"{server.url}/v2/models/double/infer"

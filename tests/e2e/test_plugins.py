@@ -47,16 +47,26 @@ def server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
     running.stop()
 
 
-def test_a_source_brings_a_repository(site: Path, tmp_path: Path) -> None:
-    cache = str(tmp_path / "cache")
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_source_brings_a_repository(site: Path, tmp_path: Path, trusted: bool) -> None:
     (tmp_path / "models").mkdir()
     running = Running(
-        tmp_path / "models", target="shout://words", PYTHONPATH=str(site), INFERSTREAM_SOURCES_DIR=cache
+        tmp_path / "models",
+        *["--trust-remote-code"] * trusted,
+        target="shout://words",
+        PYTHONPATH=str(site),
+        INFERSTREAM_SOURCES_DIR=str(tmp_path / "cache"),
     )
     try:
-        assert httpx.post(f"{running.url}/shout/remote", content="hello").text == "HELLO"
+        answer = httpx.post(f"{running.url}/shout/remote", content="hello")
+        log = running.text()
     finally:
         running.stop()
+    if trusted:
+        assert answer.text == "HELLO"
+    else:  # the implementation that its settings name is not one of ours
+        assert answer.status_code == 503
+        assert "shouting.Loud" in log and "trust_remote_code" in log
 
 
 def test_a_dialect_has_its_route_and_its_stage_refuses(server: Running) -> None:
