@@ -133,7 +133,7 @@ def texts(size: int) -> dict[str, Sent]:
 
     lists = b"[%b]" % b",".join([b"[]"] * (size // 3))
     half = b"[%b]" % b",".join([b"[]"] * min(size // 3, 990_000))
-    rows = b"[%b]" % b",".join([b'{"a":1}'] * min(size // 8, 330_000))
+    rows = b"[%b]" % b",".join([b'{"a":1}'] * min(size // 8, 110_000))
     schema = b'{"a":%b}' % lists
     count = size // 4
     head = json.dumps(
