@@ -85,7 +85,7 @@ class AsyncClient:
         parameters: Mapping[str, Scalar] | None = None,
         **named: Any,
     ) -> Any:
-        """The result of a model for these arguments, which are given by name, in a mapping or as a data frame.
+        """The result of a model for these arguments, by name, in a mapping, as a list of rows or as a data frame.
 
         Several outputs are a dictionary by name, or a tuple if the types are those of an app. An argument that is an
         iterator is a stream. `parameters` are those of the request, such as `max_tokens` of text models.

@@ -22,7 +22,7 @@ from ..types import (
     RequestInput,
     ResponseOutput,
 )
-from .tables import OfColumns, Table
+from .tables import OfColumns, Table, with_missing
 
 if TYPE_CHECKING:
     from ..functions.function import ModelFunction
@@ -120,6 +120,11 @@ class ModelTypes:
                 return arguments
         inputs = self._inputs
         if inputs is None:
+            columns = {tensor.name: tensor for tensor in self._described if tensor.shape == [-1]}
+            arguments = {
+                name: with_missing(columns[name], value) if name in columns else value
+                for name, value in arguments.items()
+            }
             return {name: Later(value) if _is_stream(value) else value for name, value in arguments.items()}
         for name in arguments:
             if name not in inputs:
@@ -182,7 +187,7 @@ class ModelTypes:
                 (described, *more) = self._described or (None,)
                 if described is not None and not more and len(described.shape) == 2:
                     return {described.name: table.frame.to_numpy()}
-                return table.tensors() if self._described else OfColumns(table.tensors())
+                return table.tensors(self._described) if self._described else OfColumns(table.tensors())
         except CodecError as error:
             raise TypeError(f'model "{self.model}": {error.message}') from None
         (name, known), *others = inputs.items() or (("", None),)

@@ -1,15 +1,20 @@
-"""Data frames as the arguments of a call."""
+"""Data frames, rows and columns as the arguments of a call."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
+from ..codecs.numpy import encoded
 from ..codecs.values.frames import is_frame
-from ..types import RequestInput
+from ..errors import InvalidRequest
+from ..protos.flat_values import columns_of
+from ..types import MetadataTensor, Parameters, RequestInput, TensorData
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    Arguments = Mapping[str, Any] | pd.DataFrame
+    Arguments = Mapping[str, Any] | Sequence[Mapping[str, Any]] | pd.DataFrame
 
 
 class Table(Mapping[str, Any]):
@@ -28,12 +33,19 @@ class Table(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.frame.columns)
 
-    def tensors(self) -> dict[str, RequestInput]:
-        """One tensor for each column, of the column's own datatype. Raises CodecError."""
+    def tensors(self, described: Sequence[MetadataTensor] = ()) -> dict[str, RequestInput]:
+        """One tensor for each column, of the column's own datatype; as `described` if it has no values.
+
+        Raises CodecError.
+        """
         from ..codecs.pandas import PandasCodec  # late: pandas is an extra
 
         inputs = PandasCodec.encode_request(self.frame, use_bytes=False).inputs
-        return {tensor.name: tensor for tensor in inputs}
+        tensors = {tensor.name: tensor for tensor in inputs}
+        for tensor in described:
+            if tensor.name in self.frame and self.frame[tensor.name].isna().all():
+                tensors[tensor.name] = with_missing(tensor, [None] * len(self.frame))
+        return tensors
 
 
 class OfColumns(dict[str, Any]):
@@ -41,9 +53,33 @@ class OfColumns(dict[str, Any]):
 
 
 def given(arguments: "Arguments | None", named: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of a call: those in a mapping or a data frame, and those by name."""
+    """The arguments of a call: those in a mapping, in a list of rows or in a data frame, and those by name.
+
+    Raises TypeError.
+    """
     if is_frame(type(arguments)):
         arguments = Table(cast("pd.DataFrame", arguments))
     if isinstance(arguments, Table) and not named:
         return arguments
+    if isinstance(arguments, Sequence):
+        try:
+            arguments = columns_of(list(arguments))
+        except InvalidRequest as error:
+            raise TypeError(f"the arguments are no mapping and no rows: {error.message}") from None
     return {**(arguments or {}), **named}
+
+
+def with_missing(tensor: MetadataTensor, column: Any) -> Any:
+    """The tensor of a column in which values are missing, which are None or NaN; any other column as it is."""
+    values = list(column) if isinstance(column, list | tuple) else [column]
+    known = [value for value in values if value is not None and value == value]
+    if len(known) == len(values):
+        return column
+    if all(isinstance(value, str) for value in known) and (known or tensor.datatype == "BYTES"):
+        texts = [value if isinstance(value, str) else None for value in values]
+        text = Parameters(content_type="str")
+        return RequestInput.of(tensor.name, [len(texts), 1], "BYTES", TensorData(texts), text)
+    if not all(isinstance(value, int | float) for value in known):
+        return column
+    numbers = [np.nan if value is None else value for value in values]
+    return encoded(RequestInput, tensor.name, np.array(numbers, float).reshape(-1, 1))

@@ -13,6 +13,7 @@ from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Paramet
 from ..types.datatypes import FLOATS, INTEGERS
 from ..types.forms import OutputForm
 from ..types.json_numbers import NOT_NUMBERS, NumbersText
+from ..types.metadata import NULLABLE
 from .flat_values import columns_of, fits, flattened, guessed
 from .json_arrays import plain
 from .json_checks import keys_of, refuse_duplicate_keys
@@ -88,7 +89,7 @@ def parse_flat(
     tensors = []
     extra: dict[str, Any] = {}
     for name, value in values.items():
-        if value is None:
+        if value is None and not _may_be_missing(known.get(name)):
             continue
         if name in declared:
             tensors.append(_tensor(declared[name], value))
@@ -121,6 +122,12 @@ def _keys(document: dict[str, Any]) -> int:
     """The number of keys of a flat object and its parameters, the only objects that may occur."""
     nested = document.get("parameters")
     return len(document) + (len(nested) if isinstance(nested, dict) else 0)
+
+
+def _may_be_missing(described: MetadataTensor | None) -> bool:
+    """Whether null is a value of an input, such as a column, and not the same as no value."""
+    parameters = None if described is None else described.parameters
+    return parameters is not None and parameters.get(NULLABLE) is True
 
 
 def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> RequestInput:
@@ -216,7 +223,7 @@ class FlatWriter:
     """Writes responses as flat objects. For equal names, reserved keys win over parameters, and these over tensors.
 
     `named` tells whether the client gave an id. `values` gives the outputs by name; by default a tensor of one element
-    is a single value. Raises InvalidOutput for a value that JSON cannot hold.
+    is a single value, and one of several rows a list for each. Raises InvalidOutput for a value that JSON cannot hold.
     """
 
     __slots__ = ("_values", "named")
@@ -255,5 +262,18 @@ def _values(response: InferenceResponse) -> dict[str, Any]:
             flat = values if isinstance(values, np.ndarray) else TensorData(values).flat()
         except ValueError as error:
             raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
-        document[tensor.name] = flat[0] if len(flat) == 1 else flat
+        document[tensor.name] = flat[0] if len(flat) == 1 else _rows(flat, tensor.shape)
     return document
+
+
+def _rows(values: Any, shape: Sequence[int]) -> Any:
+    """Flat values as a list for each row; values of one row, or rows of one value, stay flat."""
+    sizes = [size for size in shape if size != 1]
+    if len(sizes) < 2 or prod(sizes) != len(values):
+        return values
+    sizes = list(shape[1:] if shape[0] == 1 else shape)
+    if isinstance(values, np.ndarray):
+        return np.ascontiguousarray(values).reshape(sizes)
+    for size in reversed(sizes[1:]):
+        values = [values[start : start + size] for start in range(0, len(values), size)]
+    return values

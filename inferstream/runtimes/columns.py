@@ -10,9 +10,13 @@ from ..codecs.decoded import has_decoded
 from ..codecs.numpy import decoded, objects
 from ..codecs.registry import find_input_codec
 from ..codecs.string import StringCodec
-from ..codecs.values.base import DESCRIBED, OPTIONAL
+from ..codecs.values.base import DESCRIBED, NULLABLE, OPTIONAL
 from ..errors import InvalidRequest
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput
+from ..types.datatypes import FLOATS
+
+MAY_BE_MISSING = FLOATS | {"BYTES"}
+"""Datatypes of columns that hold missing values."""
 
 SHOWN = 20
 """Columns that an error message names. Some tables have thousands."""
@@ -94,7 +98,13 @@ class Columns:
     def tensors(self) -> tuple[MetadataTensor, ...]:
         """The columns as inputs in metadata."""
         return tuple(
-            described(column.name, column.datatype, [-1], **({} if column.used else {OPTIONAL: True}))
+            described(
+                column.name,
+                column.datatype,
+                [-1],
+                **({} if column.used else {OPTIONAL: True}),
+                **({NULLABLE: True} if column.datatype in MAY_BE_MISSING else {}),
+            )
             for column in self.columns
         )
 
@@ -120,7 +130,11 @@ class Columns:
         import pandas as pd  # late: pandas is an extra
 
         if self._categories:
-            return pd.DataFrame(dict(table)).astype(self._categories)
+            frame = pd.DataFrame(dict(table)).astype(self._categories)
+            for name in self._categories:
+                if name in frame and frame[name].cat.categories.empty:  # no row has a value
+                    frame[name] = frame[name].cat.set_categories([""])  # XGBoost fails without a category
+            return frame
         if not alike:
             return pd.DataFrame(dict(table))
         # One block of one dtype: a frame of single columns takes several times as long.

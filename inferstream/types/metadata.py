@@ -9,6 +9,9 @@ from .base import BaseModel
 from .parameters import Parameters
 from .tensors import DatatypeName
 
+NULLABLE = "nullable"
+"""Parameter of an input of which null is a value: a missing one, or that of an optional input with another default."""
+
 
 class MetadataTensor(BaseModel):
     """A declared input or output. -1 in `shape` is any size."""

@@ -10,6 +10,7 @@ import orjson
 
 from ...errors import CodecError
 from ...types import MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
+from ...types.metadata import NULLABLE as NULLABLE
 from ...types.tensors import AnyTensor
 from ..base import content_type
 
@@ -17,8 +18,6 @@ OPTIONAL = "optional"
 """Parameter of a declared input that a request may omit."""
 DEFAULT = "default"
 """Parameter of an optional input: the value of an absent one, as JSON."""
-NULLABLE = "nullable"
-"""Parameter of an optional input that may be null where its default is not."""
 DESCRIPTION = "description"
 """Parameter of a declared tensor, for people."""
 SCHEMA = "schema"

@@ -41,7 +41,12 @@ class FrameValue(SingleValue):
 
 
 def _document(value: Any) -> Any:
-    if not isinstance(value, dict | list):
+    """The columns or rows of a table; pandas would make one of almost anything. Raises TypeError."""
+    if isinstance(value, list):
+        for index, row in enumerate(value):
+            if not isinstance(row, dict):
+                raise TypeError(f"takes rows as objects, and row {index} is {brief(row)}")
+    elif not isinstance(value, dict) or not value:
         raise TypeError(f"takes an object of columns or a list of rows, got {brief(value)}")
     return value
 
