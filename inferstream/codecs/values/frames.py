@@ -5,11 +5,15 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ..json import encode_to_json_bytes
-from .base import SingleValue, brief
+from .base import SCHEMA, SingleValue, brief
 from .scalars import loaded
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_TABLE = '{"type":["object","array"],"examples":[{"column":[1]}]}'
+"""The JSON schema of a table of any columns."""
 
 
 class FrameValue(SingleValue):
@@ -18,6 +22,9 @@ class FrameValue(SingleValue):
     datatype = "BYTES"
     content = "pd_json"
     reads_apart = True
+
+    def facts(self) -> dict[str, Any]:
+        return {SCHEMA: _TABLE}
 
     def from_element(self, element: Any) -> "pd.DataFrame":
         return self.from_json(loaded(element))

@@ -98,6 +98,8 @@ def _value_of_schema(schema: Schema, root: Schema | None = None, depth: int = 0)
     for key in ("default", "const"):
         if key in schema:
             return schema[key]
+    if isinstance(examples := schema.get("examples"), list) and examples:
+        return examples[0]
     if schema.get("enum"):
         return schema["enum"][0]
     if options := schema.get("anyOf") or schema.get("oneOf"):
