@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -26,6 +26,7 @@ class AskedCall:
     seconds: float
     until: float
     types: ModelTypes | None = None
+    outputs: Sequence[str] = ()
 
     def begun(self) -> bool:
         """Whether a value of a stream was taken from the caller, so that the call cannot be repeated."""

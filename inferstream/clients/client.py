@@ -1,7 +1,7 @@
 """`AsyncClient`: calls the models of a server with Python values, over REST or gRPC."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -83,17 +83,19 @@ class AsyncClient:
         timeout: float | None = None,
         headers: Mapping[str, str] | None = None,
         parameters: Mapping[str, Scalar] | None = None,
+        outputs: Sequence[str] = (),
         **named: Any,
     ) -> Any:
         """The result of a model for these arguments, by name, in a mapping, as a list of rows or as a data frame.
 
         Several outputs are a dictionary by name, or a tuple if the types are those of an app. An argument that is an
-        iterator is a stream. `parameters` are those of the request, such as `max_tokens` of text models.
+        iterator is a stream. `parameters` are those of the request, such as `max_tokens` of text models. `outputs` are
+        the names of those that the model should return; by default it decides.
         """
         known = given(arguments, named)
-        return await self.predict_asked(
-            self._asked(ModelName(model, version), known, timeout, headers, parameters)
-        )
+        asked = self._asked(ModelName(model, version), known, timeout, headers, parameters)
+        asked.outputs = outputs
+        return await self.predict_asked(asked)
 
     def stream(
         self,
@@ -105,6 +107,7 @@ class AsyncClient:
         timeout: float | None = None,
         headers: Mapping[str, str] | None = None,
         parameters: Mapping[str, Scalar] | None = None,
+        outputs: Sequence[str] = (),
         **named: Any,
     ) -> AsyncGenerator[Any, None]:
         """Each item of a stream, when it arrives. Leaving the loop cancels the call on the server.
@@ -112,7 +115,9 @@ class AsyncClient:
         The arguments are those of `predict`.
         """
         known = given(arguments, named)
-        return self.stream_asked(self._asked(ModelName(model, version), known, timeout, headers, parameters))
+        asked = self._asked(ModelName(model, version), known, timeout, headers, parameters)
+        asked.outputs = outputs
+        return self.stream_asked(asked)
 
     async def models(self, *, timeout: float | None = None) -> list[str]:
         """The names of the models that are ready."""
@@ -212,7 +217,7 @@ class AsyncClient:
                 arguments = types.checked(asked.arguments)
                 if not isinstance(asked.arguments, Table):
                     asked.arguments = arguments
-                prepared = await types.prepare(arguments, asked.parameters)
+                prepared = await types.prepare(arguments, asked.parameters, asked.outputs)
                 return types, await self._attempts(asked, lambda: call(asked, prepared))  # noqa: B023
             except (TypeError, ValueError, CallFailed) as error:
                 may_have_changed = not isinstance(error, CallFailed) or error.status in (400, 404)

@@ -20,6 +20,7 @@ from ..types import (
     MetadataTensor,
     Parameters,
     RequestInput,
+    RequestOutput,
     ResponseOutput,
 )
 from .tables import OfColumns, Table, with_missing
@@ -146,12 +147,15 @@ class ModelTypes:
             raise TypeError(f'model "{self.model}": argument "{twice[0]}" is given twice')
         return {**dict(zip(names, values, strict=True)), **arguments}
 
-    async def prepare(self, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> PreparedCall:
-        """The request of checked arguments."""
+    async def prepare(
+        self, arguments: Mapping[str, Any], parameters: Mapping[str, Any], outputs: Sequence[str] = ()
+    ) -> PreparedCall:
+        """The request of checked arguments, which asks for these `outputs`."""
         if isinstance(arguments, OfColumns):
             parameters = {"content_type": "pd", **parameters}
         given = Parameters(**parameters) if parameters else None
-        prepared = PreparedCall(InferenceRequest.of([], None, given), raw=self._raw)
+        wanted = [RequestOutput.of(name) for name in outputs] or None
+        prepared = PreparedCall(InferenceRequest.of([], None, given, wanted), raw=self._raw)
         for name, value in arguments.items():
             if isinstance(value, Later):
                 if prepared.more is not None:

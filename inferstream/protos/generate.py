@@ -9,16 +9,28 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidOutput, InvalidRequest
-from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    Parameters,
+    RequestInput,
+    RequestOutput,
+    TensorData,
+)
 from ..types.datatypes import FLOATS, INTEGERS
 from ..types.forms import OutputForm
 from ..types.json_numbers import NOT_NUMBERS, NumbersText
 from ..types.metadata import NULLABLE
+from .counts import expect_tensors
 from .flat_values import columns_of, fits, flattened, guessed
 from .json_arrays import plain
 from .json_checks import keys_of, refuse_duplicate_keys
 from .json_requests import check_id
 from .json_responses import dump, json_value, json_values
+
+OUTPUTS = "outputs"
+"""The key of the names of the outputs that a client asks for."""
 
 
 def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
@@ -63,7 +75,8 @@ def parse_flat(
 
     Without declared inputs, every key except `id` and `parameters` becomes a tensor, with the datatype of its value,
     or that of the `described` input if its value fits. A list of objects is the rows of a table, whose columns are the
-    inputs. Raises InvalidRequest.
+    inputs. A list of names in `outputs` asks for these outputs, where no input has this name and inputs are known.
+    Raises InvalidRequest.
     """
     declared = {tensor.name: tensor for tensor in inputs}
     known = {tensor.name: tensor for tensor in described}
@@ -86,6 +99,7 @@ def parse_flat(
     request_id = None
     if "id" not in known and (given := values.pop("id", None)) not in (None, ""):
         request_id = check_id(given)
+    outputs = _asked_outputs(values) if OUTPUTS not in declared | known and declared | known else None
     tensors = []
     extra: dict[str, Any] = {}
     for name, value in values.items():
@@ -101,7 +115,16 @@ def parse_flat(
             raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
         else:
             extra[name] = value
-    return InferenceRequest.of(tensors, request_id, Parameters.of(extra) if extra else None)
+    return InferenceRequest.of(tensors, request_id, Parameters.of(extra) if extra else None, outputs)
+
+
+def _asked_outputs(values: dict[str, Any]) -> list[RequestOutput] | None:
+    names = values.get(OUTPUTS)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    expect_tensors(len(names), OUTPUTS)
+    del values[OUTPUTS]
+    return [RequestOutput.of(name) for name in names] or None
 
 
 def tensor_of(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from inferstream import Client
+from inferstream.errors import CallFailed
 from tests.serving import Running
 
 pd = pytest.importorskip("pandas")
@@ -224,3 +225,29 @@ def test_what_is_no_data_frame_is_the_clients_fault(functions: Running, wrong: s
         assert answer.status_code == 400, answer.text
         assert '"people"' in answer.json()["error"]
     assert "RAN" not in functions.text()
+
+
+BOTH = ["predict", "predict_proba"]
+COLUMNS = {name: [row[name] for row in TWO] for name in ROW}
+
+
+@pytest.mark.parametrize("action", ["generate", "generate_stream"])
+@pytest.mark.parametrize("model", MODELS)
+def test_flat_json_asks_for_outputs(server: Running, model: str, action: str) -> None:
+    url = f"{server.url}/v2/models/{model}/{action}"
+    answer = httpx.post(url, json=COLUMNS | {"outputs": BOTH})
+    found = json.loads(answer.text.removeprefix("data: "))
+    assert found["predict"] == predicted(model, TWO)
+    np.testing.assert_allclose(found["predict_proba"], predicted(model, TWO, "predict_proba"), rtol=1e-5)
+    assert "nonsense" in httpx.post(url, json=COLUMNS | {"outputs": ["predict", "nonsense"]}).text
+
+
+@pytest.mark.parametrize("over", ["http", "grpc"])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_client_asks_for_outputs(server: Running, model: str, over: str) -> None:
+    with Client(server.url if over == "http" else f"grpc://{server.grpc}") as client:
+        both = client.predict(model, TWO, outputs=BOTH)
+        assert sorted(both) == BOTH
+        np.testing.assert_allclose(both["predict_proba"], predicted(model, TWO, "predict_proba"), rtol=1e-5)
+        with pytest.raises(CallFailed, match="nonsense"):
+            client.predict(model, TWO, outputs=["nonsense"])
