@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -128,6 +128,12 @@ class TorchModel(TensorModel):
         )
 
     def _scripted(self, path: Path) -> TorchProgram:
+        if _is_pickled(path):
+            raise self._failed(
+                f"{path.name} was written by torch.save and holds no program; write the model by torch.export.save "
+                'as model.pt2, by torch.jit.save as model.pt, or its weights as safetensors with "class" in '
+                "parameters.extra"
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # it is known, and the files are there
             module = self._torch.jit.load(path, map_location=self._device).eval()
@@ -171,7 +177,10 @@ class TorchModel(TensorModel):
             if type(error) not in REFUSED:
                 raise  # out of memory, for example
             # The last line; those before it quote the code of the model.
-            raise ValueError(str(error).strip().rpartition("\n")[2]) from error
+            reason = str(error).strip().rpartition("\n")[2]
+            if any(spec.datatype is None for spec in self._takes.values()):
+                reason += '; declare "inputs" in the model\'s settings to give numbers in JSON a datatype'
+            raise ValueError(reason) from error
         named = self._named(result)
         return {name: self._array(named[name]) for name in outputs or named if name in named}
 
@@ -202,6 +211,16 @@ class TorchModel(TensorModel):
         wide = tensor.dtype in (self._torch.bfloat16, self._dtype)
         array: Array = (tensor.float() if wide else tensor).numpy()
         return array
+
+
+def _is_pickled(path: Path) -> bool:
+    """Whether `torch.save` has written a file: a pickle, or an archive with one and without code."""
+    if not is_zipfile(path):
+        with path.open("rb") as file:
+            return file.read(1) == b"\x80"  # how pickles begin
+    with ZipFile(path) as archive:
+        names = archive.namelist()
+    return any(name.endswith("/data.pkl") for name in names) and not any("/code/" in name for name in names)
 
 
 def _declared(tensors: Sequence[MetadataTensor]) -> Sequence[TensorSpec]:

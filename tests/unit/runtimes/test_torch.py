@@ -196,7 +196,7 @@ async def test_what_runs_code_needs_trust_where_it_was_fetched(tmp_path) -> None
 
 
 async def test_files_of_something_else_and_wrong_settings_are_named(tmp_path) -> None:
-    torch.save(modules.classifier().state_dict(), tmp_path / "model.pt")
+    (tmp_path / "model.pt").write_text("hello")
     (tmp_path / "model.pt2").write_text("hello")
     for name in ("model.pt", "model.pt2"):
         with pytest.raises(ModelLoadFailed, match=rf"PyTorch \S+ cannot read {name}") as failed:
@@ -204,6 +204,23 @@ async def test_files_of_something_else_and_wrong_settings_are_named(tmp_path) ->
         assert str(tmp_path) not in failed.value.message
     with pytest.raises(ModelLoadFailed, match=r'"devices" in parameters\.extra'):
         await loaded(TorchModel, modules.exported(tmp_path), devices="cpu")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("whole", [True, False])
+async def test_files_of_torch_save_are_named_for_what_they_are(tmp_path, whole: bool, zipped: bool) -> None:
+    module = torch.nn.Linear(2, 2)
+    saved = module if whole else module.state_dict()
+    torch.save(saved, tmp_path / "model.pt", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(ModelLoadFailed, match=r"model\.pt was written by torch\.save .* torch\.jit\.save"):
+        await loaded(TorchModel, tmp_path / "model.pt")
+
+
+@pytest.mark.parametrize("datatype", ["FP64", "INT64"])
+async def test_numbers_without_a_declared_datatype_say_what_to_declare(tmp_path, datatype: str) -> None:
+    model = await loaded(TorchModel, modules.scripted(tmp_path))
+    with pytest.raises(InvalidRequest, match='declare "inputs" in the model\'s settings'):
+        asked(model, tensor("flowers", datatype, [[1, 2, 3, 4]]), tensor("scale", datatype, [[1]]))
 
 
 async def test_models_load_at_once(tmp_path) -> None:
