@@ -1,7 +1,9 @@
 """Describes a folder that holds the files of one model and no settings, as KServe's storage initializer fills it."""
 
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ from ..errors import InvalidSettings
 from ..settings import MODEL_SETTINGS_FILE, SETTINGS_FILE
 from ..settings.sources import read_json
 from . import mar
+
+logger = logging.getLogger("inferstream.repository")
 
 SKLEARN = "inferstream.runtimes.sklearn.SKLearnModel"
 XGBOOST = "inferstream.runtimes.xgboost.XGBoostModel"
@@ -78,18 +82,32 @@ def described_by_files(folder: Path) -> dict[str, Any]:
         return {"implementation": runtime, "parameters": {"uri": str(folder)}}
     described = _of_artefact(folder) or _of_transformers(folder)
     if not described and next(_files(folder), None) is not None:
-        raise InvalidSettings(NO_MODEL + _below(folder))
+        raise InvalidSettings(NO_MODEL)
     return described
 
 
-def _below(folder: Path) -> str:
-    """The next step where a folder in this one has an artefact."""
-    for path in sorted(path for path in folder.glob("[!.]*") if path.is_dir()):
-        for file in sorted(path.glob("[!.]*")):
-            if runtime_of(file):
-                name = path.name
-                return f"; {name} has {file.name}: start {name} itself, or give it a {MODEL_SETTINGS_FILE}"
-    return ""
+def folders_of_models(folder: Path) -> Sequence[Path]:
+    """The folders in this one that hold the files of a model each; none where it holds those of one itself.
+
+    The log names the others that hold files.
+    """
+    if not folder.is_dir() or _is_model(folder):
+        return []
+    below = sorted(path for path in folder.glob("[!._]*") if path.is_dir())
+    found = [path for path in below if _is_model(path)]
+    for path in below if found else ():
+        if path not in found and next(_files(path), None) is not None:
+            _report_skipped(path)
+    return found
+
+
+def _is_model(folder: Path) -> bool:
+    return (folder / CONFIG).is_file() or any(map(runtime_of, folder.glob("[!.]*")))
+
+
+@cache
+def _report_skipped(folder: Path) -> None:
+    logger.warning("%s: this folder is skipped: %s", folder, NO_MODEL)
 
 
 def _of_artefact(folder: Path) -> dict[str, Any]:
@@ -103,7 +121,11 @@ def _of_artefact(folder: Path) -> dict[str, Any]:
     if len(chosen) > 1:
         if {*runtimes.values()} != {LLAMACPP}:
             names = ", ".join(path.name for path in chosen)
-            raise InvalidSettings(f"several artefacts: {names}; a model-settings.json chooses one")
+            each = ", ".join(f"server start {path.name}" for path in chosen)
+            raise InvalidSettings(
+                f"several artefacts: {names}; a {MODEL_SETTINGS_FILE} chooses one, and so do {each}; "
+                "several models need a folder each"
+            )
         uri = folder  # the runtime finds the first of the parts
     return {"implementation": runtimes[chosen[0]], "parameters": {"uri": str(uri)}}
 

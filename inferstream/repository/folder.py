@@ -18,7 +18,7 @@ from ..settings import (
     load_model_settings,
 )
 from ..settings.sources import read_json, validated
-from .artefacts import CONFIG, described_by_files
+from .artefacts import CONFIG, described_by_files, folders_of_models
 from .base import BrokenModel, BrokenModels, ModelRepository, Versions
 from .mar import SUFFIX as MAR
 
@@ -123,7 +123,7 @@ class FolderRepository(ModelRepository):
         usable: dict[FolderKey, ModelSettings] = {}
         broken: BrokenModels = []
         for artefact in self.artefacts():
-            name = artefact.stem if artefact.suffix == MAR else self._root.name
+            name = artefact.stem if artefact.suffix == MAR else artefact.name
             try:
                 settings = self.without_settings(artefact)
                 if settings is None:
@@ -138,10 +138,13 @@ class FolderRepository(ModelRepository):
         return [*usable.values()], broken
 
     def artefacts(self) -> Sequence[Path]:
-        """What models without settings are in: each archive of TorchServe in the folder, else the folder itself."""
+        """What models without settings are in: each archive of TorchServe in the folder, or the folder itself, or each
+        folder in it.
+        """
         if ModelSettings.from_environment().get("implementation"):
             return [self._artefact]
-        return sorted(self._artefact.glob(f"[!.]*{MAR}")) or [self._artefact]
+        archives = sorted(self._artefact.glob(f"[!.]*{MAR}"))
+        return archives or folders_of_models(self._artefact) or [self._artefact]
 
     def without_settings(self, artefact: Path) -> ModelSettings | None:
         """The model that environment variables or files describe; None for a folder without files.
@@ -155,12 +158,14 @@ class FolderRepository(ModelRepository):
             if not described:
                 return None
         settings = validated(ModelSettings, described, "environment")
-        settings.name = self._name or settings.name or self._root.name
+        below = artefact.is_dir() and artefact != self._artefact
+        folder = artefact if below else self._root
+        settings.name = (None if below else self._name) or settings.name or folder.name
         check_name(settings.name, "environment")
         settings._source = str(self._root / SETTINGS_FILE)
         if described:
             settings._recognised = Path(described["parameters"].get("uri", CONFIG)).name
-        complete(settings, str(self._root))
+        complete(settings, str(folder))
         assert settings.parameters is not None
         for field in ("uri", "environment_path", "environment_tarball"):
             path = getattr(settings.parameters, field)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from inferstream.errors import InvalidSettings
-from inferstream.repository.artefacts import described_by_files
+from inferstream.repository.artefacts import described_by_files, folders_of_models
 
 RUNTIMES = "inferstream.runtimes"
 SKLEARN, XGBOOST = f"{RUNTIMES}.sklearn.SKLearnModel", f"{RUNTIMES}.xgboost.XGBoostModel"
@@ -95,7 +95,10 @@ def test_several_artefacts_are_refused_by_name(tmp_path: Path, names: tuple[str,
     for name in names:
         (tmp_path / name).write_text("")
     first, second = sorted(names)
-    with pytest.raises(InvalidSettings, match=f"several artefacts: {first}, {second}; a model-settings.json"):
+    with pytest.raises(
+        InvalidSettings,
+        match=f"several artefacts: {first}, {second}; .* server start {first}, server start {second};",
+    ):
         described_by_files(tmp_path)
 
 
@@ -106,13 +109,23 @@ def test_files_without_a_model_are_refused(tmp_path: Path) -> None:
         described_by_files(tmp_path)
 
 
-def test_a_folder_below_with_an_artefact_is_named(tmp_path: Path) -> None:
-    (tmp_path / "iris").mkdir()
-    (tmp_path / "iris" / "model.joblib").write_text("")
-    with pytest.raises(
-        InvalidSettings, match=r"iris has model\.joblib: start iris itself, or give it a model-settings"
+def test_each_folder_with_an_artefact_is_a_model(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for file in (
+        "churn/model.joblib",
+        "graph/net.onnx",
+        "notes/a.txt",
+        ".hidden/model.joblib",
+        "writer/config.json",
     ):
-        described_by_files(tmp_path)
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).write_text("{}")
+    assert [path.name for path in folders_of_models(tmp_path)] == ["churn", "graph", "writer"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / 'notes'}: this folder is skipped: the folder holds files and no model: "
+        "no model-settings.json, and no artefact such as model.joblib"
+    ]
+    (tmp_path / "model.joblib").touch()  # it is the model, and the folders have parts of it
+    assert folders_of_models(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["settings.json", ".gitkeep"])

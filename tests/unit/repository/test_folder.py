@@ -185,3 +185,25 @@ async def test_a_folder_of_archives_of_torchserve(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("MLSERVER_MODEL_IMPLEMENTATION", "module.Class")
     [described] = await FolderRepository(tmp_path).list()
     assert described.name == tmp_path.name
+
+
+async def test_folders_of_artefacts_are_one_model_each(tmp_path: Path) -> None:
+    for file in ("churn/model.joblib", "graph/net.onnx", "both/a.pkl", "both/b.pkl"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    repository = FolderRepository(tmp_path)
+    models = {model.name: model.parameters.uri for model in await repository.list()}
+    assert models == {
+        "churn": str(tmp_path / "churn" / "model.joblib"),
+        "graph": str(tmp_path / "graph" / "net.onnx"),
+    }
+    [broken] = await repository.broken()
+    assert (broken.name, "several artefacts: a.pkl, b.pkl" in broken.reason) == ("both", True)
+
+
+async def test_the_name_of_an_only_model_is_not_that_of_several(tmp_path: Path) -> None:
+    for file in ("churn/model.joblib", "graph/net.onnx"):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).touch()
+    models = await FolderRepository(tmp_path, "other").list()
+    assert [model.name for model in models] == ["churn", "graph"]
