@@ -76,14 +76,10 @@ class RequestBytes:
         self._received = self.held = 0
         self._closed = False
 
-    @classmethod
-    def of(cls, inflight: InflightBytes, size: int) -> Self | None:
-        """What a whole request of `size` bytes holds; None for a small one. Raises NoRoom."""
-        if size <= COUNTED_BYTES:
-            return None
-        held = cls(inflight)
-        held.add(size)
-        return held
+    def add_whole(self, size: int) -> None:
+        """Hold a whole request, unless it is small. Raises NoRoom."""
+        if size > COUNTED_BYTES:
+            self.add(size)
 
     def add(self, size: int) -> None:
         """Hold further bytes. Raises NoRoom."""

@@ -52,10 +52,10 @@ def test_what_has_ended_holds_nothing_whatever_comes_later() -> None:
 
 
 def test_small_requests_do_not_count() -> None:
-    inflight = InflightBytes()
-    assert RequestBytes.of(inflight, COUNTED_BYTES) is None
-    held = RequestBytes.of(inflight, COUNTED_BYTES + 1)
-    assert held is not None
+    held = RequestBytes(inflight := InflightBytes())
+    held.add_whole(COUNTED_BYTES)
+    assert inflight.held == 0
+    held.add_whole(COUNTED_BYTES + 1)
     assert inflight.held == COUNTED_BYTES + 1
 
 
