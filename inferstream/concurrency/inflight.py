@@ -57,7 +57,7 @@ class InflightBytes:
         self._refuse = refuse
         self._peak = 0
         self._lock = RLock()  # calls may wait in the queues of other event loops
-        self._uploads: set[RequestBytes] = set()
+        self.uploads: set[RequestBytes] = set()
         self._thread = get_ident()
         self._looked = 0.0
 
@@ -80,20 +80,17 @@ class InflightBytes:
         if get_ident() != self._thread or now - self._looked < LOOK_SECONDS:
             return None
         rate, slowest = float(FAIR_RATE), None
-        for each in self._uploads:
+        for each in self.uploads:
             if each is not asking and (its := each.rate(now)) < rate:
                 rate, slowest = its, each
         if slowest is None:
             self._looked = now
         return slowest
 
-    def follow(self, upload: "RequestBytes") -> None:
+    def watch(self, upload: "RequestBytes") -> None:
         """Watch the rate of an upload. Called in the thread of the ports."""
         self._thread = get_ident()
-        self._uploads.add(upload)
-
-    def forget(self, upload: "RequestBytes") -> None:
-        self._uploads.discard(upload)
+        self.uploads.add(upload)
 
     def change(self, size: int, asking: "RequestBytes") -> None:
         """Count further bytes, or freed ones if `size` is negative. Raises NoRoom."""
@@ -149,9 +146,9 @@ class RequestBytes:
             self._inflight.change(size - self.held, self)
             if self._upload is not None and not self.held:
                 self._since = monotonic()
-                self._inflight.follow(self)
+                self._inflight.watch(self)
             elif not size:
-                self._inflight.forget(self)
+                self._inflight.uploads.discard(self)
             self.held = self._received = size
 
     def rate(self, now: float) -> float:

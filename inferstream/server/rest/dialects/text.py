@@ -26,9 +26,6 @@ from ...status import http_headers, status_of
 from ..messages import JSON, RawHeaders
 from .base import Answer, InferenceDialect, ParsedRequest
 
-LESS = "ask for less"
-"""What a client may do whose stream is too long."""
-
 Fit = TypeVar("Fit")
 
 
@@ -171,7 +168,7 @@ class TextFormat(ABC):
 class TextRequest(ParsedRequest):
     """A request for one text or several. Each of `requests` is one text."""
 
-    __slots__ = ("_each", "_format", "_requests", "_several", "_streamed", "generation", "kept", "pending")
+    __slots__ = ("_each", "_format", "_requests", "_several", "_streamed", "generation", "limit", "pending")
 
     compressible = True
     several = True
@@ -190,8 +187,8 @@ class TextRequest(ParsedRequest):
         self._each = Operation.STREAM if streams else Operation.INFER  # which can be batched
         self.operation = Operation.STREAM if streamed or len(requests) > 1 else self._each
         self.generation = generation
-        self.kept: GatherLimit | None = None
-        """The bound of a stream whose last event repeats the whole text."""
+        self.limit: int | None = None
+        """Bytes of a stream whose last event repeats the whole text."""
         self.pending = generation.pending
         self._requests = requests
         self._format = format
@@ -221,7 +218,8 @@ class TextRequest(ParsedRequest):
         return None if self._streamed else GatheredTexts(self._format, self._texts())
 
     def events(self) -> "TextEvents":
-        return TextEvents(self._format, self._texts(), self.kept)
+        kept = None if self.limit is None else GatherLimit(self.limit, "ask for less")
+        return TextEvents(self._format, self._texts(), kept)
 
     def failure(self, error: InferstreamError) -> bytes:
         return self._format.failure(error)

@@ -5,14 +5,13 @@ from time import time
 from typing import Any, Never
 
 from .....dataplane.admission import Admission
-from .....dataplane.gathering import GatherLimit
 from .....errors import NotFound
 from .....text.fields import Fields
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.interface import TextInterface
 from .....text.response_format import formatted
 from .....text.tools import offered, read_parallel
-from ..text import LESS, TextRequest, generating, identified
+from ..text import TextRequest, generating, identified
 from .response_events import ResponseFormat
 from .response_items import (
     INPUT,
@@ -87,7 +86,7 @@ def read_response(
     conversation = states.kept(fields, admission, previous)
     format = ResponseFormat(id, _document(fields, id, name), conversation)
     asked = TextRequest(admission, generation, [request], format, streamed)
-    asked.kept = GatherLimit(most, LESS)
+    asked.limit = most
     return asked
 
 

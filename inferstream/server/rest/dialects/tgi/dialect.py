@@ -7,7 +7,6 @@ from .....dataplane.access import Action
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
-from .....dataplane.gathering import GatherLimit
 from .....errors import InvalidRequest
 from .....text.fields import Fields, wrong_field
 from .....text.interface import TextInterface
@@ -15,7 +14,7 @@ from ...exchange import Exchange
 from ...messages import Scope
 from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
 from ..operations import FLAG, OBJECT_OR_LIST, STRING, an_object, getting, posting
-from ..text import LESS, TextDialect, TextRequest, admit_named, generating
+from ..text import TextDialect, TextRequest, admit_named, generating
 from .errors import error_object, error_status
 from .formats import TgiFormat
 from .parameters import MOST_SEQUENCES, MOST_STOPS, MOST_TOP_TOKENS, SCHEMAS, read_parameters
@@ -68,7 +67,7 @@ class Tgi(TextDialect):
         if plain:
             return read_prompt(fields, admission, interface)
         asked = _read_tgi(fields, admission, interface, route.template)
-        asked.kept = GatherLimit(self._settings.max_body_bytes, LESS)
+        asked.limit = self._settings.max_body_bytes
         return asked
 
     error_status, error_object = staticmethod(error_status), staticmethod(error_object)
