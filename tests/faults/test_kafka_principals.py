@@ -18,8 +18,6 @@ from tests.cve.test_identities import ALIKE, WHO
 from tests.cve.test_limits import ORDERED, ROWS, TABLE
 from tests.serving import HERE, fp32, write_model
 
-CVES = ("CVE-2026-35030",)
-
 TEXT = {"datatype": "BYTES", "shape": [1]}
 
 PROMPT = json.dumps({"inputs": [{"name": "prompt", **TEXT, "data": ["x"]}]}).encode()
