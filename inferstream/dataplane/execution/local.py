@@ -227,7 +227,7 @@ class Local:
         return open_reply(self._responses(call))
 
     def _responses(self, call: Call) -> ModelResponses:
-        return ModelResponses(partial(self._start, Payloads(call, self._checks)), call, self._finish)
+        return ModelResponses(self._start, Payloads(call, self._checks), self._finish)
 
     async def _predict(self, request: InferenceRequest, halved: bool = False) -> Reply:
         try:
