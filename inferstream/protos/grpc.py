@@ -198,7 +198,7 @@ def wants_typed(message: InferMessage) -> bool:
     """Whether the response has typed contents: unless the request has raw contents or inputs in shared memory."""
     if message.raw_input_contents:
         return False
-    for tensor in message.inputs:  # noqa: SIM110  # a generator takes half as long again
+    for tensor in message.inputs:  # a generator takes half as long again
         if tensor.HasField("contents") and tensor.contents.ListFields():
             return True
     return not any(REGION in tensor.parameters for tensor in message.inputs)

@@ -43,6 +43,9 @@ UNBLOCKED_SLOTS = 4096
 """Limit of concurrent calls of an async model whose settings have none: a bound, not a policy."""
 
 
+AS_STREAM = "call it as a stream (infer_stream, generate_stream, ModelStreamInfer or client.stream())."
+
+
 class Local:
     """The innermost handler. `loaded` has the thread of the model's own event loop, if it has one."""
 
@@ -252,7 +255,9 @@ class Local:
             return translated(wrong, self._name, request.id)
 
     async def _only_response(self, call: Call) -> Reply:
-        """A single response from a model that only streams, if its stream has exactly one."""
+        """A single response from a class that only streams, if its stream has exactly one."""
+        if isinstance(self._model, FunctionModel) and not self.capabilities.gathers:
+            raise Unsupported(f"Model {self._name} returns a stream; {AS_STREAM}")
         async with await open_reply(self._responses(call)) as reply:
             first, responses = reply.first, 0
             async for _ in reply:
@@ -261,7 +266,7 @@ class Local:
                     break
             if first is None or responses > 1:
                 many = "more than one response" if responses else "no response"
-                raise Unsupported(f"Model {self._name} answered {many}; call it as a stream.")
+                raise Unsupported(f"Model {self._name} answered {many}; {AS_STREAM}")
             return Reply(first)
 
     async def _start(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inferstream import Client
-from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
+from inferstream.protos.dataplane_pb2 import InferTensorContents, ModelInferRequest, ModelInferResponse
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.serving import Running, write_model
 
@@ -118,10 +118,10 @@ def test_each_request_of_a_stream_is_answered_with_its_id(running: Running, mode
     assert got == [*expected, ("e", "3")]
 
 
-@pytest.mark.parametrize("workers", ["0", "1"])
-def test_a_class_that_reads_one_request_is_called_for_each(tmp_path: Path, workers: str) -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_class_that_reads_one_request_is_called_for_each(tmp_path: Path, workers: int) -> None:
     write_model(tmp_path / "models", "first", "first.First", FIRST)
-    server = Running(tmp_path / "models", INFERSTREAM_PARALLEL_WORKERS=workers)
+    server = Running(tmp_path / "models", INFERSTREAM_PARALLEL_WORKERS=str(workers))
     try:
         got = streamed(server, text("first", "a b", "1"), text("first", "c", "2"))
     finally:
@@ -153,7 +153,8 @@ def test_a_later_request_of_another_model_is_refused(
 @pytest.mark.parametrize("model", MODELS)
 def test_a_later_request_that_is_wrong_is_refused(running: Running, model: str) -> None:
     wrong = text("", "c")
-    wrong.inputs[0].shape[0] = 7
+    wrong.inputs[0].datatype = "INT64"
+    wrong.inputs[0].contents.CopyFrom(InferTensorContents(int64_contents=[1]))
     with pytest.raises(grpc.RpcError) as refused:
         streamed(running, text(model, "a", "1"), wrong)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
