@@ -88,7 +88,8 @@ class AsyncClient:
         """The result of a model for these arguments, which are given by name, in a mapping or as a data frame.
 
         Several outputs are a dictionary by name, or a tuple if the types are those of an app. An argument that is an
-        iterator is a stream. `parameters` are those of the request, such as `max_tokens` of text models.
+        iterator is a stream. `parameters` are those of the request, such as `max_tokens` of text models; `outputs`
+        names the outputs of the result, such as `"predict,predict_proba"`.
         """
         known = given(arguments, named)
         return await self.predict_asked(

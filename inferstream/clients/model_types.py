@@ -13,6 +13,7 @@ from ..codecs.values.base import DEFAULT, DESCRIBED, DIMENSIONS, NULLABLE, OPTIO
 from ..codecs.values.declared import value_of_tensor
 from ..codecs.values.objects import Json
 from ..errors import CallFailed, CodecError
+from ..protos.generate import OUTPUTS, outputs_named
 from ..types import (
     InferenceRequest,
     InferenceResponse,
@@ -145,8 +146,11 @@ class ModelTypes:
         """The request of checked arguments."""
         if isinstance(arguments, OfColumns):
             parameters = {"content_type": "pd", **parameters}
+        parameters = dict(parameters)
+        wanted = parameters.pop(OUTPUTS, None)
+        outputs = None if wanted is None else outputs_named(wanted)
         given = Parameters(**parameters) if parameters else None
-        prepared = PreparedCall(InferenceRequest.of([], None, given), raw=self._raw)
+        prepared = PreparedCall(InferenceRequest.of([], None, given, outputs), raw=self._raw)
         for name, value in arguments.items():
             if isinstance(value, Later):
                 if prepared.more is not None:

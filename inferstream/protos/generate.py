@@ -9,7 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidOutput, InvalidRequest
-from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters, RequestInput, TensorData
+from ..types import (
+    InferenceRequest,
+    InferenceResponse,
+    MetadataTensor,
+    Parameters,
+    RequestInput,
+    RequestOutput,
+    TensorData,
+)
 from ..types.datatypes import FLOATS, INTEGERS
 from ..types.forms import OutputForm
 from ..types.json_numbers import NOT_NUMBERS, NumbersText
@@ -77,10 +85,13 @@ def parse_flat(
         raise InvalidRequest("The body must be a JSON object, or a list of objects.")
     refuse_duplicate_keys(text, _keys(document))
     values = dict(document)
-    nested = values.pop("parameters", None)
+    outputs, nested = None, values.pop("parameters", None)
     if nested is not None:
         if not isinstance(nested, dict):
             raise InvalidRequest('"parameters" must be an object')
+        nested = dict(nested)
+        wanted = None if OUTPUTS in declared or OUTPUTS in known else nested.pop(OUTPUTS, None)
+        outputs = None if wanted is None else outputs_named(wanted)
         _merge(values, nested)
     request_id = None
     if "id" not in known and (given := values.pop("id", None)) not in (None, ""):
@@ -100,7 +111,19 @@ def parse_flat(
             raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
         else:
             extra[name] = value
-    return InferenceRequest.of(tensors, request_id, Parameters.of(extra) if extra else None)
+    return InferenceRequest.of(tensors, request_id, Parameters.of(extra) if extra else None, outputs)
+
+
+OUTPUTS = "outputs"
+"""The parameter that names the outputs of a response, where a request has no other place for them."""
+
+
+def outputs_named(wanted: object) -> list[RequestOutput]:
+    """The outputs in a list of names, or in a string with commas between them. Raises InvalidRequest."""
+    names = wanted.split(",") if isinstance(wanted, str) else wanted
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise InvalidRequest(f'parameter "{OUTPUTS}" takes names of outputs: a list, or a string with commas')
+    return [RequestOutput(name=name.strip()) for name in names]
 
 
 def tensor_of(

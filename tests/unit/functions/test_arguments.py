@@ -106,7 +106,11 @@ async def test_large_arguments_of_coroutines_are_read_beside_the_event_loop(
     async with testing.run(app) as client:
         for name in ("whole", "items", "with_a_dependency"):
             request = InferenceRequest.model_validate({"inputs": [fields]})
-            (thread,) = (await client.infer(name, request)).outputs[0].data
+            if name == "items":
+                [response] = [each async for each in client.stream(name, request)]
+            else:
+                response = await client.infer(name, request)
+            (thread,) = response.outputs[0].data
             assert (thread == threading.current_thread().name) is (count == 1), name
         raw = InferenceRequest.model_validate({"inputs": [fields]})
         raw.inputs[0].data = TensorData.from_raw(join_bytes([text]), "BYTES")
