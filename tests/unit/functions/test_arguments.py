@@ -106,10 +106,7 @@ async def test_large_arguments_of_coroutines_are_read_beside_the_event_loop(
     async with testing.run(app) as client:
         for name in ("whole", "items", "with_a_dependency"):
             request = InferenceRequest.model_validate({"inputs": [fields]})
-            if name == "items":
-                [response] = [each async for each in client.stream(name, request)]
-            else:
-                response = await client.infer(name, request)
+            [response] = [each async for each in client.stream(name, request)]
             (thread,) = response.outputs[0].data
             assert (thread == threading.current_thread().name) is (count == 1), name
         raw = InferenceRequest.model_validate({"inputs": [fields]})
@@ -119,7 +116,7 @@ async def test_large_arguments_of_coroutines_are_read_beside_the_event_loop(
         wrong = {**fields, "data": [text.replace('"a"', "1", 1)]}
         for name in ("whole", "items"):
             with pytest.raises(InvalidRequest, match=r'argument "notes": field "0.text"'):
-                await client.infer(name, InferenceRequest.model_validate({"inputs": [wrong]}))
+                [_ async for _ in client.stream(name, InferenceRequest.model_validate({"inputs": [wrong]}))]
 
 
 def test_images_are_read_beside_the_event_loop() -> None:
