@@ -87,8 +87,10 @@ class Columns:
     def refuse_text(self, frame: Any) -> None:
         """Raise InvalidRequest for text in a column of numbers, after the model has refused the frame."""
         for name in (column.name for column in self.columns if column.datatype != "BYTES"):
-            values = frame[name] if name in frame else ()
-            for value in values if getattr(values, "dtype", None) == object else ():
+            values = frame.get(name, ())
+            if not len(values) or values.dtype.kind != "O":
+                continue
+            for value in values:
                 try:
                     float(value)
                 except (TypeError, ValueError):
