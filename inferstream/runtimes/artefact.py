@@ -12,7 +12,7 @@ from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from .framework import FrameworkModel
 
-_OF_MAIN = re.compile(r"attribute '([\w.]+)' on <module '__(?:mp_)?main__'")
+_OF_MAIN = re.compile(r"attribute '([\w.]+)' on <module '[\w.]*__(?:mp_)?main__'")
 """What pickle says of an object that it looks for in a program."""
 
 

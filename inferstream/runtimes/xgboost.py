@@ -89,11 +89,11 @@ class XGBoostModel(Runtime):
             with self._lock:
                 return super().predict(payload)
         except ValueError as error:  # the base of XGBoostError
-            found = UNKNOWN_CATEGORY.search(str(error))
-            if found is None or self._columns is None:
+            unknown = UNKNOWN_CATEGORY.search(str(error))
+            if unknown is None or self._columns is None:
                 raise
-            name = self._columns.columns[int(found[1])].name
-            raise InvalidRequest(f'column "{name}": the model was fitted without {found[2]!r:.60}') from error
+            name = self._columns.columns[int(unknown[1])].name
+            raise InvalidRequest(f'column "{name}": the model was fitted without {unknown[2]!r:.60}') from error
 
 
 def _width(regressor: Any) -> int:
