@@ -93,7 +93,9 @@ class XGBoostModel(Runtime):
             if unknown is None or self._columns is None:
                 raise
             name = self._columns.columns[int(unknown[1])].name
-            raise InvalidRequest(f'column "{name}": the model was fitted without {unknown[2]!r:.60}') from error
+            raise InvalidRequest(
+                f'column "{name}": the model was fitted without {unknown[2]!r:.60}'
+            ) from error
 
 
 def _width(regressor: Any) -> int:

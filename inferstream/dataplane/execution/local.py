@@ -255,8 +255,8 @@ class Local:
             return translated(wrong, self._name, request.id)
 
     async def _only_response(self, call: Call) -> Reply:
-        """A single response from a class that only streams, if its stream has exactly one."""
-        if isinstance(self._model, FunctionModel) and not self.capabilities.gathers:
+        """A single response of a class, or of a function that reads a stream, if it makes exactly one."""
+        if isinstance(self._model, FunctionModel) and self._model.described.arguments.stream is None:
             raise Unsupported(f"Model {self._name} returns a stream; {AS_STREAM}")
         async with await open_reply(self._responses(call)) as reply:
             first, responses = reply.first, 0
