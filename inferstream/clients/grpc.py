@@ -22,7 +22,6 @@ from ..protos.dataplane_pb2 import (
     ServerReadyRequest,
 )
 from ..protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from ..protos.dialects import HEADER
 from ..protos.grpc import FIELDS, request_to, response_from
 from ..statuses import HTTP_OF_GRPC
 from ..types import (
@@ -60,7 +59,6 @@ class ModelRpcs(NamedTuple):
     stream: "grpc.aio.StreamStreamMultiCallable[Any, Any]"
     write: Callable[[InferenceRequest], Any]
     read: Callable[[Any], InferenceResponse]
-    stream_metadata: tuple[tuple[str, str], ...] = ()
 
 
 class GrpcTransport:
@@ -75,7 +73,7 @@ class GrpcTransport:
         """How the model of a call is asked. Raises CallFailed."""
         stub = self._stub or await self._open()
         write = partial(_message, call)
-        return ModelRpcs(stub.ModelInfer, stub.ModelStreamInfer, write, _response_in, ((HEADER, "mlserver"),))
+        return ModelRpcs(stub.ModelInfer, stub.ModelStreamInfer, write, _response_in)
 
     async def infer(self, call: OutgoingCall) -> InferenceResponse:
         rpcs = await self.rpcs(call)
@@ -86,8 +84,7 @@ class GrpcTransport:
 
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         rpcs = await self.rpcs(call)
-        metadata = (*rpcs.stream_metadata, *_metadata(call))
-        rpc = rpcs.stream(None, metadata=metadata, timeout=_bounded(call.timeout))
+        rpc = rpcs.stream(None, metadata=_metadata(call), timeout=_bounded(call.timeout))
         async with aclosing(_exchanged(rpc, _messages(call, rpcs.write))) as responses:
             async for response in responses:
                 yield rpcs.read(response)

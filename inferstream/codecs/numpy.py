@@ -128,7 +128,7 @@ class NumpyCodec(TensorCodec[Array]):
         if datatype is None:
             return None
         dimensions = typing.get_args(sizes)
-        shape = [-1]
+        shape = [-1, -1] if is_output else [-1]  # outputs have at least two dimensions, as in MLServer
         if dimensions and ... not in dimensions:
             shape = batch_shape([-1] * len(dimensions)) if is_output else [-1] * len(dimensions)
         parameters = content_type(cls.ContentType)

@@ -247,6 +247,17 @@ def header_priority(value: bytes | str | None) -> int:
     return as_priority(stated, "X-Request-Priority")
 
 
+def header_timeout(value: bytes | str) -> float:
+    """The seconds of the header X-Request-Timeout. Raises InvalidRequest."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < 1e9:
+        raise InvalidRequest("X-Request-Timeout must be a positive number of seconds.")
+    return seconds
+
+
 def as_interval(rate: object, where: str) -> float:
     """Seconds between two responses of a stream at this rate. Raises InvalidRequest that names `where`."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not isfinite(rate) or rate <= 0:

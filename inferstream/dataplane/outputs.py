@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import InvalidOutput, InvalidRequest
 from ..text.output import TextOutput
@@ -20,6 +20,9 @@ from ..types.inference import respond
 from ..types.payload import new
 from .checks import Strictness, counts_characters, duplicate, fits
 from .classification import Labels, classified
+
+if TYPE_CHECKING:
+    from .execution.payloads import Payloads
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -119,24 +122,24 @@ class Finish:
             name or self._model, outputs, version or self._version, request_id, response.parameters
         )
 
-    def of(self, request: InferenceRequest) -> Callable[[Any], InferenceResponse]:
-        """The same for the items of one stream. What depends on the request is looked up once."""
-        form, request_id, wanted = self._form, request.id, request.outputs
+    def of(self, payloads: "Payloads") -> Callable[[Any], InferenceResponse]:
+        """The same for the items of one stream. What depends on the first request is looked up once."""
+        form, wanted = self._form, payloads.current.outputs
         kind = None if wanted or form is None or form.kind is int else form.kind
         complete = self._complete  # a method, because a call of an object costs 40 ns more
 
         def finish(item: Any) -> InferenceResponse:
             given = type(item)
             if given is InferenceResponse:
-                return complete(item, request_id, wanted)
+                return complete(item, payloads.current.id, wanted)
             if given is kind:
                 response = new(InferenceResponse)  # as `respond`, whose frame costs a token 2 %
                 response.form = form
                 response.value = item
-                response.id = request_id
+                response.id = payloads.current.id
                 response._parameters = None
                 return response
-            return self(item, request)
+            return self(item, payloads.current)
 
         return finish
 

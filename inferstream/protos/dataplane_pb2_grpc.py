@@ -7,6 +7,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from .dialects import HEADER
 from .pool import LEGACY_SERVICE, POOL, SERVICE
 
 if TYPE_CHECKING:
@@ -33,10 +34,25 @@ class _Stub:
                 request_serializer=request.SerializeToString,
                 response_deserializer=response.FromString,
             )
-            setattr(self, method.name, callable_)
+            streams = method.client_streaming
+            setattr(self, method.name, _with_dialect(callable_) if streams else callable_)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{self.service} has no RPC {name}")
+
+
+def _with_dialect(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The RPC with metadata that ask for the responses of its class. With raw contents they would be Triton's."""
+
+    def stream(
+        request_iterator: Any = None, timeout: float | None = None, metadata: Any = None, **options: Any
+    ) -> Any:
+        pairs = tuple(metadata or ())
+        if all(name.lower() != HEADER for name, _ in pairs):
+            pairs += ((HEADER, "mlserver"),)
+        return call(request_iterator, timeout=timeout, metadata=pairs, **options)
+
+    return stream
 
 
 class GRPCInferenceServiceStub(_Stub):

@@ -30,7 +30,7 @@ from .json_requests import check_id
 from .json_responses import dump, json_value, json_values
 
 OUTPUTS = "outputs"
-"""The key of the names of the outputs that a client asks for."""
+"""The parameter that names the outputs of a response, where a request has no other place for them."""
 
 
 def is_v2(document: Any, inputs: Sequence[MetadataTensor]) -> bool:
@@ -75,8 +75,7 @@ def parse_flat(
 
     Without declared inputs, every key except `id` and `parameters` becomes a tensor, with the datatype of its value,
     or that of the `described` input if its value fits. A list of objects is the rows of a table, whose columns are the
-    inputs. A list of names in `outputs` asks for these outputs, where no input has this name and inputs are known.
-    Raises InvalidRequest.
+    inputs. `outputs` in `parameters` names the outputs of the response. Raises InvalidRequest.
     """
     declared = {tensor.name: tensor for tensor in inputs}
     known = {tensor.name: tensor for tensor in described}
@@ -91,15 +90,17 @@ def parse_flat(
         raise InvalidRequest("The body must be a JSON object, or a list of objects.")
     refuse_duplicate_keys(text, _keys(document))
     values = dict(document)
-    nested = values.pop("parameters", None)
+    outputs, nested = None, values.pop("parameters", None)
     if nested is not None:
         if not isinstance(nested, dict):
             raise InvalidRequest('"parameters" must be an object')
+        nested = dict(nested)
+        wanted = None if OUTPUTS in declared or OUTPUTS in known else nested.pop(OUTPUTS, None)
+        outputs = None if wanted is None else outputs_named(wanted)
         _merge(values, nested)
     request_id = None
     if "id" not in known and (given := values.pop("id", None)) not in (None, ""):
         request_id = check_id(given)
-    outputs = _asked_outputs(values) if OUTPUTS not in declared | known and declared | known else None
     tensors = []
     extra: dict[str, Any] = {}
     for name, value in values.items():
@@ -118,13 +119,13 @@ def parse_flat(
     return InferenceRequest.of(tensors, request_id, Parameters.of(extra) if extra else None, outputs)
 
 
-def _asked_outputs(values: dict[str, Any]) -> list[RequestOutput] | None:
-    names = values.get(OUTPUTS)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return None
+def outputs_named(wanted: object) -> list[RequestOutput]:
+    """The outputs in a list of names, or in a string with commas between them. Raises InvalidRequest."""
+    names = wanted.split(",") if isinstance(wanted, str) else wanted
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise InvalidRequest(f'parameter "{OUTPUTS}" takes names of outputs: a list, or a string with commas')
     expect_tensors(len(names), OUTPUTS)
-    del values[OUTPUTS]
-    return [RequestOutput.of(name) for name in names] or None
+    return [RequestOutput.of(name.strip()) for name in names]
 
 
 def tensor_of(

@@ -300,7 +300,7 @@ def _outputs(present: Any, nested: bool) -> tuple[list[RequestOutput], dict[str,
 def check_id(value: Any) -> str:
     """The request id in a JSON value. Raises InvalidRequest."""
     if type(value) is not str:
-        raise InvalidRequest(f"id must be a string, got {_kind(value)}")
+        raise InvalidRequest(f"id, which names the request, must be a string, got {_kind(value)}")
     return ids.check_id(value)
 
 

@@ -1,6 +1,7 @@
 """The base of runtimes that read one artefact: where its file is looked for, and how many predictions run at once."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,6 +11,9 @@ from ..imports.folders import importing_alone
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from .framework import FrameworkModel
+
+_OF_MAIN = re.compile(r"attribute '([\w.]+)' on <module '[\w.]*__(?:mp_)?main__'")
+"""What pickle says of an object that it looks for in a program."""
 
 
 class ArtefactModel(FrameworkModel):
@@ -45,8 +49,14 @@ class ArtefactModel(FrameworkModel):
 
     def _opened(self, path: Path) -> Any:
         self._fixed_arguments(path)
-        with importing_alone():
-            return self.open(path)
+        try:
+            with importing_alone():
+                return self.open(path)
+        except AttributeError as error:
+            if (missing := _OF_MAIN.search(str(error))) is None:
+                raise
+            reason = f"{missing[1]} was part of the program (__main__) that saved {path.name}"
+            raise self._failed(f"{reason}; put it into a module next to the file, and save again") from None
 
     async def _find(self) -> Path:
         uri = await get_model_uri(self.settings, self.artefacts)

@@ -122,8 +122,13 @@ class Runtime(ArtefactModel):
         functions = [self._function(output.name) for output in wanted]
         features = self._table(payload)
         self._check(features, payload)
-        with refusing(payload, self.refused):
-            results = [function(features) for function in functions]
+        try:
+            with refusing(payload, self.refused):
+                results = [function(features) for function in functions]
+        except InvalidRequest:
+            if self._columns is not None and _is_frame(features):
+                self._columns.refuse_text(features)
+            raise
         return self._response(results, wanted)
 
     def _table(self, request: InferenceRequest) -> Any:

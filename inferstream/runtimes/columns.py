@@ -88,6 +88,18 @@ class Columns:
                 )
         return self._assembled({name: table[name] for name in self._names if name in table})
 
+    def refuse_text(self, frame: Any) -> None:
+        """Raise InvalidRequest for text in a column of numbers, after the model has refused the frame."""
+        for name in (column.name for column in self.columns if column.datatype != "BYTES"):
+            values = frame.get(name, ())
+            if not len(values) or values.dtype.kind != "O":
+                continue
+            for value in values:
+                try:
+                    float(value)
+                except (TypeError, ValueError):
+                    raise InvalidRequest(f'column "{name}" takes numbers, got {value!r:.60}') from None
+
     def ordered(self, frame: Any) -> Any:
         """A data frame of exactly the model's columns in the model's order; any other frame as it is."""
         names = list(frame.columns)

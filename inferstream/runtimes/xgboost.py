@@ -1,5 +1,6 @@
 """XGBoost: classifiers, regressors, rankers, and boosters, which are served as regressors."""
 
+import re
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
@@ -7,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from ..errors import InvalidRequest
 from ..repository.trust import PermittedCall
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor
 from .base import Runtime
@@ -15,6 +17,9 @@ from .estimators import class_output
 
 CATEGORY = "c"
 """XGBoost's type of a categorical feature."""
+
+UNKNOWN_CATEGORY = re.compile(r"category not in the training set for the (\d+)th .*column: `(.*)`")
+"""What XGBoost says of a value of a categorical feature."""
 
 DATATYPES = {"int": "INT64", "i": "BOOL", CATEGORY: "BYTES"}
 """Datatypes of XGBoost's types of features. It computes all others with 32 bits."""
@@ -80,8 +85,17 @@ class XGBoostModel(Runtime):
         return described(method, "FP32", [-1, _width(artefact)]) if method == "predict" else None
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        with self._lock:
-            return super().predict(payload)
+        try:
+            with self._lock:
+                return super().predict(payload)
+        except ValueError as error:  # the base of XGBoostError
+            unknown = UNKNOWN_CATEGORY.search(str(error))
+            if unknown is None or self._columns is None:
+                raise
+            name = self._columns.columns[int(unknown[1])].name
+            raise InvalidRequest(
+                f'column "{name}": the model was fitted without {unknown[2]!r:.60}'
+            ) from error
 
 
 def _width(regressor: Any) -> int:

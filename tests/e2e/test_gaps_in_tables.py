@@ -235,11 +235,11 @@ COLUMNS = {name: [row[name] for row in TWO] for name in ROW}
 @pytest.mark.parametrize("model", MODELS)
 def test_flat_json_asks_for_outputs(server: Running, model: str, action: str) -> None:
     url = f"{server.url}/v2/models/{model}/{action}"
-    answer = httpx.post(url, json=COLUMNS | {"outputs": BOTH})
+    answer = httpx.post(url, json=COLUMNS | {"parameters": {"outputs": BOTH}})
     found = json.loads(answer.text.removeprefix("data: "))
     assert found["predict"] == predicted(model, TWO)
     np.testing.assert_allclose(found["predict_proba"], predicted(model, TWO, "predict_proba"), rtol=1e-5)
-    assert "nonsense" in httpx.post(url, json=COLUMNS | {"outputs": ["predict", "nonsense"]}).text
+    assert "nonsense" in httpx.post(url, json=COLUMNS | {"parameters": {"outputs": "predict,nonsense"}}).text
 
 
 @pytest.mark.parametrize("over", ["http", "grpc"])

@@ -43,6 +43,9 @@ UNBLOCKED_SLOTS = 4096
 """Limit of concurrent calls of an async model whose settings have none: a bound, not a policy."""
 
 
+AS_STREAM = "call it as a stream (infer_stream, generate_stream, ModelStreamInfer or client.stream())."
+
+
 class Local:
     """The innermost handler. `loaded` has the thread of the model's own event loop, if it has one."""
 
@@ -224,7 +227,7 @@ class Local:
         return open_reply(self._responses(call))
 
     def _responses(self, call: Call) -> ModelResponses:
-        return ModelResponses(partial(self._start, Payloads(call, self._checks)), call, self._finish)
+        return ModelResponses(self._start, Payloads(call, self._checks), self._finish)
 
     async def _predict(self, request: InferenceRequest, halved: bool = False) -> Reply:
         try:
@@ -249,7 +252,9 @@ class Local:
             return translated(wrong, self._name, request.id)
 
     async def _only_response(self, call: Call) -> Reply:
-        """A single response from a model that only streams, if its stream has exactly one."""
+        """A single response of a class, or of a function that reads a stream, if it makes exactly one."""
+        if isinstance(self._model, FunctionModel) and self._model.described.arguments.stream is None:
+            raise Unsupported(f"Model {self._name} returns a stream; {AS_STREAM}")
         async with await open_reply(self._responses(call)) as reply:
             first, responses = reply.first, 0
             async for _ in reply:
@@ -258,7 +263,7 @@ class Local:
                     break
             if first is None or responses > 1:
                 many = "more than one response" if responses else "no response"
-                raise Unsupported(f"Model {self._name} answered {many}; call it as a stream.")
+                raise Unsupported(f"Model {self._name} answered {many}; {AS_STREAM}")
             return Reply(first)
 
     async def _start(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:

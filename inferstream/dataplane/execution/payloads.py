@@ -14,6 +14,8 @@ class Payloads:
     def __init__(self, call: Call, checks: Checks) -> None:
         self.call = call
         self._first: InferenceRequest | None = call.request
+        self.current = call.request
+        """The request that the model has read last, whose id its next response has."""
         self._more = call.more
         self._checks = checks
         self._loop = asyncio.get_running_loop()
@@ -45,6 +47,7 @@ class Payloads:
             return following
         request = await anext(self._more)
         self._checks.check(request)
+        self.current = request
         return request
 
     def __iter__(self) -> Iterator[InferenceRequest]:

@@ -12,6 +12,7 @@ from ...types import InferenceResponse
 from ..call import Call
 from ..outputs import Finish
 from ..reply import Direct, Reply, StreamReply
+from .payloads import Payloads
 
 logger = logging.getLogger("inferstream.model")
 
@@ -21,17 +22,18 @@ CLOSE_LIMIT = 5.0
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "failed to allocate memory")
 """Words of CUDA, of PyTorch's allocator on a processor, and of ONNX Runtime; their errors have no class in common."""
 
-StartStream = Callable[[], Awaitable[AsyncIterator[InferenceResponse]]]
+StartStream = Callable[[Payloads], Awaitable[AsyncIterator[InferenceResponse]]]
 
 
 class ModelResponses:
     """A model's stream; not a generator, so that `aclose` reaches the model at once."""
 
-    __slots__ = ("_call", "_finish", "_responses", "_start")
+    __slots__ = ("_call", "_finish", "_payloads", "_responses", "_start")
 
-    def __init__(self, start: StartStream, call: Call, finish: Finish) -> None:
+    def __init__(self, start: StartStream, payloads: Payloads, finish: Finish) -> None:
         self._start = start
-        self._call = call
+        self._call = payloads.call
+        self._payloads = payloads
         self._finish = finish
         self._responses: AsyncIterator[InferenceResponse] | None = None
 
@@ -39,8 +41,8 @@ class ModelResponses:
         call = self._call
         try:
             if self._responses is None:
-                self._responses = await self._start()
-            return self._finish(await self._responses.__anext__(), call.request)
+                self._responses = await self._start(self._payloads)
+            return self._finish(await self._responses.__anext__(), self._payloads.current)
         except StopAsyncIteration:
             raise
         except BaseException as error:  # model code may raise anything
@@ -50,7 +52,7 @@ class ModelResponses:
         """How to read on without this object; None without responses."""
         if self._responses is None:
             return None
-        return Direct(self._responses.__anext__, self._finish.of(self._call.request), self._failure)
+        return Direct(self._responses.__anext__, self._finish.of(self._payloads), self._failure)
 
     def _failure(self, error: BaseException) -> tuple[BaseException, BaseException | None]:
         return translated(error, self._call.model, self._call.request.id), cause(error)

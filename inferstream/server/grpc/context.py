@@ -1,12 +1,13 @@
 """The context of an RPC: the request's headers and deadline, and the headers of the response."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from ...dataplane.access import Access
-from ...dataplane.call import header_priority
+from ...dataplane.call import header_priority, header_timeout
 from ...dataplane.caller import Caller
 from ...dataplane.cloudevents import CloudEvents
 from ...errors import InferstreamError, InvalidRequest, ModelNotFound
@@ -65,12 +66,16 @@ def headers_of(context: RpcContext) -> Headers:
 
 
 def caller_of(context: RpcContext, access: Access) -> Caller:
-    """The client of an RPC, with the deadline and the priority that it states. Raises InvalidRequest."""
+    """The client of an RPC, with its priority and the earlier of its two time limits. Raises InvalidRequest."""
     metadata = context.metadata
     if (split := metadata.split) is None:
         split = metadata.split = access.split(metadata.pairs)
     priority = 0 if metadata.priority is None else header_priority(metadata.priority)
-    return Caller(Headers(split[0], None, context), "grpc", None, split[1], context.deadline, priority)
+    deadline = context.deadline
+    if metadata.timeout is not None:
+        limit = asyncio.get_running_loop().time() + header_timeout(metadata.timeout)
+        deadline = limit if deadline is None else min(deadline, limit)
+    return Caller(Headers(split[0], None, context), "grpc", None, split[1], deadline, priority)
 
 
 def of_name(error: InferstreamError, field: str = "model_name") -> InferstreamError:

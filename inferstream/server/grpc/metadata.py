@@ -16,6 +16,7 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 
 REQUEST_ID = "x-request-id"
 PRIORITY = "x-request-priority"
+TIMEOUT = "x-request-timeout"
 
 RESERVED = frozenset(
     b":method :path :scheme :authority :protocol"
@@ -37,7 +38,7 @@ _TO_ENCODE = re.compile("[^ -$&-~]")
 class CallMetadata:
     """The metadata of an RPC, and what the server reads in it. Calls with the same head may share it."""
 
-    __slots__ = ("pairs", "priority", "request_id", "split")
+    __slots__ = ("pairs", "priority", "request_id", "split", "timeout")
 
     def __init__(self, pairs: Sequence[tuple[str, str | bytes]]) -> None:
         self.pairs = pairs
@@ -45,6 +46,7 @@ class CallMetadata:
         find = dict(pairs).get
         self.priority = find(PRIORITY)
         self.request_id = find(REQUEST_ID)
+        self.timeout = find(TIMEOUT)
         self.split: SplitHeaders | None = None
         """Metadata for models, and those that may hold a key; None before the first call."""
 

@@ -16,7 +16,7 @@ from ...protos.typed_responses import ResponseWriter
 from ...signature import Signature
 from ...types import Parameters
 from .context import RpcContext, TrailingHeaders, caller_of
-from .dialects.dialect import later_requests
+from .dialects.dialect import LaterRequests
 from .rpc import RpcExchange, ServedRpc
 
 logger = logging.getLogger("inferstream.grpc")
@@ -76,7 +76,7 @@ class TypedRpc:
             raise
         more = None
         if self.method.stream is not None:
-            more = later_requests(admission, exchange, request, self._reader.read_later, len)
+            more = LaterRequests(admission, exchange, request, self._reader.read_later, len)
         usage = admission.usage
         last: tuple[str | None, Parameters | None] | None = None
         async with await admission.open(STREAM, request, more) as reply:

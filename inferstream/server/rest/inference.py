@@ -15,7 +15,7 @@ import orjson
 from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.admission import Admission
-from ...dataplane.call import INFER, PACE, STREAM, header_interval, header_priority
+from ...dataplane.call import INFER, PACE, STREAM, header_interval, header_priority, header_timeout
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
@@ -330,7 +330,7 @@ class InferenceDoor:
 def _limit(caller: Caller, head: Head) -> None:
     """Give a caller the limits that a head states. Raises InvalidRequest for a wrong one."""
     if head.timeout is not None:
-        caller.deadline = asyncio.get_running_loop().time() + head.seconds(head.timeout)
+        caller.deadline = asyncio.get_running_loop().time() + header_timeout(head.timeout)
     caller.priority = header_priority(head.priority)
     caller.pace = header_interval(head.pace)
 

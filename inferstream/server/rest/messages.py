@@ -122,17 +122,6 @@ class Head:
         text = self.json_length
         return int(text) if text is not None and text.isdigit() and len(text) <= DIGITS else None
 
-    @staticmethod
-    def seconds(timeout: bytes) -> float:
-        """The value of the client's X-Request-Timeout. Raises InvalidRequest."""
-        try:
-            seconds = float(timeout)
-        except ValueError:
-            seconds = -1.0
-        if not 0 < seconds < 1e9:
-            raise InvalidRequest("X-Request-Timeout must be a positive number of seconds.")
-        return seconds
-
 
 async def read_body(head: Head, receive: Receive, limit: int, setting: str = BODY_SETTING) -> bytes:
     """The decompressed body, of at most `limit` bytes. Errors name the setting of the limit, if it has one.

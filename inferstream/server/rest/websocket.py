@@ -10,7 +10,7 @@ from websockets.extensions.permessage_deflate import PerMessageDeflate, ServerPe
 from websockets.frames import Frame
 
 from ...dataplane.access import Action
-from ...dataplane.call import header_priority
+from ...dataplane.call import header_priority, header_timeout
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.json_limits import json_limits
@@ -76,7 +76,7 @@ class WebSocketDoor:
         try:
             self._origins.check(headers)
             head = Head(headers)
-            limit = None if head.timeout is None else head.seconds(head.timeout)
+            limit = None if head.timeout is None else header_timeout(head.timeout)
             caller.priority = header_priority(head.priority)
             self._dataplane.access.check(Action.STREAM, caller, name)
             if not self._dataplane.model_ready(name, version):

@@ -1,9 +1,12 @@
 """Which of a model's outputs reach the client, and what they are held against."""
 
 import logging
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from inferstream.dataplane.execution.payloads import Payloads
 from inferstream.dataplane.outputs import finish_of
 from inferstream.errors import InvalidOutput, InvalidRequest
 from inferstream.types import (
@@ -79,13 +82,17 @@ def test_an_unchecked_output_is_a_tensor_all_the_same() -> None:
         finish(odd, REQUEST)
 
 
+def payloads(request: InferenceRequest) -> Payloads:
+    return cast(Payloads, SimpleNamespace(current=request))
+
+
 @pytest.mark.parametrize("item", ["a", response([2])])
 def test_items_of_a_stream_have_the_outputs_that_were_asked_for(item: object) -> None:
     finish = finish_of("m", None, None, (), "declared")
     asked = [RequestOutput(name="none such")]
-    names = [tensor.name for tensor in finish.of(REQUEST)(item).outputs]
+    names = [tensor.name for tensor in finish.of(payloads(REQUEST))(item).outputs]
     wanted = REQUEST.model_copy(update={"outputs": [RequestOutput(name=names[0])]})
-    assert [tensor.name for tensor in finish.of(wanted)(item).outputs] == names
+    assert [tensor.name for tensor in finish.of(payloads(wanted))(item).outputs] == names
     refusing = finish_of("m", None, False, (), "declared")
     with pytest.raises(InvalidRequest, match="none such"):
-        refusing.of(REQUEST.model_copy(update={"outputs": asked}))(item)
+        refusing.of(payloads(REQUEST.model_copy(update={"outputs": asked})))(item)

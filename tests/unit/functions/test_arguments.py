@@ -106,7 +106,8 @@ async def test_large_arguments_of_coroutines_are_read_beside_the_event_loop(
     async with testing.run(app) as client:
         for name in ("whole", "items", "with_a_dependency"):
             request = InferenceRequest.model_validate({"inputs": [fields]})
-            (thread,) = (await client.infer(name, request)).outputs[0].data
+            [response] = [each async for each in client.stream(name, request)]
+            (thread,) = response.outputs[0].data
             assert (thread == threading.current_thread().name) is (count == 1), name
         raw = InferenceRequest.model_validate({"inputs": [fields]})
         raw.inputs[0].data = TensorData.from_raw(join_bytes([text]), "BYTES")
@@ -115,7 +116,7 @@ async def test_large_arguments_of_coroutines_are_read_beside_the_event_loop(
         wrong = {**fields, "data": [text.replace('"a"', "1", 1)]}
         for name in ("whole", "items"):
             with pytest.raises(InvalidRequest, match=r'argument "notes": field "0.text"'):
-                await client.infer(name, InferenceRequest.model_validate({"inputs": [wrong]}))
+                [_ async for _ in client.stream(name, InferenceRequest.model_validate({"inputs": [wrong]}))]
 
 
 def test_images_are_read_beside_the_event_loop() -> None:

@@ -1,8 +1,14 @@
 """The number of predictions at once."""
 
+import pickle
+import sys
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from inferstream.dataplane.execution.local import Local
+from inferstream.errors import ModelLoadFailed
 from inferstream.runtimes.sklearn import SKLearnModel
 from inferstream.settings import ModelSettings
 
@@ -20,3 +26,18 @@ def test_one_prediction_runs_for_each_processor_unless_the_settings_say_otherwis
     for given, threads, slots in cases:
         model = SKLearnModel(ModelSettings(name="m", implementation=SKLearnModel, **given))
         assert (model.settings.threads, Local(model).slots.count) == (threads, slots), given
+
+
+async def test_an_object_of_the_program_that_saved_it_fails_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Own:
+        """A class that only the program of its author has."""
+
+    Own.__module__, Own.__qualname__ = "__main__", "Own"
+    with monkeypatch.context() as program:
+        program.setattr(sys.modules["__main__"], "Own", Own, raising=False)
+        (tmp_path / "model.pkl").write_bytes(pickle.dumps(Own()))
+    settings = ModelSettings(name="m", implementation=SKLearnModel, parameters={"uri": str(tmp_path)})
+    with pytest.raises(ModelLoadFailed, match=r"Own was part of the program.*module next to the file"):
+        await SKLearnModel(settings).load()

@@ -161,3 +161,15 @@ def test_infer_points_rows_to_generate() -> None:
         build_request([{"a": 1}], b'[{"a": 1}]', None)
     with pytest.raises(InvalidRequest, match=r"^The body must be a JSON object\.$"):
         build_request([1], b"[1]", None)
+
+
+@pytest.mark.parametrize("wrong", ["age", "born"])
+async def test_text_in_one_column_of_numbers_is_named(tmp_path: Path, wrong: str) -> None:
+    people = models.people()[["age"]].assign(born=1990)
+    model = await served(
+        make_pipeline(StandardScaler(), LogisticRegression()).fit(people, [0, 0, 1, 1]), tmp_path
+    )
+    values = {"age": [20], "born": [1990]}
+    with pytest.raises(InvalidRequest, match=f"^column \"{wrong}\" takes numbers, got 'old'$"):
+        model.predict(asked({**values, wrong: ["old"]}))
+    assert predicted(model, asked({**values, wrong: [str(values[wrong][0])]})) == [0]

@@ -1,9 +1,9 @@
 """The base class of a stream's dialects, and their requests, each with the admission to its model."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar, Generic, Self, TypeVar
 
 from ....dataplane.access import Action
 from ....dataplane.admission import Admission
@@ -23,21 +23,38 @@ StreamExchange = RpcExchange[InferMessage]
 Message = TypeVar("Message")
 
 
-async def later_requests(
-    admission: Admission,
-    exchange: RpcExchange[Message],
-    first: InferenceRequest,
-    read: Callable[[Message], InferenceRequest],
-    size: Callable[[Message], int],
-) -> AsyncIterator[InferenceRequest]:
-    """The requests after the first of a stream that is one call, with the id of the first."""
-    async for message in exchange:
-        if admission.metering is not None:
-            admission.received(size(message))
-        request = read(message)
-        request.id = first.id
-        admission.identify(request)
-        yield request
+class LaterRequests(Generic[Message]):
+    """The requests after the first of a stream that is one call; one without an id has that of the first."""
+
+    is_read = False
+    """Whether the model has asked for a later request."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        exchange: RpcExchange[Message],
+        first: InferenceRequest,
+        read: Callable[[Message], InferenceRequest],
+        size: Callable[[Message], int],
+    ) -> None:
+        self._admission = admission
+        self._exchange = exchange
+        self._first = first
+        self._read = read
+        self._size = size
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> InferenceRequest:
+        self.is_read = True
+        message = await anext(self._exchange)
+        if self._admission.metering is not None:
+            self._admission.received(self._size(message))
+        request = self._read(message)
+        request.id = request.id or self._first.id
+        self._admission.identify(request)
+        return request
 
 
 class StreamRequest:

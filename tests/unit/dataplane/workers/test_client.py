@@ -56,7 +56,9 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_models_that_load_again_and_again_take_no_more_memory(few: None) -> None:
     front, known = Front(), dict[OutputForm, int]()
     remote = front.call()
-    call = Call(Operation.STREAM, "m", None, InferenceRequest(inputs=[]), {}, task=asyncio.current_task())
+    call = Call(
+        Operation.STREAM, "m", None, InferenceRequest(id="r", inputs=[]), {}, task=asyncio.current_task()
+    )
     packed = frames.PackedRequest("r", None, [], None)
     frame = frames.Open(1, 1, True, 8, False, None, 5, packed)
     sender = ResponseSender(call, frame, None, cast(Any, front), cast(Any, None), known)

@@ -4,6 +4,7 @@ import orjson
 import pytest
 
 from inferstream.concurrency.scope import ClientLeft
+from inferstream.dataplane.call import header_timeout
 from inferstream.errors import InvalidRequest, Overloaded, PayloadTooLarge, UnsupportedEncoding
 from inferstream.server.rest.messages import (
     Head,
@@ -32,9 +33,9 @@ def test_a_length_of_json_that_is_none_is_refused(value: bytes) -> None:
 
 @pytest.mark.parametrize("timeout", [b"0", b"-1", b"nan", b"soon", b"1e9"])
 def test_a_timeout_is_a_positive_number(timeout: bytes) -> None:
-    assert Head.seconds(b"1.5") == 1.5
+    assert header_timeout(b"1.5") == 1.5
     with pytest.raises(InvalidRequest, match="positive number of seconds"):
-        Head.seconds(timeout)
+        header_timeout(timeout)
 
 
 def test_a_body_that_cannot_be_taken_is_refused_by_its_head() -> None:

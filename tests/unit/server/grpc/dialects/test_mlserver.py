@@ -1,4 +1,4 @@
-"""MLServer's dialect: a stream is one call, whatever it sends after its first request."""
+"""MLServer's dialect: a stream is of one model, whose calls read its requests in order."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -66,7 +66,7 @@ def texts(written: list[Any]) -> list[str]:
 async def test_later_requests_are_of_the_same_call() -> None:
     written, code = await served(request(1, "a"), request(2, "other"), request(3))
     assert written[0] == {"x-stream-dialect": "mlserver"}
-    assert (texts(written), code) == (["a 1", "a 2", "a 3"], StatusCode.OK)
+    assert (texts(written), code) == (["a 1", "other 2", "a 3"], StatusCode.OK)
 
 
 async def test_a_failure_ends_the_stream_behind_its_responses() -> None:
