@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from ..connections import SCOPE_KEY, OwnConnection
+from ..connections import SCOPE_KEY, OwnConnection, without_slash
 from .exchange import Connected, Http1Response, checked
 from .heads import INVALID, RawHeaders, RequestHead, RequestRefused
 
@@ -54,7 +54,7 @@ def scope_of(connection: OwnConnection, head: ScopeHead) -> Message:
         "scheme": connection.scheme,
         "method": head.method.decode("ascii"),
         "root_path": "",
-        "path": unquote(path) if "%" in path else path,
+        "path": without_slash(unquote(path) if "%" in path else path),
         "raw_path": url.path,
         "query_string": url.query or b"",
         "headers": head.headers,
@@ -111,7 +111,7 @@ class Cycle(Http1Response):
         """Serve the request, with status 500 if the application fails."""
         try:
             await app(scope, self.receive, self.send)
-            if self.complete or self.connection.lost:
+            if self.complete or self.connection.lost or self.connection.transport.is_closing():
                 return
             logger.error("the ASGI application returned without a whole response")
         except Exception:
