@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from .connections import without_slash
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from fastapi.routing import APIRoute
 
 logger = logging.getLogger("inferstream.server")
 
@@ -25,6 +26,7 @@ async def build_route_handler(model: object) -> RouteHandler | None:
         return None
     # A body without a content type is JSON, as in MLServer; older versions of FastAPI never ask for one.
     app = await asyncio.to_thread(bare_application, strict_content_type=False)
+    app.router.route_class = _stream_route()
     for handler, method in handlers:
         try:
             app.add_api_route(without_slash(handler.rest_path), _routable(method), methods=methods(handler))
@@ -48,6 +50,28 @@ def methods(handler: CustomHandler) -> list[str]:
     return [handler.rest_method, "HEAD"] if handler.rest_method == "GET" else [handler.rest_method]
 
 
+STREAM = "inferstream.stream"
+"""The key of the iterator of a streaming response in a scope."""
+
+
+def _stream_route() -> "type[APIRoute]":
+    """FastAPI's class of routes, with the iterator of each streaming response in the scope of its request."""
+    from fastapi.routing import APIRoute  # late, as FastAPI is
+
+    class StreamRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+            handle = super().get_route_handler()
+
+            async def handle_noting(request: Any) -> Any:
+                response = await handle(request)
+                request.scope[STREAM] = getattr(response, "body_iterator", None)
+                return response
+
+            return handle_noting
+
+    return StreamRoute
+
+
 AHEAD = 64 * 1024
 """Bytes of a response that a route may send ahead of its client."""
 
@@ -66,8 +90,15 @@ class _Exchange:
         self._unread = bytearray()
         self._responded = self._is_whole = self._left = self._listens = False
         self._changed, self._has_room, self._over = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._running = background.start(app(_scope(request), self._receive, self._send))
+        self._running = background.start(self._serve(app, _scope(request)))
         self._running.add_done_callback(self._end)
+
+    async def _serve(self, app: "FastAPI", scope: dict[str, Any]) -> None:
+        try:
+            await app(scope, self._receive, self._send)
+        finally:  # Starlette leaves an iterator that it has not finished to the garbage collector
+            if (close := getattr(scope.get(STREAM), "aclose", None)) is not None:
+                await close()
 
     async def respond(self) -> HttpResponse:
         """The response, as soon as it has begun, whole if the application has sent it at once.
@@ -111,14 +142,14 @@ class _Exchange:
         self._left = True
         self._over.set()
         self._has_room.set()
-        if self._listens:  # as streams do, which then end and close their iterators
+        if self._listens:  # it ends in its own way
             self._running.get_loop().call_later(GRACE_SECONDS, self._running.cancel)
         else:
             self._running.cancel()
 
     def _end(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        if error is not None and (self._left or (self._responded and self._is_whole)):
+        if error is not None and self._responded and self._is_whole:
             logger.error("a background task of a custom route failed", exc_info=error)
         self._changed.set()
 
@@ -132,8 +163,7 @@ class _Exchange:
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
         if self._left:
-            await asyncio.sleep(0)  # a stream that never waits would not notice its cancel
-            return
+            raise OSError("the client has left")  # as ASGI 2.4 demands
         if message["type"] == "http.response.start":
             self._status, self._headers = message["status"], [*message.get("headers", ())]
         else:
@@ -186,7 +216,7 @@ def bare_application(**options: Any) -> "FastAPI":
 def _scope(request: HttpRequest) -> dict[str, Any]:
     return {
         "type": "http",
-        "asgi": {"version": "3.0"},
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1",
         "method": request.method,
         "scheme": request.scheme,
