@@ -7,6 +7,7 @@ from typing import Any
 from ..concurrency.inflight import InflightBytes, RequestBytes
 from ..concurrency.scope import ClientLeft, Scope
 
+
 def without_slash(path: str) -> str:
     """A path as routes are looked up: `/v2/` and `/v2` are the same."""
     return path.rstrip("/") or "/"

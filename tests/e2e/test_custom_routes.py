@@ -11,7 +11,7 @@ import pytest
 
 from tests.serving import Running, eventually, write_model
 
-MODEL = '''
+MODEL = """
 import asyncio
 import os
 import threading
@@ -155,7 +155,7 @@ class Routes(MLModel):
             "size": len(b"".join(pieces)), "type": request.headers.get("content-type"), "query": dict(request.query_params),
             "cookies": request.cookies, "client": request.client.host, "path": request.url.path, "method": request.method,
         }
-'''
+"""
 
 
 @pytest.fixture(scope="module", params=["loop", "thread", "worker"])

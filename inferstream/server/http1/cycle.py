@@ -73,7 +73,6 @@ class Cycle(Http1Response):
         "_headless",
         "_left",
         "_more",
-        "_opening",
         "_pieces",
         "_size",
     )
@@ -86,8 +85,6 @@ class Cycle(Http1Response):
         self._size = 0
         self._more = True
         self._arrived = asyncio.Event()
-        self._opening: bytes | None = None
-        """The head of the response, until it leaves with the first part of the body or alone."""
         self._left: int | None = None
         """Bytes of the body that the response has promised; None where it has promised none."""
 
@@ -127,7 +124,7 @@ class Cycle(Http1Response):
             await self.send({"type": "http.response.body", "body": b"Internal Server Error"})
 
     async def receive(self) -> Message:
-        if self._expects and not (self.started or self._opening is not None or self.connection.lost):
+        if self._expects and not (self.started or self._opening is not None or self._is_late()):
             self._expects = False
             self.connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if not (self.connection.lost or self.complete):
@@ -140,6 +137,10 @@ class Cycle(Http1Response):
         self._pieces.clear()
         self._size = 0
         return {"type": "http.request", "body": body, "more_body": self._more}
+
+    def _is_late(self) -> bool:
+        """Whether the client does not wait for an interim response."""
+        return self.connection.lost or self.connection.openings.ahead > 0
 
     async def send(self, message: Message) -> None:
         connection = self.connection

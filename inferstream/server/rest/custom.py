@@ -36,7 +36,9 @@ NOT_ALLOWED = b'{"error":"Method Not Allowed"}'
 class CustomRoutes:
     """Serves the paths that no dialect claims."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, routes: Routes, inflight: InflightBytes) -> None:
+    def __init__(
+        self, dataplane: DataPlane, settings: Settings, routes: Routes, inflight: InflightBytes
+    ) -> None:
         self._inflight = inflight
         self._dataplane = dataplane
         self._limit = settings.max_body_bytes
