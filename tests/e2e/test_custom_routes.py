@@ -4,7 +4,6 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import httpx
 import pytest
@@ -15,7 +14,6 @@ MODEL = """
 import asyncio
 import os
 import threading
-from pathlib import Path
 
 from fastapi import BackgroundTasks, Request
 from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response, StreamingResponse

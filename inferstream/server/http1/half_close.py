@@ -1,8 +1,8 @@
-"""Connections whose clients send no more, but may still receive: a half-close is not a disconnect (RFC 9112 section 9.6).
+"""Connections whose clients send no more but may still receive (RFC 9112 section 9.6).
 
-The FIN of a client that has left is the same as that of one that only closes its sending side. The difference shows when
-something is sent: the kernel of a client that has left responds with a reset. So a byte of the response is sent ahead,
-which no client can notice, and the connection looks for a reset.
+A client that has left and one that has only closed its sending side send the same FIN. The kernel of the first one
+responds to more data with a reset. So the server sends a byte of the response ahead, which no client can notice, and
+looks for a reset.
 """
 
 from .exchange import Connected, Http1Response
