@@ -74,7 +74,7 @@ class Routes:
 
     def add(self, dialect: HttpDialect) -> None:
         """Add the paths of a dialect. Raises InvalidSettings, and adds none, where another claims one of them."""
-        claims: list[tuple[str, Claim]] = [(item.path, item) for item in dialect.reads()]
+        claims: list[tuple[str, Claim]] = [(without_slash(item.path), item) for item in dialect.reads()]
         if isinstance(dialect, InferenceDialect):
             claims += dialect.inferences.items()
         owners = dict(self._owners)
