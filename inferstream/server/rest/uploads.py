@@ -43,7 +43,7 @@ def _read(admission: Admission, media_type: bytes, body: bytes) -> list[RequestI
     inputs = admission.signature.inputs or ()
     if flat is None or not flat.strict:
         if kind.startswith(FORMS):
-            raise UnsupportedEncoding("multipart bodies are not accepted: the model is no function")
+            raise UnsupportedEncoding("multipart bodies are not accepted")
         return None
     if kind.startswith(FORMS):
         values = _form_values(parts_of(media_type, body), inputs)
