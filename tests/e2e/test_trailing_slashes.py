@@ -45,7 +45,9 @@ GETS = (
     "/info",
 )
 POSTS = {
-    "/v2/models/shout/infer": {"inputs": [{"name": "prompt", "shape": [1], "datatype": "BYTES", "data": ["a"]}]},
+    "/v2/models/shout/infer": {
+        "inputs": [{"name": "prompt", "shape": [1], "datatype": "BYTES", "data": ["a"]}]
+    },
     "/v2/models/shout/generate": {"prompt": "a"},
     "/v2/models/words/generate_stream": {"prompt": "a b"},
     "/v2/repository/index": {},
@@ -76,7 +78,15 @@ def client(request, served: Running) -> Iterator[httpx.Client]:
         yield client
 
 
-VARIES = ("id", "created", "created_at", "total_duration", "load_duration", "eval_duration", "prompt_eval_duration")
+VARIES = (
+    "id",
+    "created",
+    "created_at",
+    "total_duration",
+    "load_duration",
+    "eval_duration",
+    "prompt_eval_duration",
+)
 
 
 def shown(response: httpx.Response) -> tuple[int, object]:

@@ -165,7 +165,7 @@ class CallRoute(Query[RouteResponse]):
     request: HttpRequest
 
 
-class ReadRoute(Query[bytes]):
+class ReadBody(Query[bytes]):
     """The next bytes of a response body; empty at the end."""
 
     exchange: int

@@ -47,7 +47,7 @@ class ConnectedFrontEnd:
             frames.Cancel: self._cancel,
             frames.Describe: self._describe,
             frames.CallRoute: self._call_route,
-            frames.ReadRoute: self._routes.read,
+            frames.ReadBody: self._routes.read,
             frames.LeaveRoute: self._routes.leave,
             frames.Free: lambda frame: self._outgoing.free(frame.places),
             **more,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from ...concurrency.tasks import Tasks
 from ...handlers import HttpRequest, HttpResponse, ResponseBody
 from ...processes.endpoint import Endpoint
-from .frames import CallRoute, LeaveRoute, ReadRoute, RouteResponse
+from .frames import CallRoute, LeaveRoute, ReadBody, RouteResponse
 
 
 async def call_route(endpoint: Endpoint, instance: int, exchange: int, request: HttpRequest) -> HttpResponse:
@@ -28,7 +28,7 @@ class _RemoteBody:
         self._exchange = exchange
 
     async def read(self) -> bytes:
-        return await self._endpoint.ask(ReadRoute(self._exchange))
+        return await self._endpoint.ask(ReadBody(self._exchange))
 
     async def aclose(self) -> None:
         self._endpoint.send(LeaveRoute(self._exchange))
@@ -55,7 +55,7 @@ class RouteExchanges:
             self._bodies[exchange] = rest
         return RouteResponse(status, headers, body, rest is not None)
 
-    async def read(self, frame: ReadRoute) -> bytes:
+    async def read(self, frame: ReadBody) -> bytes:
         body = self._bodies.get(frame.exchange)
         return b"" if body is None else await body.read()
 
