@@ -1,7 +1,7 @@
 """Custom REST routes of a model."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -23,14 +23,30 @@ class HttpRequest(NamedTuple):
     query: bytes
     headers: list[tuple[bytes, bytes]]
     body: bytes
+    client: tuple[str, int] | None = None
+    """The client's address."""
+    scheme: str = "http"
+    root_path: str = ""
+    """Where the application is mounted, which `path` leaves out."""
+
+
+class ResponseBody(Protocol):
+    """The rest of a response body, which its route still sends."""
+
+    async def read(self) -> bytes:
+        """The next bytes, as soon as there are any; empty at the end. Raises what the route raises."""
+
+    async def aclose(self) -> None:
+        """Stop reading. A route that has not sent everything sees a disconnect."""
 
 
 class HttpResponse(NamedTuple):
-    """A whole HTTP response."""
+    """An HTTP response. If it has a `rest`, that follows `body`, and its reader closes it."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
     body: bytes
+    rest: ResponseBody | None = None
 
 
 RouteHandler = Callable[[HttpRequest], Awaitable[HttpResponse]]
@@ -41,8 +57,9 @@ def custom_handler(rest_path: str, rest_method: str = "POST") -> Callable[[Decor
     """Decorator: serve `rest_method rest_path` by a method of a model.
 
     FastAPI reads the parameters by their annotations and writes the return value. It reads a body without a content
-    type as JSON. The method runs in the process of the model. Any response of Starlette is sent whole, streams too. The
-    model does not load if FastAPI rejects the route.
+    type as JSON. The method runs in the process of the model. It can return any Starlette response: streams are sent as
+    they come, and background tasks run after the response. A route for GET serves HEAD too. The model does not load if
+    FastAPI rejects the route.
     """
 
     def mark(method: Decorated) -> Decorated:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from ..errors import DeadlineExceeded, Draining, InvalidRequest, ModelNotFound, ModelNotReady, Unsupported
@@ -159,11 +160,16 @@ class DataPlane:
         return self._registry.routes
 
     async def call_route(
-        self, name: str, read: Callable[[], Awaitable[HttpRequest]], caller: Caller
-    ) -> HttpResponse:
-        """Call a REST route with what `read` returns; draining waits for it and ends it.
+        self,
+        name: str,
+        read: Callable[[], Awaitable[HttpRequest]],
+        write: Callable[[HttpResponse, Callable[[int], None]], Awaitable[None]],
+        caller: Caller,
+    ) -> None:
+        """Call a REST route with what `read` returns. `write` sends the response, and counts its bytes.
 
-        Raises PermissionDenied, ModelNotFound, ModelNotReady, Draining, and what `read` raises.
+        Draining waits for both and ends them. Raises PermissionDenied, ModelNotFound, ModelNotReady, Draining, what the
+        model raises, and what `read` and `write` raise.
         """
         self.access.check(Action.CUSTOM_ROUTE, caller, name)
         if self._registry.draining:
@@ -174,16 +180,24 @@ class DataPlane:
         served = self._registry.get(name)
         if caller.key is not None:
             request = request._replace(headers=[*split(request.headers)[0]])
-        response = await self.access.run(
-            Action.CUSTOM_ROUTE,
-            caller,
-            name,
-            lambda: served.live.run(served.execution.ask(request)),
-            len(request.body),
-        )
+        use = None
         if self.access.keys is not None and caller.key is not None:
-            (caller.key.use or self.access.keys.quotas.use_of(caller.key)).sent += len(response.body)
-        return response
+            use = caller.key.use or self.access.keys.quotas.use_of(caller.key)
+
+        def count(size: int) -> None:
+            if use is not None:
+                use.sent += size
+
+        async def respond() -> None:
+            response = await served.execution.ask(request)
+            try:
+                await write(response, count)
+            finally:
+                if response.rest is not None:
+                    await response.rest.aclose()
+
+        work = partial(served.live.run, respond())
+        await self.access.run(Action.CUSTOM_ROUTE, caller, name, work, len(request.body))
 
     def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:
         try:

@@ -21,7 +21,7 @@ from .errors import OutOfMemory
 _FRAMES = """
 Frame Query Answer Logged Registered
 Start LoadInstance UnloadInstance Unloaded Ping Stop Readiness MeterChanges Describe CallRoute Free
-Open More Wanted Credit Full Cancel Form Item ItemOf Ended Failed Partly
+Open More Wanted Credit Full Cancel Form Item ItemOf Ended Failed Partly ReadBody LeaveRoute
 Configure Prepare Serve Withdraw Release Tell OpenPorts Drain Shutdown Retired Lost Replace
 LoadVersions UnloadVersions ListModels SumMeters Count Counted SendRecords Subscribed Records
 Forward CancelCalls AttachReader ReadEvents LeaveStream ReleaseStream CountLoad SetLogLevel

@@ -305,14 +305,18 @@ def check_id(value: Any) -> str:
 
 
 def raw_request(body: memoryview, inputs: Sequence[MetadataTensor]) -> tuple[InferenceRequest, BinaryOutputs]:
-    """A request with the whole body as the model's only input (header length 0, protocol §3.1)."""
+    """A request with the whole body as the model's only input (header length 0, protocol §3.1).
+
+    Triton clients send an element of BYTES as it is, or behind its length as in other binary tensors.
+    """
     if len(inputs) != 1:
         raise InvalidRequest(
             f"A raw binary body needs a model that declares one input; this one declares {len(inputs)}."
         )
     declared = inputs[0]
     if declared.datatype == "BYTES":
-        shape, data = [1] * max(len(declared.shape), 1), TensorData([bytes(body)])
+        element = body[4:] if int.from_bytes(body[:4], "little") == len(body) - 4 else body
+        shape, data = [1] * max(len(declared.shape), 1), TensorData([bytes(element)])
     else:
         data = TensorData.from_raw(body, declared.datatype)
         shape = _raw_shape(declared, len(body))

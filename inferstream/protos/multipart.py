@@ -25,12 +25,13 @@ _PARAMETER = re.compile(rb';[ \t]*([\w*-]+)=(?:"((?:[^"\\\r\n]|\\[^\r\n])*)"|([^
 
 
 class FormPart(NamedTuple):
-    """One part. Of its headers the server reads name and media type: a file's name is what its client calls it."""
+    """One part. Its client chooses the name of a file, which is no path of the server."""
 
     name: str
     content: bytes
     media_type: str = ""
     """Without parameters, in lower case; empty where the part does not say it."""
+    filename: str = ""
 
 
 def parts_of(media_type: bytes, body: bytes) -> list[FormPart]:
@@ -67,25 +68,28 @@ def _part(body: bytes, start: int, end: int) -> FormPart:
     if head < 0:
         raise InvalidRequest(f"A part has no headers, or more than {LONGEST_HEAD} bytes of them.")
     lines = body[start:head].split(b"\r\n")
-    names = [_name(line[match.end() :]) for line in lines if (match := _DISPOSITION.match(line))]
+    names = [_names(line[match.end() :]) for line in lines if (match := _DISPOSITION.match(line))]
     if len(names) != 1:
         raise InvalidRequest('A part needs one header "Content-Disposition: form-data" with a name.')
     types = [match[1] for line in lines if (match := _CONTENT_TYPE.match(line))]
     media_type = types[0].lower().decode("latin-1") if types else ""
-    return FormPart(names[0], body[head + 4 : end], media_type)
+    return FormPart(names[0][0], body[head + 4 : end], media_type, names[0][1])
 
 
-def _name(parameters: bytes) -> str:
-    """The name in the parameters of a header, each of which is read, so that none hides in the value of another."""
+def _names(parameters: bytes) -> tuple[str, str]:
+    """The names of a part and its file in the parameters of a header. Each is read: none hides in another's value."""
     names: list[bytes] = []
+    filename = b""
     at = 0
     while (match := _PARAMETER.match(parameters, at)) is not None:
         if match[1].lower() == b"name":
             names.append(match[3] if match[2] is None else match[2])
+        elif match[1].lower() == b"filename":
+            filename = match[3] if match[2] is None else match[2]
         at = match.end()
     if len(names) != 1 or at != len(parameters):
         raise InvalidRequest("A part has no name, or parameters that cannot be read.")
     try:
-        return names[0].decode()
+        return names[0].decode(), filename.decode(errors="replace")
     except UnicodeDecodeError:
         raise InvalidRequest("The name of a part is not UTF-8.") from None

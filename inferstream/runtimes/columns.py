@@ -101,8 +101,11 @@ class Columns:
                     raise InvalidRequest(f'column "{name}" takes numbers, got {value!r:.60}') from None
 
     def ordered(self, frame: Any) -> Any:
-        """A data frame of exactly the model's columns in the model's order; any other frame as it is."""
+        """A data frame with the model's categorical columns as such, and in its order if it has exactly its columns."""
         names = list(frame.columns)
+        plain = [name for name in self._categories if name in names and frame[name].dtype.name != "category"]
+        if plain:
+            frame = frame.astype(dict.fromkeys(plain, "category"))
         if names == self._names or len(names) != len(self._names) or set(names) != self._known:
             return frame
         return frame[self._names]

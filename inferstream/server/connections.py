@@ -7,6 +7,12 @@ from typing import Any
 from ..concurrency.inflight import InflightBytes, RequestBytes, Upload
 from ..concurrency.scope import ClientLeft, Scope
 
+
+def without_slash(path: str) -> str:
+    """A path as routes are looked up: `/v2/` and `/v2` are the same."""
+    return path.rstrip("/") or "/"
+
+
 SCOPE_KEY = "inferstream.connection"
 """The key of a connection of ours in an ASGI scope."""
 

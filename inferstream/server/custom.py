@@ -3,16 +3,18 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..concurrency.tasks import Tasks
 from ..errors import ModelLoadFailed
-from ..handlers import HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
+from ..handlers import CustomHandler, HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
+from .connections import without_slash
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from fastapi.routing import APIRoute
 
 logger = logging.getLogger("inferstream.server")
 
@@ -24,9 +26,10 @@ async def build_route_handler(model: object) -> RouteHandler | None:
         return None
     # A body without a content type is JSON, as in MLServer; older versions of FastAPI never ask for one.
     app = await asyncio.to_thread(bare_application, strict_content_type=False)
+    app.router.route_class = _stream_route()
     for handler, method in handlers:
         try:
-            app.add_api_route(handler.rest_path, _routable(method), methods=[handler.rest_method])
+            app.add_api_route(without_slash(handler.rest_path), _routable(method), methods=methods(handler))
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error).partition('.')[0].strip()}"
             name = getattr(model, "name", type(model).__name__)
@@ -37,59 +40,141 @@ async def build_route_handler(model: object) -> RouteHandler | None:
     background = Tasks()
 
     async def handle(request: HttpRequest) -> HttpResponse:
-        return await _Exchange(request).run(app, background)
+        return await _Exchange(request, app, background).respond()
 
     return handle
 
 
-class _Exchange:
-    """One request to an ASGI application, and its whole response."""
+def methods(handler: CustomHandler) -> list[str]:
+    """The methods that a route serves: one for GET serves HEAD (RFC 9110 section 9.3.2)."""
+    return [handler.rest_method, "HEAD"] if handler.rest_method == "GET" else [handler.rest_method]
 
-    def __init__(self, request: HttpRequest) -> None:
-        self._scope = _scope(request)
-        self._requests = [{"type": "http.request", "body": request.body, "more_body": False}]
+
+STREAM = "inferstream.stream"
+"""The key of the iterator of a streaming response in a scope."""
+
+
+def _stream_route() -> "type[APIRoute]":
+    """FastAPI's class of routes, with the iterator of each streaming response in the scope of its request."""
+    from fastapi.routing import APIRoute  # late, as FastAPI is
+
+    class StreamRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Any], Coroutine[Any, Any, Any]]:
+            handle = super().get_route_handler()
+
+            async def handle_noting(request: Any) -> Any:
+                response = await handle(request)
+                request.scope[STREAM] = getattr(response, "body_iterator", None)
+                return response
+
+            return handle_noting
+
+    return StreamRoute
+
+
+AHEAD = 64 * 1024
+"""Bytes of a response that a route may send ahead of its client."""
+
+GRACE_SECONDS = 2.0
+"""How long a route that waits for a disconnect may take to end after it, until it is cancelled."""
+
+
+class _Exchange:
+    """One request to an ASGI application, and its response; the body of it that the application still sends."""
+
+    def __init__(self, request: HttpRequest, app: "FastAPI", background: Tasks) -> None:
+        self._is_head = request.method == "HEAD"
+        self._body: bytes | None = request.body
         self._status = 500
         self._headers: list[tuple[bytes, bytes]] = []
-        self._body = bytearray()
-        self._responded = asyncio.Event()
+        self._unread = bytearray()
+        self._responded = self._is_whole = self._left = self._listens = False
+        self._changed, self._has_room, self._over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._running = background.start(self._serve(app, _scope(request)))
+        self._running.add_done_callback(self._end)
 
-    async def run(self, app: "FastAPI", background: Tasks) -> HttpResponse:
-        """The response, as soon as it is whole. The application may run on in the `background`.
-
-        Raises what the application raises before the end of its response.
-        """
-        running = background.start(app(self._scope, self._receive, self._send))
-        running.add_done_callback(lambda _: self._responded.set())
+    async def _serve(self, app: "FastAPI", scope: dict[str, Any]) -> None:
         try:
-            await self._responded.wait()
+            await app(scope, self._receive, self._send)
+        finally:  # Starlette leaves an iterator that it has not finished to the garbage collector
+            if (close := getattr(scope.get(STREAM), "aclose", None)) is not None:
+                await close()
+
+    async def respond(self) -> HttpResponse:
+        """The response, as soon as it has begun, whole if the application has sent it at once.
+
+        Background tasks run on. Raises what the application raises before.
+        """
+        try:
+            await self._changed.wait()
         except asyncio.CancelledError:
-            running.cancel()
+            self._leave()
             raise
-        if running.done():
-            running.result()
+        if self._running.done():
+            self._running.result()
+        self._responded = True
+        headers, rest = self._headers, None if self._is_whole else self
+        if self._is_whole and not self._is_head:
+            headers = [pair for pair in headers if pair[0] != b"content-length"]
+        return HttpResponse(self._status, headers, self._take(), rest)
+
+    async def read(self) -> bytes:
+        while not (self._unread or self._is_whole):
+            if self._running.done():
+                self._running.result()
+                raise RuntimeError("the route returned before the end of its response")
+            self._changed.clear()
+            await self._changed.wait()
+        return self._take()
+
+    async def aclose(self) -> None:
+        if not self._is_whole:
+            self._leave()
+            await asyncio.wait([self._running], timeout=GRACE_SECONDS)
+
+    def _take(self) -> bytes:
+        piece = bytes(self._unread)
+        self._unread.clear()
+        self._has_room.set()
+        return piece
+
+    def _leave(self) -> None:
+        self._left = True
+        self._over.set()
+        self._has_room.set()
+        if self._listens:  # it ends in its own way
+            self._running.get_loop().call_later(GRACE_SECONDS, self._running.cancel)
         else:
-            running.add_done_callback(_log_failure)
-        headers = [pair for pair in self._headers if pair[0] != b"content-length"]
-        return HttpResponse(self._status, headers, bytes(self._body))
+            self._running.cancel()
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._responded and self._is_whole:
+            logger.error("a background task of a custom route failed", exc_info=error)
+        self._changed.set()
 
     async def _receive(self) -> dict[str, Any]:
-        if self._requests:
-            return self._requests.pop()
-        await self._responded.wait()  # the client of a whole response stays until it has it
+        if (body := self._body) is not None:
+            self._body = None
+            return {"type": "http.request", "body": body, "more_body": False}
+        self._listens = True
+        await self._over.wait()
         return {"type": "http.disconnect"}
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
+        if self._left:
+            raise OSError("the client has left")  # as ASGI 2.4 demands
         if message["type"] == "http.response.start":
             self._status, self._headers = message["status"], [*message.get("headers", ())]
         else:
-            self._body.extend(message.get("body", b""))
+            self._unread += message.get("body", b"")
             if not message.get("more_body", False):
-                self._responded.set()
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logger.error("a background task of a custom route failed", exc_info=error)
+                self._is_whole = True
+                self._over.set()
+        self._changed.set()
+        if len(self._unread) >= AHEAD and not self._is_whole:
+            self._has_room.clear()
+            await self._has_room.wait()
 
 
 def _routable(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,13 +216,14 @@ def bare_application(**options: Any) -> "FastAPI":
 def _scope(request: HttpRequest) -> dict[str, Any]:
     return {
         "type": "http",
-        "asgi": {"version": "3.0"},
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
         "http_version": "1.1",
         "method": request.method,
-        "scheme": "http",
-        "path": request.path,
-        "raw_path": request.path.encode(),
-        "root_path": "",
+        "scheme": request.scheme,
+        "client": request.client,
+        "path": request.root_path + request.path,
+        "raw_path": (request.root_path + request.path).encode(),
+        "root_path": request.root_path,
         "query_string": request.query,
         "headers": request.headers,
     }

@@ -34,8 +34,8 @@ STREAM = "stream"
 """Parameter of an input whose later values arrive in later requests of the same call."""
 
 
-def fact(tensor: MetadataTensor, parameter: str) -> Any:
-    """A parameter of a declared tensor; None without it."""
+def fact(tensor: MetadataTensor | RequestInput | ResponseOutput, parameter: str) -> Any:
+    """A parameter of a tensor; None without it."""
     return None if tensor.parameters is None else tensor.parameters.get(parameter)
 
 

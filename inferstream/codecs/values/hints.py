@@ -27,6 +27,7 @@ from .images import Image, is_image
 from .lists import ListOf
 from .objects import Json, is_object
 from .scalars import Binary, Boolean, Number, Text, Time, number_of
+from .uploads import UploadedFile, is_upload_file
 
 SINGLE: dict[Any, SingleValue] = {
     str: Text(),
@@ -94,6 +95,8 @@ def _single(hint: Any) -> SingleValue | None:
         return _choice([member.value for member in hint], hint, hint)
     if isinstance(hint, type) and issubclass(hint, np.number):
         return number_of(hint)
+    if is_upload_file(hint):
+        return UploadedFile(hint)
     return Image() if is_image(hint) else FrameValue() if is_frame(hint) else None
 
 

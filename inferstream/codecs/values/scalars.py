@@ -3,6 +3,7 @@
 import base64
 import binascii
 import math
+import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
 from typing import Any
@@ -220,13 +221,27 @@ def loaded(element: Any) -> Any:
 
 
 def from_base64(element: Any) -> bytes:
-    """The bytes of a base64 text. Raises TypeError and ValueError."""
+    """The bytes of a base64 text, which may have line breaks or the URL-safe alphabet, or be in a data URL.
+
+    Raises TypeError and ValueError.
+    """
     if not isinstance(element, str | bytes | bytearray | memoryview):
+        if (content := getattr(element, "content", None)) is not None:  # an upload
+            return bytes(content)
         raise TypeError(f"takes base64 text, got {brief(element)}")
     try:
         return base64.b64decode(element, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ValueError(f"not valid base64 ({error})") from None
+        text = _DATA_URL.sub(b"", element.encode() if isinstance(element, str) else bytes(element), 1)
+        try:
+            return base64.b64decode(text.translate(_STANDARD, b" \t\r\n"), validate=True)
+        except (binascii.Error, ValueError):
+            raise ValueError(f"not valid base64 ({error})") from None
+
+
+_DATA_URL = re.compile(rb"^data:[^,]{0,256};base64,", re.I)
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+"""From the URL-safe alphabet (RFC 4648 section 5)."""
 
 
 def number_of(dtype: type[Any]) -> Number | None:

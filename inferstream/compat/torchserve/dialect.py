@@ -80,6 +80,7 @@ class TorchServe(InferenceDialect):
     yields = True
     body_decides = True
     takes_json = False
+    takes_files = True
     methods = ("POST", "PUT")
     version_mark = "/"
     inferences = {PREDICTIONS: Operation.STREAM}

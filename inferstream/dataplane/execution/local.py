@@ -36,6 +36,7 @@ from .explaining import let_explain
 from .method_caller import is_async
 from .payloads import Payloads
 from .responses import ModelResponses, cause, open_reply, translated
+from .route_body import RouteBody
 from .steps import Steps
 from .threads import ThreadedResponses
 
@@ -192,6 +193,8 @@ class Local:
         model_version_var.set(self._version or "")
         try:
             response: HttpResponse = await self._in_model(self._route_handler, request)
+            if response.rest is not None:
+                response = response._replace(rest=RouteBody(self._name, response.rest, self._in_model))
             return response
         except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, None) from cause(error)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from ...errors import InferstreamError, ModelError, Overloaded, WorkerLost
@@ -19,6 +20,7 @@ from . import frames
 from .loads import WorkerLoad
 from .packing import unpack_response
 from .remote_call import RemoteCall
+from .routes import call_route
 
 
 class NeverStarted(WorkerLost):
@@ -60,6 +62,7 @@ class WorkerClient:
         self._load: WorkerLoad | None = None
         self._forms: dict[int, OutputForm] = {}
         self._number = 0
+        self._exchanges = count(1)
         self.pid = 0
         self.models: dict[int, bool] = {}
         """Instances loaded there, and whether each is ready."""
@@ -109,7 +112,7 @@ class WorkerClient:
 
     async def ask(self, instance: int, request: HttpRequest) -> HttpResponse:
         """Call a REST route of a model. Raises WorkerLost, or the model's error."""
-        return await self._endpoint.ask(frames.CallRoute(instance, request))
+        return await call_route(self._endpoint, instance, next(self._exchanges), request)
 
     def _of_call(self, act: Callable[[RemoteCall, Any], object]) -> Callable[[Any], None]:
         """The handler of a frame that concerns a call, if that has not ended."""

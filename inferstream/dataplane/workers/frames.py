@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...handlers import CustomHandler, HttpRequest, HttpResponse
+from ...handlers import CustomHandler, HttpRequest
 from ...processes.frames import Failure, Frame, Part, Query
 from ...telemetry.meter_set import Changes
 from ...types.forms import OutputForm
@@ -148,11 +148,33 @@ class Describe(Query[bytes]):
     instance: int
 
 
-class CallRoute(Query[HttpResponse]):
-    """A request to a REST route of a model."""
+class RouteResponse(Part):
+    """The response of a route. If `more`, its front end reads the rest of the body."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    more: bool
+
+
+class CallRoute(Query[RouteResponse]):
+    """A request to a REST route of a model. The front end numbers it in `exchange`."""
 
     instance: int
+    exchange: int
     request: HttpRequest
+
+
+class ReadBody(Query[bytes]):
+    """The next bytes of a response body; empty at the end."""
+
+    exchange: int
+
+
+class LeaveRoute(Frame):
+    """Nobody reads the response of this exchange any more."""
+
+    exchange: int
 
 
 class Ping(Query[int]):

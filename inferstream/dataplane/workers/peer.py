@@ -1,7 +1,7 @@
 """One front end, for a worker: its link, its calls, and the shared memory."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from ...concurrency.scope import ClientLeft
@@ -12,10 +12,12 @@ from ...processes.frames import pack_failure, unpack_failure
 from ...processes.shared_memory import Memory
 from ...types import Headers
 from ...types.forms import OutputForm
+from ..execution.local import Local
 from ..execution.responses import cause, translated
 from . import frames
 from .instance import Instance, Models, RemoteRequests, ResponseSender, WorkerCall
 from .packing import unpack_request
+from .routes import RouteExchanges
 
 
 class ConnectedFrontEnd:
@@ -35,6 +37,7 @@ class ConnectedFrontEnd:
         self._incoming, self._outgoing = self._memory.incoming, self._memory.outgoing
         self._calls: dict[int, ResponseSender] = {}
         self._cancelled: set[int] = set()
+        self._routes = RouteExchanges()
         self._forms: dict[OutputForm, int] = {}
         """The numbers of the forms of values that the front end knows."""
         handlers: Handlers = {
@@ -42,8 +45,10 @@ class ConnectedFrontEnd:
             frames.More: self._more,
             frames.Credit: self._credit,
             frames.Cancel: self._cancel,
-            frames.Describe: self._ask,
-            frames.CallRoute: self._ask,
+            frames.Describe: self._describe,
+            frames.CallRoute: self._call_route,
+            frames.ReadBody: self._routes.read,
+            frames.LeaveRoute: self._routes.leave,
             frames.Free: lambda frame: self._outgoing.free(frame.places),
             **more,
         }
@@ -105,23 +110,32 @@ class ConnectedFrontEnd:
             self._cancelled.add(frame.call)
             sender.call.end(DeadlineExceeded() if frame.expired else ClientLeft())
 
-    async def _ask(self, frame: frames.Describe | frames.CallRoute) -> bytes | HttpResponse:
-        instance = self._models.instances.get(frame.instance)
-        if instance is None:
-            raise _unloaded()
-        local = instance.local
+    async def _describe(self, frame: frames.Describe) -> bytes:
+        local = self._local(frame.instance)
         try:
-            if isinstance(frame, frames.Describe):
-                return (await local.metadata()).model_dump_json().encode()
-            if self._models.tracing is not None:
-                self._models.tracing.enter(Headers(frame.request.headers))
-            return await local.ask(frame.request)
+            return (await local.metadata()).model_dump_json().encode()
         except BaseException as error:  # model code may raise anything
             raise translated(error, local.settings.name, None) from cause(error)
+
+    def _call_route(self, frame: frames.CallRoute) -> Awaitable[frames.RouteResponse]:
+        return self._routes.start(frame.exchange, self._ask(frame))
+
+    async def _ask(self, frame: frames.CallRoute) -> HttpResponse:
+        local = self._local(frame.instance)
+        if self._models.tracing is not None:
+            self._models.tracing.enter(Headers(frame.request.headers))
+        return await local.ask(frame.request)
+
+    def _local(self, number: int) -> Local:
+        instance = self._models.instances.get(number)
+        if instance is None:
+            raise _unloaded()
+        return instance.local
 
     def end(self) -> None:
         """The front end has ended. Cancel its calls."""
         self._link.close()
+        self._routes.end()
         for sender in self._calls.values():
             sender.call.end(ClientLeft())
         self.spawn(self._let_go())

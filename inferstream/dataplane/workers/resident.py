@@ -1,11 +1,10 @@
 """Runs a model that may leave memory, in workers of its own."""
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TypeVar
 
 from ...errors import ModelLoadFailed, ModelNotReady
-from ...handlers import HttpRequest, HttpResponse
+from ...handlers import HttpRequest, HttpResponse, ResponseBody
 from ...settings import ModelSettings
 from ...telemetry.model_meters import ModelMeters
 from ...telemetry.stages import ResidencyMeters
@@ -117,7 +116,16 @@ class ResidentPool(Pool):
         return await self._using(super().metadata)
 
     async def ask(self, request: HttpRequest) -> HttpResponse:
-        return await self._using(partial(super().ask, request))
+        await self._enter()
+        try:
+            response = await super().ask(request)
+        except BaseException:  # a cancelled request too
+            self.resident.left()
+            raise
+        if response.rest is not None:
+            return response._replace(rest=_UsingBody(response.rest, self.resident))
+        self.resident.left()
+        return response
 
     async def _using(self, act: Callable[[], Awaitable[Result]]) -> Result:
         await self._enter()
@@ -133,3 +141,18 @@ class ResidentPool(Pool):
     async def unload(self) -> None:
         await self._residency.remove(self.resident)
         await super().unload()
+
+
+class _UsingBody:
+    """A streamed response body, which keeps its model in memory until it is closed."""
+
+    def __init__(self, body: ResponseBody, resident: Resident) -> None:
+        self._resident = resident
+        self._body = body
+        self.read = body.read
+
+    async def aclose(self) -> None:
+        try:
+            await self._body.aclose()
+        finally:
+            self._resident.left()

@@ -6,8 +6,9 @@ from typing import cast
 
 from ...concurrency.inflight import COUNTED_BYTES, NoRoom, Upload
 from .cycle import Cycle, scope_of
-from .exchange import Connected, DirectExchange, Http1Response, refusal
+from .exchange import DirectExchange, Http1Response, refusal
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
+from .half_close import HalfClosable
 from .heads import PREFACE, RequestHead, RequestRefused
 from .incoming import AT_ONCE, IncomingBytes
 from .reading import Reading
@@ -19,7 +20,7 @@ UNPARSED = 64 * 1024
 """Bytes behind a request without a response, above which no more are read. One request is parsed at a time."""
 
 
-class Http1Connection(Connected, asyncio.Protocol):
+class Http1Connection(HalfClosable, asyncio.Protocol):
     """One connection.
 
     The service serves a small inference directly when the whole body has arrived; an ASGI application serves all
@@ -51,7 +52,7 @@ class Http1Connection(Connected, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.peername = transport.get_extra_info("peername")
-        self.reading = Reading(self.transport, self._advance)
+        self.reading = Reading(self.transport, self._advance, self.half_close)
         self._has_place = self._shared.places.enter(self)
         if self._shared.stopped:  # its TLS handshake took longer than the stop
             self.close()
@@ -292,6 +293,8 @@ class Http1Connection(Connected, asyncio.Protocol):
         self.watch.since = None
         if self._incoming.unread:
             self.loop.call_soon(self._advance)
+        elif self.is_half_closed:
+            self.close()
 
     # The end
 
@@ -307,7 +310,7 @@ class Http1Connection(Connected, asyncio.Protocol):
         if self._current is not None and self._current.started:
             self.close()
             return
-        self.transport.write(refusal(status, message, headers))
+        self.transport.write(refusal(status, message, headers)[self.openings.ahead :])
         self.leave()
         self._linger()
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from ..connections import SCOPE_KEY, OwnConnection
+from ..connections import SCOPE_KEY, OwnConnection, without_slash
 from .exchange import Connected, Http1Response, checked
 from .heads import INVALID, RawHeaders, RequestHead, RequestRefused
 
@@ -54,7 +54,7 @@ def scope_of(connection: OwnConnection, head: ScopeHead) -> Message:
         "scheme": connection.scheme,
         "method": head.method.decode("ascii"),
         "root_path": "",
-        "path": unquote(path) if "%" in path else path,
+        "path": without_slash(unquote(path) if "%" in path else path),
         "raw_path": url.path,
         "query_string": url.query or b"",
         "headers": head.headers,
@@ -73,7 +73,6 @@ class Cycle(Http1Response):
         "_headless",
         "_left",
         "_more",
-        "_opening",
         "_pieces",
         "_size",
     )
@@ -86,8 +85,6 @@ class Cycle(Http1Response):
         self._size = 0
         self._more = True
         self._arrived = asyncio.Event()
-        self._opening: bytes | None = None
-        """The head of the response, until it leaves with the first part of the body or alone."""
         self._left: int | None = None
         """Bytes of the body that the response has promised; None where it has promised none."""
 
@@ -111,7 +108,7 @@ class Cycle(Http1Response):
         """Serve the request, with status 500 if the application fails."""
         try:
             await app(scope, self.receive, self.send)
-            if self.complete or self.connection.lost:
+            if self.complete or self.connection.lost or self.connection.transport.is_closing():
                 return
             logger.error("the ASGI application returned without a whole response")
         except Exception:
@@ -127,7 +124,7 @@ class Cycle(Http1Response):
             await self.send({"type": "http.response.body", "body": b"Internal Server Error"})
 
     async def receive(self) -> Message:
-        if self._expects and not (self.started or self._opening is not None or self.connection.lost):
+        if self._expects and not (self.started or self._opening is not None or self._is_late()):
             self._expects = False
             self.connection.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if not (self.connection.lost or self.complete):
@@ -140,6 +137,10 @@ class Cycle(Http1Response):
         self._pieces.clear()
         self._size = 0
         return {"type": "http.request", "body": body, "more_body": self._more}
+
+    def _is_late(self) -> bool:
+        """Whether the client does not wait for an interim response."""
+        return self.connection.lost or self.connection.openings.ahead > 0
 
     async def send(self, message: Message) -> None:
         connection = self.connection

@@ -14,12 +14,20 @@ class Reading:
 
     Without a reason it calls `resumed`, which takes what has arrived, and only then reads on: bytes that are read
     before would grow without bound if `resumed` finds another reason. A paused transport does not notice that its
-    peer has closed, so a timer polls the kernel.
+    peer has closed, so a timer polls the kernel. It polls a peer that has only closed its sending side for a reset.
     """
 
-    def __init__(self, transport: asyncio.Transport, resumed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        resumed: Callable[[], None],
+        half_closed: Callable[[], bool] | None = None,
+    ) -> None:
+        """`half_closed` returns whether the connection continues although its peer sends no more."""
         self._transport = transport
         self._resumed = resumed
+        self._half_closed = half_closed
+        self._is_half_closed = False
         self._loop = asyncio.get_running_loop()
         self._holds: set[Hashable] = set()
         self._paused = False
@@ -34,7 +42,8 @@ class Reading:
         if not self._paused and not self._transport.is_closing():
             self._paused = True
             self._transport.pause_reading()
-            self._timer = self._loop.call_later(LOOK, self._look)
+            if self._timer is None:
+                self._timer = self._loop.call_later(LOOK, self._look)
         self._holds.add(reason)
 
     def release(self, reason: Hashable) -> None:
@@ -55,8 +64,15 @@ class Reading:
             if not self._holds:
                 self._read_on()
 
-    def _read_on(self) -> None:
+    def expect_reset(self) -> None:
+        """Abort the connection when its peer, which sends no more, does not receive either."""
+        self._is_half_closed = True
         self.stop()
+        self._timer = self._loop.call_later(LOOK / 10, self._look)
+
+    def _read_on(self) -> None:
+        if not self._is_half_closed:
+            self.stop()
         if self._paused and not self._transport.is_closing():
             self._transport.resume_reading()
         self._paused = False
@@ -64,10 +80,12 @@ class Reading:
     def close(self) -> None:
         """End all holds and checks, because the connection is closed, or another protocol reads it."""
         self._holds.clear()
+        self._is_half_closed = False
         self._read_on()
-        self._resumed = (
-            _nothing  # it refers to the connection, which refers to this: no work for the collector
+        self._half_closed = (
+            None  # these refer to the connection, which refers to this: no work for the collector
         )
+        self._resumed = _nothing
 
     def stop(self) -> None:
         """Stop the checks."""
@@ -77,11 +95,13 @@ class Reading:
 
     def _look(self) -> None:
         poll = select.poll()
-        poll.register(self._transport.get_extra_info("socket").fileno(), PEER_CLOSED)
-        if poll.poll(0):
-            self._transport.abort()
-        else:
-            self._timer = self._loop.call_later(LOOK, self._look)
+        descriptor = self._transport.get_extra_info("socket").fileno()
+        poll.register(descriptor, 0 if self._is_half_closed else PEER_CLOSED)  # a reset is always reported
+        self._timer = self._loop.call_later(LOOK, self._look)
+        for _, event in poll.poll(0):
+            if event != PEER_CLOSED or self._half_closed is None or not self._half_closed():
+                self.stop()
+                self._transport.abort()
 
 
 def _nothing() -> None:

@@ -96,7 +96,7 @@ class RestApp:
         self._limiting = BODY_SETTING if settings.max_body_bytes <= MOST_READ else ""
         self._dataplane = dataplane
         self.inflight = meters.inflight
-        self._custom = CustomRoutes(dataplane, settings, self.routes)
+        self._custom = CustomRoutes(dataplane, settings, self.routes, meters.inflight)
         self.beside = beside
         app = self if tracing is None else TracedApp(tracing, self)
         self.entry: Any = IdentifiedApp(app, RequestIds.of(settings))

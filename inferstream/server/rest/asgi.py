@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from ...errors import NotStarted
+from ..connections import without_slash
 from .app import RestApp
 from .asgi_socket import AsgiSocket
 from .messages import PREFIX, Receive, Scope, Send, error_response, respond, wrap
@@ -59,15 +60,15 @@ class AsgiApp:
 
 
 def _below_prefix(scope: Scope) -> Scope:
-    """The scope without its prefix, which `root_path` holds.
+    """The scope without its prefix, which `root_path` holds, and without a slash at the end of its path.
 
     Under Starlette from 0.33 on and under uvicorn `path` begins with the prefix. Behind a proxy that strips the
     prefix it does not.
     """
     prefix = scope.get("root_path", "").rstrip("/")
+    path = without_slash(scope["path"])
     if not prefix:
-        return scope
-    path = scope["path"]
+        return scope if path == scope["path"] else {**scope, "path": path}
     if path == prefix or path.startswith(f"{prefix}/"):
         path = path[len(prefix) :] or "/"
     return {**scope, "path": path, "root_path": "", PREFIX: prefix}

@@ -1,14 +1,19 @@
 """Sends requests to custom routes of models, and compresses their responses."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 
-from ...concurrency.scope import ClientLeft
+from ...concurrency.inflight import InflightBytes
+from ...concurrency.scope import ClientLeft, is_own_cancel
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...handlers import HttpRequest, HttpResponse
 from ...settings import Settings
+from .exchange import AsgiExchange, plain_body
 from .messages import (
     JSON,
+    PREFIX,
     Head,
     Receive,
     Scope,
@@ -16,11 +21,14 @@ from .messages import (
     accepted,
     compress,
     error_response,
-    read_body,
+    expect_body,
     respond,
     wrap,
 )
 from .routes import Routes
+
+BODILESS = (204, 304)
+"""Statuses of responses without a body."""
 
 NOT_ALLOWED = b'{"error":"Method Not Allowed"}'
 
@@ -28,7 +36,10 @@ NOT_ALLOWED = b'{"error":"Method Not Allowed"}'
 class CustomRoutes:
     """Serves the paths that no dialect claims."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, routes: Routes) -> None:
+    def __init__(
+        self, dataplane: DataPlane, settings: Settings, routes: Routes, inflight: InflightBytes
+    ) -> None:
+        self._inflight = inflight
         self._dataplane = dataplane
         self._limit = settings.max_body_bytes
         self._profile = settings.status_profile
@@ -36,37 +47,58 @@ class CustomRoutes:
         self._routes = routes
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
+        method = scope["method"]
         models = self._routes.own(scope["path"])
         if not models:
             await respond(send, 404, b'{"error":"Not Found"}', [JSON], typed_last=True)
             return
-        if (model := models.get(scope["method"])) is None:
+        if (model := models.get(method, models.get("GET") if method == "HEAD" else None)) is None:
             allow = (b"allow", ", ".join(models).encode())
             await respond(send, 405, NOT_ALLOWED, [allow, JSON], typed_last=True)
             return
+        task = asyncio.current_task()
+        assert task is not None
+        exchange = AsgiExchange(scope, receive, send, task, None, self._inflight)
+        sending = _RouteSending(exchange, scope, send, self._compressed)
         try:
-            head = Head(scope["headers"])
-            read = partial(self._read, scope, receive, head)
-            response = await self._compressed(await self._dataplane.call_route(model, read, caller), head)
-        except ClientLeft:
-            return
-        except Exception as error:
+            async with exchange:
+                read = partial(self._read, scope, exchange)
+                await self._dataplane.call_route(model, read, sending.write, caller)
+        except BaseException as error:
+            if isinstance(error, ClientLeft) or (exchange.left and is_own_cancel(error)):
+                return
+            if not isinstance(error, Exception):
+                raise
             status, headers, text = error_response(wrap(error), self._profile)
-            await respond(send, status, text, headers)
-        else:
-            await respond(send, response.status, response.body, response.headers)
+            if sending.began:
+                exchange.abort()  # a body without its end shows the failure
+            else:
+                await respond(send, status, text, headers)
 
-    async def _read(self, scope: Scope, receive: Receive, head: Head) -> HttpRequest:
-        body = await read_body(head, receive, self._limit)
-        headers = list(scope["headers"])
-        return HttpRequest(scope["method"], scope["path"], scope["query_string"], headers, body)
+    async def _read(self, scope: Scope, exchange: AsgiExchange) -> HttpRequest:
+        head = exchange.head
+        expect_body(head, self._limit, in_parts=True)
+        body = await exchange.body(self._limit)
+        if head.encoding or len(body) > self._limit:
+            body = await plain_body(exchange, body, self._limit)
+        return HttpRequest(
+            scope["method"],
+            scope["path"],
+            scope["query_string"],
+            [*scope["headers"]],
+            body,
+            scope.get("client"),
+            scope.get("scheme", "http"),
+            scope.get(PREFIX, ""),
+        )
 
     async def _compressed(self, response: HttpResponse, head: Head) -> HttpResponse:
-        """The response, compressed if the client accepts it and it is neither compressed nor partial."""
-        status, headers, body = response
+        """The response, compressed if the client accepts it and it is whole, not compressed and not partial."""
+        status, headers, body, rest = response
         if (
             self._compress_from is None
             or len(body) < max(self._compress_from, 1)
+            or rest is not None
             or status == 206
             or any(name == b"content-encoding" for name, _ in headers)
         ):
@@ -77,3 +109,40 @@ class CustomRoutes:
         return HttpResponse(
             status, [*headers, (b"content-encoding", encoding)], await compress(body, encoding)
         )
+
+
+class _RouteSending:
+    """Sends the response of a route, whole or as it comes."""
+
+    def __init__(
+        self,
+        exchange: AsgiExchange,
+        scope: Scope,
+        send: Send,
+        compressed: Callable[[HttpResponse, Head], Awaitable[HttpResponse]],
+    ) -> None:
+        self._exchange = exchange
+        self._is_head = scope["method"] == "HEAD"
+        self._send = send
+        self._compressed = compressed
+        self.began = False
+
+    async def write(self, response: HttpResponse, count: Callable[[int], None]) -> None:
+        """Send a response, and count the bytes of its body."""
+        if not self._is_head:
+            response = await self._compressed(response, self._exchange.head)
+        status, headers, body, rest = response
+        if rest is None and not (self._is_head or status in BODILESS):
+            headers = [*headers, (b"content-length", b"%d" % len(body))]
+        self._exchange.answered = rest is None
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        self.began = True
+        while rest is not None:
+            if body:
+                count(len(body))
+                await self._send({"type": "http.response.body", "body": body, "more_body": True})
+            if not (body := await rest.read()):
+                break
+        self._exchange.answered = True
+        count(len(body))
+        await self._send({"type": "http.response.body", "body": body})

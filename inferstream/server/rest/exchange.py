@@ -113,7 +113,7 @@ class AsgiExchange(ScopeClient):
     def _json_counter(self) -> Callable[[bytes], None] | None:
         """What counts the JSON of a large body as it arrives. A compressed one is counted once it is inflated."""
         head, json = self.head, self._json
-        if json is None or head.encoding:
+        if json is None or head.encoding or (head.uploads and head.json_length is None):
             return None
         if head.content_length is not None and int(head.content_length) <= COUNT_ON_ARRIVAL:
             return None

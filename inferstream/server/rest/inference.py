@@ -49,6 +49,7 @@ from .messages import (
 from .origins import Origins, gets_run_models
 from .query import arguments_of
 from .resuming import EventReader, Resuming
+from .uploads import parse_upload
 
 logger = logging.getLogger("inferstream.rest")
 NO_HEADERS: RawHeaders = []
@@ -111,7 +112,7 @@ class InferenceDoor:
                 if not head.trusted:
                     self._origins.check(exchange.headers)
                     if posted:
-                        expect_body(head, self._limit, not route.dialect.takes_json)
+                        expect_body(head, self._limit, route.dialect.takes_files)
                     # Repeated headers are not checked again, but those of a form, which other routes refuse.
                     head.trusted = route.dialect.takes_json
                 resumed = head.last_event_id is not None and route.resumable
@@ -236,7 +237,9 @@ class InferenceDoor:
     ) -> ParsedRequest:
         """The request in a plain body; large JSON was counted as it arrived. Raises what there is to refuse."""
         head = exchange.head
-        if route.dialect.takes_json and (head.encoding or len(body) <= COUNT_ON_ARRIVAL):
+        if head.uploads and (uploaded := parse_upload(head, body, route, admission)) is not None:
+            return uploaded
+        if route.dialect.takes_json and (head.encoding or head.uploads or len(body) <= COUNT_ON_ARRIVAL):
             self._json.check(body if head.json_length is None else body[: head.header_length(len(body))])
         return route.dialect.parse(exchange, body, route, caller, admission)
 

@@ -40,6 +40,9 @@ INFLATE_IN_THREAD = 4 * 1024
 COMPRESS_IN_THREAD = 64 * 1024
 """Bodies larger than this are compressed off the event loop."""
 
+UPLOADS = (b"multipart/", b"image/", b"audio/", b"video/", b"application/octet-stream", b"text/plain")
+"""How the media types of forms and files begin. Clients send JSON as the last two as well."""
+
 DIGITS = 20
 """Digits that a length may have. Python reads no more than 4,300; no body needs as many as these."""
 
@@ -82,11 +85,14 @@ class Head:
         "split",
         "timeout",
         "trusted",
+        "uploads",
     )
 
     def __init__(self, headers: RawHeaders) -> None:
         find = dict(headers).get
         self.media_type = find(b"content-type", b"")
+        self.uploads = self.media_type.lower().startswith(UPLOADS)
+        """Whether the body may be a form or a file."""
         self.encoding = find(b"content-encoding", b"").strip().lower()
         self.accept_encoding = find(b"accept-encoding", b"")
         self.connection = find(b"connection")

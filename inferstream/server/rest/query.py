@@ -35,19 +35,19 @@ def arguments_of(query: bytes, inputs: Sequence[MetadataTensor]) -> dict[str, An
     declared = {tensor.name: tensor for tensor in inputs}
     values: dict[str, list[Any]] = {}
     for name, text in pairs:
-        values.setdefault(name, []).append(_value(name, text, declared))
+        values.setdefault(name, []).append(value_of(name, text, declared))
     return {
-        name: given[0] if len(given) == 1 and not _is_list(declared.get(name)) else given
+        name: given[0] if len(given) == 1 and not is_list(declared.get(name)) else given
         for name, given in values.items()
     }
 
 
-def _is_list(tensor: MetadataTensor | None) -> bool:
+def is_list(tensor: MetadataTensor | None) -> bool:
     """Whether one value of an input is a list of one."""
     return tensor is not None and len(tensor.shape) > 0 and tensor.shape[0] == -1
 
 
-def _value(name: str, text: str, declared: Mapping[str, MetadataTensor]) -> Any:
+def value_of(name: str, text: str, declared: Mapping[str, MetadataTensor]) -> Any:
     tensor = declared.get(name)
     if tensor is None:
         return text if name == "id" else _guessed(text)

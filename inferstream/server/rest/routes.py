@@ -9,6 +9,7 @@ from ...dataplane.access import Action
 from ...dataplane.call import Operation
 from ...errors import InvalidSettings
 from ...handlers import CustomHandler
+from ..connections import without_slash
 from .dialects.base import HttpDialect, InferenceDialect, ReadClaim, ReadRoute, Route
 
 POST = "POST"
@@ -73,7 +74,7 @@ class Routes:
 
     def add(self, dialect: HttpDialect) -> None:
         """Add the paths of a dialect. Raises InvalidSettings, and adds none, where another claims one of them."""
-        claims: list[tuple[str, Claim]] = [(item.path, item) for item in dialect.reads()]
+        claims: list[tuple[str, Claim]] = [(without_slash(item.path), item) for item in dialect.reads()]
         if isinstance(dialect, InferenceDialect):
             claims += dialect.inferences.items()
         owners = dict(self._owners)
@@ -126,7 +127,7 @@ class Routes:
         route = self._remembered(target) if len(target) <= LONGEST_TARGET else None
         if route is None or not route.dialect.yields:
             return route
-        return None if self._precedes(route, target.decode("ascii"), POST) else route
+        return None if self._precedes(route, without_slash(target.decode("ascii")), POST) else route
 
     def _precedes(self, route: Route | ReadRoute, path: str, method: str) -> bool:
         """Whether a model has a route of its own at a path of a dialect that yields."""
@@ -140,7 +141,8 @@ class Routes:
 
             self._known = routes
             self._own = [
-                (handler.rest_method, compile_path(handler.rest_path)[0], model) for handler, model in routes
+                (handler.rest_method, compile_path(without_slash(handler.rest_path))[0], model)
+                for handler, model in routes
             ]
         models: dict[str, str] = {}
         for method, pattern, model in self._own:
@@ -149,7 +151,8 @@ class Routes:
         return models
 
     def _of_target(self, target: bytes) -> Route | None:
-        route = self._claimed_by(target.decode("ascii")) if _PLAIN_TARGET.fullmatch(target) else None
+        path = without_slash(target.decode("ascii", "replace"))
+        route = self._claimed_by(path) if _PLAIN_TARGET.fullmatch(target) else None
         return route if isinstance(route, Route) else None
 
 

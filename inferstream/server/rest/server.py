@@ -13,7 +13,7 @@ from ...errors import InferstreamError
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
-from ..connections import ScopeOrigin
+from ..connections import ScopeOrigin, without_slash
 from ..http1.exchange import Openings
 from ..http1.guard import PortLimits
 from ..http1.port import Http1Port
@@ -92,7 +92,7 @@ def rest_service(rest: RestApp, settings: Settings) -> Service:
 
 def metrics_service(meters: Meters, settings: Settings, dataplane: DataPlane) -> Service:
     route = MetricsRoute(dataplane, settings, meters)
-    reads = {claim.path: claim for claim in route.reads()}
+    reads = {without_slash(claim.path): claim for claim in route.reads()}
     origins = Origins(settings)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

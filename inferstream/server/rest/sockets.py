@@ -17,7 +17,7 @@ from websockets.typing import Subprotocol
 from ...concurrency.inflight import COUNTED_BYTES, NoRoom, RequestBytes
 from ...concurrency.outgoing import Gathered, Owed, StallGuard
 from ...errors import InferstreamError
-from ..connections import TransportOrigin
+from ..connections import TransportOrigin, without_slash
 from ..edge import Listener
 from ..http1.reading import Reading
 from ..request_ids import HEADER
@@ -172,7 +172,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
             request_id = self._door.request_ids.among(headers)
             try:
                 self._listener = self._door.open(
-                    self, unquote(request.path.partition("?")[0]), headers, request_id
+                    self, without_slash(unquote(request.path.partition("?")[0])), headers, request_id
                 )
             except Exception as error:
                 response = self._refusal(wrap(error))

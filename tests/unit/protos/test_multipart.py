@@ -104,7 +104,8 @@ def test_what_is_wrong_is_refused(whole: bytes, sentence: str) -> None:
 
 def test_a_name_within_the_name_of_a_file_is_none() -> None:
     head = HEAD + rb'; filename="b\"; name=\"model\".wav"'
-    assert parts_of(FORM, body(head + b"\r\n\r\n1")) == [FormPart("a", b"1")]
+    [part] = parts_of(FORM, body(head + b"\r\n\r\n1"))
+    assert part == FormPart("a", b"1", "", r"b\"; name=\"model\".wav")
 
 
 def test_a_boundary_is_short() -> None:

@@ -103,6 +103,8 @@ async def test_categories_are_texts(tmp_path: Path) -> None:
         model = await loaded(runtime, tmp_path / path)
         found = predicted(model, asked({"city": ["Rome", "Oslo", "Rome"], "age": [30, 30, 60]}))
         assert [round(value) for value in found] == [1, 0, 1]
+        frame = people.iloc[:3].assign(city=["Rome", "Oslo", "Rome"], age=[30, 30, 60])[["age", "city"]]
+        assert predicted(model, PandasCodec.encode_request(frame)) == found
         shown = {tensor.name: tensor.datatype for tensor in (await model.metadata()).inputs or ()}
         assert shown["city"] == "BYTES"
 

@@ -19,7 +19,7 @@ from ....settings import Settings
 from ....telemetry.console import TITLES
 from ....telemetry.metrics import Meters
 from ....text.generation import PendingPrompt
-from ....types import InferenceRequest, InferenceResponse
+from ....types import InferenceRequest, InferenceResponse, RequestInput
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders, Scope, error_response
 
@@ -110,6 +110,15 @@ class InferenceDialect(HttpDialect, ABC):
 
     takes_json: ClassVar[bool] = True
     """Whether its bodies are JSON, whose limits then hold for them."""
+
+    takes_files: ClassVar[bool] = False
+    """Whether a body may be a form or a file. If it may be JSON too, `of_inputs` makes the request of the others."""
+
+    def of_inputs(
+        self, admission: Admission, operation: Operation, inputs: list[RequestInput]
+    ) -> "ParsedRequest":
+        """A request with these inputs, whose client wants the response of this dialect."""
+        raise NotImplementedError
 
     @abstractmethod
     def parse(

@@ -26,7 +26,6 @@ class Metadata(HttpDialect):
         return [
             *(ReadClaim(path, Action.HEALTH, partial(_alive, body)) for path, body in alive.items()),
             ReadClaim("/v2", Action.SERVER_METADATA, self._server),
-            ReadClaim("/v2/", Action.SERVER_METADATA, self._server),
             ReadClaim("/v2/health/ready", Action.HEALTH, self._ready),
             ReadClaim("/v2/models", Action.SERVER_METADATA, self._names),
             ReadClaim("/v2/models/{name}", Action.MODEL_METADATA, self._model),

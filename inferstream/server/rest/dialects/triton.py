@@ -20,7 +20,7 @@ from ....protos.generate import (
 )
 from ....protos.json_events import ValueEvents
 from ....text.inputs import SAMPLING, SPECIAL
-from ....types import InferenceRequest, InferenceResponse
+from ....types import InferenceRequest, InferenceResponse, RequestInput
 from ....types.forms import OutputForm
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
@@ -41,7 +41,15 @@ class Generate(InferenceDialect):
         "/v2/models/{model_name}/generate_stream": Operation.STREAM,
     }
     resumable = True
+    takes_files = True
     queried = ("/v2/models/{model_name}/generate_stream",)
+
+    def of_inputs(
+        self, admission: Admission, operation: Operation, inputs: list[RequestInput]
+    ) -> ParsedRequest:
+        flat = admission.pipeline.flat
+        values = None if flat is None else flat.results.document
+        return FlatRequest(admission, operation, InferenceRequest.of(inputs), values)
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None

@@ -4,6 +4,7 @@ from typing import Any
 
 import orjson
 
+from ....codecs.values.base import OPTIONAL, fact
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
@@ -15,7 +16,7 @@ from ....protos import json_requests, sse
 from ....protos.json_events import EventWriter
 from ....protos.json_responses import IN_JSON, JsonWriter
 from ....protos.regions import UsesRegions
-from ....types import InferenceRequest, InferenceResponse
+from ....types import InferenceRequest, InferenceResponse, RequestInput
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import Events, InferenceDialect, ParsedRequest, Route
@@ -33,6 +34,12 @@ class V2(InferenceDialect):
         "/v2/models/{model_name}/infer_stream": Operation.STREAM,
     }
     resumable = True
+    takes_files = True
+
+    def of_inputs(
+        self, admission: Admission, operation: Operation, inputs: list[RequestInput]
+    ) -> ParsedRequest:
+        return V2Request(admission, operation, InferenceRequest.of(inputs), None)
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
@@ -58,8 +65,13 @@ def with_binary(
 ) -> "V2Request":
     """A request of `length` bytes of JSON and, behind them, binary tensors. Raises InvalidRequest."""
     if length == 0:
-        request, binary = json_requests.raw_request(memoryview(body), admission.signature.declared_inputs)
-        return V2Request(admission, operation, request, binary, headers)
+        signature = admission.signature
+        inputs = signature.inputs or ()
+        needed = [tensor for tensor in inputs if not fact(tensor, OPTIONAL)] or inputs
+        request, binary = json_requests.raw_request(memoryview(body), needed)
+        # A function returns JSON unless its client asks for binary outputs.
+        asked = None if signature.inputs_annotated else binary
+        return V2Request(admission, operation, request, asked, headers)
     document, text = json_requests.load_request(body[:length])
     tail = memoryview(body)[length:]
     return v2_request(dataplane, admission, operation, document, text, tail, headers)

@@ -11,7 +11,7 @@ from inferstream.dataplane.residency import Residency
 from inferstream.dataplane.workers.pool import Group
 from inferstream.dataplane.workers.resident import ResidentPool
 from inferstream.errors import ModelNotReady
-from inferstream.handlers import HttpRequest
+from inferstream.handlers import HttpRequest, HttpResponse
 from inferstream.settings import ModelSettings
 from inferstream.signature import SIGNATURE, Signature
 from inferstream.telemetry.files import MetricFiles
@@ -47,8 +47,8 @@ class OneWorker:
     async def take(self) -> None:
         self.models.clear()
 
-    async def ask(self, instance: int, request: HttpRequest) -> str:
-        return "answer"
+    async def ask(self, instance: int, request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, [], b"answer")
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def test_a_model_that_says_so_is_not_ready_while_it_is_in_memory(
     assert pool.resident.movable, "the refused call is no use of it"
     await pool._residency.relieve()
     assert pool.ready, "a call would load it"
-    assert str(await pool.ask(REQUEST)) == "answer"
+    assert (await pool.ask(REQUEST)).body == b"answer"
 
 
 async def test_a_call_waits_for_the_next_worker_and_hears_that_it_is_not_ready(

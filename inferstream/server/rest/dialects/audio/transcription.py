@@ -63,6 +63,7 @@ class Transcription(TextDialect):
     name = "audio"
     title = "Audio"
     takes_json = False
+    takes_files = True
     inferences = {
         prefix + path: Operation.STREAM for prefix in PREFIXES for path in (TRANSCRIPTIONS, TRANSLATIONS)
     }
@@ -105,7 +106,7 @@ def read_form(media_type: bytes, body: bytes) -> tuple[bytes, Fields]:
     """The file of a form, and its fields. Raises InvalidRequest, UnsupportedEncoding."""
     file: bytes | None = None
     values: dict[str, Any] = {}
-    for name, content, _ in parts_of(media_type, body):
+    for name, content, *_ in parts_of(media_type, body):
         listed, name = name.endswith("[]"), name.removesuffix("[]")
         if not listed and (name in values or (name == FILE and file is not None)):
             raise wrong_field(name[:40], "is given twice")
