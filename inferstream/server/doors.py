@@ -48,9 +48,14 @@ class Doors:
         await self.rest.start(sock)
         await self.grpc.start()
 
+    def leave(self) -> None:
+        """Close HTTP/1 connections with their next response, while calls are still taken."""
+        self.rest.leave()
+
     def drain(self) -> None:
-        """Let clients make their next calls elsewhere, where the protocol can say so."""
+        """Let clients make their next calls elsewhere, and close connections without a call."""
         self.grpc.drain()
+        self.rest.drain()
 
     async def stop(self) -> None:
         """Close the ports; responses that are being written have a moment to reach their clients."""

@@ -47,6 +47,7 @@ class Local:
     """The innermost handler. `loaded` has the thread of the model's own event loop, if it has one."""
 
     resident = None
+    is_restarting = False
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ class FrontEnd:
             frames.Serve: lambda frame: self._registry.serve(frame.model),
             frames.Withdraw: lambda frame: self._registry.withdraw(frame.model),
             frames.Release: lambda frame: self._registry.released(frame.model),
-            frames.Tell: lambda frame: self._registry.tell(frame),
+            frames.Tell: self._tell,
             frames.OpenPorts: lambda _: self._open(),
             frames.Drain: lambda frame: self._drain(frame.grace),
             frames.Shutdown: lambda frame: self._spawn(self._shut_down(frame.seconds)),
@@ -125,6 +125,11 @@ class FrontEnd:
         await doors.start(sock)
         self._doors = doors
         settle()
+
+    async def _tell(self, frame: frames.Tell) -> None:
+        await self._registry.tell(frame)
+        if frame.leaving and self._doors is not None:
+            self._doors.leave()
 
     async def _drain(self, grace: float) -> None:
         if self._doors is not None:

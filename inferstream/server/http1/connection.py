@@ -7,7 +7,7 @@ from typing import cast
 from ...concurrency.inflight import COUNTED_BYTES, NoRoom
 from .cycle import Cycle, scope_of
 from .exchange import Connected, DirectExchange, Http1Response, refusal
-from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
+from .guard import FULL, LINGER_BYTES, STOPS, TOO_SLOW, Watch
 from .heads import PREFACE, RequestHead, RequestRefused
 from .incoming import AT_ONCE, IncomingBytes
 from .reading import Reading
@@ -157,11 +157,13 @@ class Http1Connection(Connected, asyncio.Protocol):
         if not self._has_place and head.target.partition(b"?")[0] not in self._service.probes:
             raise RequestRefused(503, FULL)
         if head.upgrade == b"websocket" and self._service.websocket is not None:
+            if self._shared.draining:
+                raise RequestRefused(503, STOPS)
             self._upgrade(raw)
             return
         if head.length > COUNTED_BYTES and not self._has_room(0, head.length):
             return
-        keep_alive = head.keep_alive and self._has_place and not self._shared.stopped
+        keep_alive = head.keep_alive and self._has_place and not self._shared.leaving
         if self._is_direct(head):
             if head is not self._incoming.kept:
                 head.meaning = self._service.read(head.headers)
@@ -312,6 +314,17 @@ class Http1Connection(Connected, asyncio.Protocol):
         if self._incoming.unread or self.receiving:
             self.refuse(408, TOO_SLOW)
         else:
+            self.close()
+
+    def leave_pool(self) -> None:
+        """Close with the next response, so that a client with a pool of connections goes elsewhere."""
+        self._incoming.kept = None
+        if self._current is not None:
+            self._current.keep_alive = False
+
+    def drain(self) -> None:
+        """Close, unless a request is served or arrives."""
+        if self._current is None and not self._incoming.unread:
             self.close()
 
     def shutdown(self) -> None:
