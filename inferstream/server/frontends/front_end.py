@@ -35,7 +35,7 @@ from ...telemetry.meter_set import Buckets
 from ...telemetry.metrics import Meters
 from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
-from ..ports import bind
+from ..ports import SERVED_PORTS, bind
 from ..spans import build_push, build_tracing
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
@@ -122,6 +122,7 @@ class FrontEnd:
         sock = bind(settings.host, self._ports["REST"], "REST", shared=True)
         if not settings.one_port:
             doors.grpc.join(settings.host, self._ports["gRPC"])
+        SERVED_PORTS.update(self._ports.values())
         await doors.start(sock)
         self._doors = doors
         settle()
@@ -147,13 +148,14 @@ class FrontEnd:
         )
 
     async def _shut_down(self, seconds: float) -> None:
+        over = self._loop.time() + seconds
         try:
             await self._stop(seconds)
         except Exception:
             logger.exception("a front end could not stop in order")
         self._send(frames.Counted(self._families()))
         await asyncio.sleep(0)  # the link writes in the next turn of the loop
-        membership.end()
+        membership.end(over - self._loop.time())
 
     async def _ask_peer(self, front_end: int, question: Any) -> Any:
         answer = await self._ask(frames.Forward(front_end, question))

@@ -20,10 +20,9 @@ UNPARSED = 64 * 1024
 
 
 class Http1Connection(Connected, asyncio.Protocol):
-    """One connection.
+    """One connection. Code that serves a request may `hold` it: a client that leaves cancels the task.
 
-    The service serves a small inference directly when the whole body has arrived; an ASGI application serves all
-    others. Who serves a request may `hold` the connection, which cancels the task when the client leaves.
+    The service serves small inferences directly, when the whole body has arrived; an ASGI application serves the rest.
     """
 
     def __init__(self, shared: PortState) -> None:
@@ -316,23 +315,13 @@ class Http1Connection(Connected, asyncio.Protocol):
         else:
             self.close()
 
-    def leave_pool(self) -> None:
-        """Close with the next response, so that a client with a pool of connections goes elsewhere."""
+    def shutdown(self, idle: bool = True) -> None:
+        """Close with the response that is being written or comes next; if `idle`, at once when no request has come."""
         self._incoming.kept = None
         if self._current is not None:
             self._current.keep_alive = False
-
-    def drain(self) -> None:
-        """Close, unless a request is served or arrives."""
-        if self._current is None and not self._incoming.unread:
+        elif idle and (self._shared.stopped or not self._incoming.unread):
             self.close()
-
-    def shutdown(self) -> None:
-        """End as soon as no request is served, because the server stops."""
-        if self._current is None:
-            self.close()
-        else:
-            self._current.keep_alive = False
 
     def close(self) -> None:
         """Close the connection once its client has what was written."""

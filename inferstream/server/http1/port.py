@@ -85,17 +85,14 @@ class Http1Port:
         self._shared.leaving = True
         for guest in [*self._shared.places.connections]:
             if isinstance(guest, Http1Connection):
-                guest.leave_pool()
+                guest.shutdown(idle=False)
 
     def drain(self) -> None:
         """Close connections without a request, and the others with their response."""
         self.leave()
         self._shared.draining = True
         for guest in [*self._shared.places.connections]:
-            if isinstance(guest, Http1Connection):
-                guest.drain()
-            else:
-                guest.shutdown()
+            guest.shutdown()
 
     async def stop(self) -> None:
         """Stop accepting, let responses that are being written finish, and close."""
