@@ -44,12 +44,12 @@ def _leave(end: int) -> None:
     os.close(end)
 
 
-_over: "asyncio.Future[float]"
+_over: "asyncio.Future[float] | None" = None
 
 
 def end(seconds: float) -> None:
     """Let `run` end this process, whatever its threads do; functions registered with `atexit` have `seconds`."""
-    if not _over.done():
+    if _over is not None and not _over.done():
         _over.set_result(max(seconds, SHORTEST_END_SECONDS))
 
 
