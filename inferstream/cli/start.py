@@ -24,7 +24,7 @@ from ..repository.remote import is_remote
 from ..repository.target import targeted
 from ..settings import SETTINGS_FILE, Settings
 from ..telemetry.console import configure_console, is_terminal
-from ..telemetry.logs import configure_logging
+from ..telemetry.logs import configure_logging, keep_server_log
 from .banner import show
 from .flags import Flags
 from .progress import Progress
@@ -63,11 +63,17 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
         folder, app = (Path(), None) if elsewhere else targeted(str(target))
         if app is not None and ":" in app and flags.model_name is not None:
             raise InvalidSettings("--model-name is for a folder with one model; an app names its own")
-        repository = _repository(app, folder.resolve(), flags.model_name)
-        classic = repository is not None and repository.classic
-        settings = flags.load_settings(str(target) if elsewhere else folder.resolve(), classic)
-        settings._reloads = watch
+        source = str(target) if elsewhere else folder.resolve()
+        # Before an app is imported, so that its own configuration of `logging` stays.
+        settings = (flags if app is None else flags._replace(port=None)).load_settings(source, False)
         _configure_logging(settings)
+        repository = _repository(app, folder.resolve(), flags.model_name)
+        keep_server_log()
+        if repository is not None and (repository.classic or flags.port is not None):
+            access_log = settings.access_log
+            settings = flags.load_settings(source, repository.classic)
+            settings.access_log = access_log
+        settings._reloads = watch
         _warn_of_unread(folder)
         killed = _serve(settings, repository, watch, say, signalled)
     except InferstreamError as error:

@@ -17,6 +17,7 @@ from ..imports.folders import importing_alone
 from ..model import MLModel
 from ..settings import ModelSettings
 from ..telemetry.context import model_context
+from ..telemetry.logs import keep_server_log
 from ..telemetry.tracebacks import one_line, passed_own_code
 from .classes import check_constructor, check_methods, check_object
 
@@ -130,6 +131,7 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
             said = isinstance(error, InferstreamError) and not passed_own_code(error)
             raise ModelLoadFailed(reason, own_status(error)) from None if said else error
         loaded.model.ready = True
+        keep_server_log()
         return loaded
 
 
