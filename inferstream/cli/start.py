@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ..allocator import keep_freed_memory
-from ..concurrency.event_loop import new_event_loop
+from ..concurrency.event_loop import choose_event_loop, new_event_loop
 from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
-from ..imports.folders import share_folders
+from ..imports.folders import real_path, share_folders
 from ..processes import signals
 from ..processes.ending import EXIT_SECONDS, end
 from ..repository.remote import is_remote
@@ -63,11 +63,11 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
         folder, app = (Path(), None) if elsewhere else targeted(str(target))
         if app is not None and ":" in app and flags.model_name is not None:
             raise InvalidSettings("--model-name is for a folder with one model; an app names its own")
-        source = str(target) if elsewhere else folder.resolve()
+        source = str(target) if elsewhere else real_path(folder)
         # Before an app is imported, so that its own configuration of `logging` stays.
         settings = (flags if app is None else flags._replace(port=None)).load_settings(source, False)
         _configure_logging(settings)
-        repository = _repository(app, folder.resolve(), flags.model_name)
+        repository = _repository(app, real_path(folder), flags.model_name)
         keep_server_log()
         if repository is not None and (repository.classic or flags.port is not None):
             access_log = settings.access_log
@@ -143,6 +143,7 @@ def _serve(
             await server.run(started, watch, watchdog.start)
         return server.killed
 
+    choose_event_loop(settings.event_loop)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     signals.run_on(loop)

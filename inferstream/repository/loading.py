@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import logging
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -132,6 +133,13 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
             raise ModelLoadFailed(reason, own_status(error)) from None if said else error
         loaded.model.ready = True
         keep_server_log()
+        if "nest_asyncio" in sys.modules and not isinstance(
+            asyncio.get_running_loop(), asyncio.BaseEventLoop
+        ):
+            logger.warning(
+                "model %s: nest_asyncio cannot patch the event loop of uvloop; set event_loop to asyncio",
+                settings.name,
+            )
         return loaded
 
 
