@@ -48,10 +48,6 @@ class Doors:
         await self.rest.start(sock)
         await self.grpc.start()
 
-    def leave(self) -> None:
-        """Close HTTP/1 connections with their next response, while calls are still taken."""
-        self.rest.leave()
-
     def drain(self) -> None:
         """Let clients make their next calls elsewhere, and close connections without a call."""
         self.grpc.drain()

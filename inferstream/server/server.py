@@ -184,7 +184,7 @@ class Server:
         loop = asyncio.get_running_loop()
         over = loop.time() + longest_stop(settings)
         app.registry.leaving = True
-        for server in {doors.rest, *self._http.values()}:
+        for server in self._http.values():
             server.leave()
         for door in self._beside:
             door.pause()

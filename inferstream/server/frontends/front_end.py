@@ -130,7 +130,7 @@ class FrontEnd:
     async def _tell(self, frame: frames.Tell) -> None:
         await self._registry.tell(frame)
         if frame.leaving and self._doors is not None:
-            self._doors.leave()
+            self._doors.rest.leave()
 
     async def _drain(self, grace: float) -> None:
         if self._doors is not None:
