@@ -177,7 +177,7 @@ class M(MLModel):
 PREDICT = "@decode_args\n    def predict(self, x: int) -> int:\n        self.note(); return x"
 STREAM = (
     "from collections.abc import Iterator\n    @decode_args\n"
-    "    def predict_stream(self, x: int) -> 'Iterator[int]':\n        self.note(); yield x; self.note(); yield x"
+    "    def predict_stream(self, x: int) -> Iterator[int]:\n        self.note(); yield x; self.note(); yield x"
 )
 
 
