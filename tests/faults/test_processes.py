@@ -262,7 +262,7 @@ def test_nested_event_loops(
     assert served.call() == "5"
 
 
-HELD = {"app.py": "open({mark!r}, 'w').close(); import time; time.sleep(60)", "load": "time.sleep(60)"}
+HELD = "open({mark!r}, 'w').close(); import time; time.sleep(60)"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -276,7 +276,7 @@ def test_a_signal_while_an_app_imports_ends_the_server(
         pytest.skip("this machine makes no namespace of processes")
     root, mark = tmp_path / "models", tmp_path / "imports"
     root.mkdir()
-    (root / "app.py").write_text(HELD["app.py"].format(mark=str(mark)))
+    (root / "app.py").write_text(HELD.format(mark=str(mark)))
     server = start(root, wait=False, under=under)
     eventually(mark.exists)
     pid = server.workers()[0] if under else server.process.pid
