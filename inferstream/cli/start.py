@@ -9,19 +9,22 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ..allocator import keep_freed_memory
-from ..concurrency.event_loop import new_event_loop
+from ..concurrency.event_loop import choose_event_loop, new_event_loop
 from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
-from ..imports.folders import share_folders
+from ..imports.folders import real_path, share_folders
+from ..processes import signals
+from ..processes.ending import EXIT_SECONDS, end
 from ..repository.remote import is_remote
 from ..repository.target import targeted
 from ..settings import SETTINGS_FILE, Settings
 from ..telemetry.console import configure_console, is_terminal
-from ..telemetry.logs import configure_logging
+from ..telemetry.logs import configure_logging, keep_server_log
 from .banner import show
 from .flags import Flags
 from .progress import Progress
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     from ..repository.apps import AppRepository
     from ..repository.files import ArtefactRepository, FileRepository
     from ..server.server import Server
+
+LATE_SECONDS = 0.25
+"""Seconds after which an end is never going to happen."""
 
 MOST_FILES = 65_536
 """Upper bound of the soft limit on open files."""
@@ -44,6 +50,8 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
     The code is 0 after a signal. It is 1 if the server did not start, or if a worker had to be killed.
     """
     structured = bool(flags.settings.get("use_structured_logging"))
+    signalled = Signalled()
+    signals.handle(signalled.handlers())
     configure_logging(debug=bool(flags.settings.get("debug")), structured=structured, custom=None)
     configure_console(structured, None)
     try:
@@ -55,13 +63,19 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
         folder, app = (Path(), None) if elsewhere else targeted(str(target))
         if app is not None and ":" in app and flags.model_name is not None:
             raise InvalidSettings("--model-name is for a folder with one model; an app names its own")
-        repository = _repository(app, folder.resolve(), flags.model_name)
-        classic = repository is not None and repository.classic
-        settings = flags.load_settings(str(target) if elsewhere else folder.resolve(), classic)
-        settings._reloads = watch
+        source = str(target) if elsewhere else real_path(folder)
+        # Before an app is imported, so that its own configuration of `logging` stays.
+        settings = (flags if app is None else flags._replace(port=None)).load_settings(source, False)
         _configure_logging(settings)
+        repository = _repository(app, real_path(folder), flags.model_name)
+        keep_server_log()
+        if repository is not None and (repository.classic or flags.port is not None):
+            access_log = settings.access_log
+            settings = flags.load_settings(source, repository.classic)
+            settings.access_log = access_log
+        settings._reloads = watch
         _warn_of_unread(folder)
-        killed = _serve(settings, repository, watch, say)
+        killed = _serve(settings, repository, watch, say, signalled)
     except InferstreamError as error:
         return _end(1, f"error: {error.message}")
     return _end(1 if killed else 0)
@@ -103,6 +117,7 @@ def _serve(
     repository: "ModelRepository | None",
     watch: bool,
     say: "Callable[[Server], None]",
+    signalled: "Signalled",
 ) -> bool:
     """Serve until a signal; returns whether a process had to be killed at the end."""
     if settings.keep_freed_memory:
@@ -117,7 +132,7 @@ def _serve(
     async def main() -> bool:
         server = Server(settings, repository)
         watchdog = Watchdog(server.longest_stop)
-        _handle_signals(server.stop, watchdog)
+        signalled.stop(server.stop, watchdog)
         with Progress(server.application.registry) as progress:
 
             def started(server: "Server") -> None:
@@ -128,8 +143,10 @@ def _serve(
             await server.run(started, watch, watchdog.start)
         return server.killed
 
+    choose_event_loop(settings.event_loop)
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
+    signals.run_on(loop)
     return loop.run_until_complete(main())
 
 
@@ -150,19 +167,31 @@ class Watchdog:
         timer.start()
 
 
-def _handle_signals(stop: Callable[[], None], watchdog: Watchdog) -> None:
-    """Call `stop` at the first SIGTERM or SIGINT, end the process at the second, and ignore SIGHUP."""
+class Signalled:
+    """Ends the process at the first SIGTERM or SIGINT, or calls `stop` once there is a server; the second one ends it.
 
-    def signalled(*_: object) -> None:
-        # Runs between two bytecodes, also while model code blocks the event loop.
-        if watchdog.started:
+    It runs between two bytecodes, also while code of an app is imported or blocks the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._watchdog = Watchdog(EXIT_SECONDS + LATE_SECONDS)
+        self._stop: Callable[[], object] = partial(_end, 0)
+
+    def stop(self, stop: Callable[[], None], watchdog: Watchdog) -> None:
+        self._stop, self._watchdog = stop, watchdog
+
+    def __call__(self, *_: object) -> None:
+        if self._watchdog.started:
             os._exit(130)
-        watchdog.start()
-        stop()
+        self._watchdog.start()
+        self._stop()
 
-    for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, signalled)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    def handlers(self) -> dict[signal.Signals, signals.Handler]:
+        """The handlers of a server. SIGHUP has one that does nothing: commands of model code would inherit SIG_IGN."""
+        handlers: dict[signal.Signals, signals.Handler] = {signal.SIGTERM: self, signal.SIGINT: self}
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # that of `nohup` stays
+            handlers[signal.SIGHUP] = lambda *_: None
+        return handlers
 
 
 def _allow_open_files() -> None:
@@ -178,14 +207,8 @@ def _allow_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _end(code: int, message: str | None = None) -> int:
-    """End the process at once: the interpreter would wait for threads that model code blocks."""
+def _end(code: int, message: str | None = None) -> NoReturn:
+    """End the process: the interpreter would wait for threads that model code blocks."""
     if message is not None:
         print(message, file=sys.stderr)  # noqa: T201  # a command line's last word
-    from ..telemetry.background import finish  # late: a failed start needs none of it
-
-    finish()
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    end(code)

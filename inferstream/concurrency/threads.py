@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from typing import Any
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextvars import Context, ContextVar, copy_context
+from functools import partial
+from typing import Any, TypeVar
 
 from ..context import request_context
+from .model_thread import ModelThread
+
+R = TypeVar("R")
 
 THREADS = 64
 """Threads of a model whose settings have no number."""
@@ -15,13 +19,43 @@ THREADS = 64
 class Threads:
     """Runs blocking code of one model, each call in the context of its request."""
 
-    def __init__(self, name: str, threads: int | None) -> None:
-        self.executor = ThreadPoolExecutor(threads or THREADS, thread_name_prefix=f"model-{name}")
+    def __init__(self, name: str, threads: int | None, own: ModelThread | None = None) -> None:
+        """`own` is the thread of the model's event loop, if that is its only thread."""
+        self.executor: Executor = (
+            ThreadPoolExecutor(threads or THREADS, thread_name_prefix=f"model-{name}")
+            if own is None
+            else _InModelThread(own)
+        )
+        self._kept: dict[ContextVar[Any], Any] = {}
+        """Context variables that `load` has set, such as the decimal context."""
+
+    def submit(self, function: Callable[..., R], /, *arguments: Any, **named: Any) -> "Future[R]":
+        """Call a function in a thread, in a copy of this context."""
+        return self.executor.submit(self._context().run, function, *arguments, **named)
+
+    async def load(self, function: Callable[..., R], /, *arguments: Any) -> R:
+        """Call a function of no request. Later calls see the context variables that it sets."""
+        context = self._context()
+        before = dict(context.items())
+        try:
+            return await asyncio.wrap_future(self.executor.submit(context.run, _call, function, *arguments))
+        finally:
+            self._kept |= {name: value for name, value in context.items() if before.get(name) is not value}
+
+    def close(self) -> None:
+        """End the threads after their current calls."""
+        self.executor.shutdown(wait=False, cancel_futures=True)
+
+    def _context(self) -> Context:
+        context = copy_context()
+        for name, value in self._kept.items():
+            context.run(name.set, value)
+        return context
 
     async def run(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
         """Call a function in a thread, in this context. A client that leaves sets `cancelled` of the context."""
         context = request_context()
-        context.thread = self.executor.submit(copy_context().run, _call, function, *arguments, **named)
+        context.thread = self.submit(_call, function, *arguments, **named)
         try:
             return await asyncio.wrap_future(context.thread)
         except BaseException:
@@ -35,3 +69,23 @@ def _call(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any
     except StopIteration as error:
         # A future cannot hold a StopIteration, so its caller would wait for ever.
         raise RuntimeError(f"{getattr(function, '__name__', function)} raised StopIteration") from error
+
+
+class _InModelThread(Executor):
+    """Runs blocking code in the thread of a model's event loop, where it holds up the model's coroutines."""
+
+    def __init__(self, thread: ModelThread) -> None:
+        self._thread = thread
+
+    def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> "Future[R]":
+        future: Future[R] = Future()
+        self._thread.loop.call_soon_threadsafe(_run_into, future, partial(fn, *args, **kwargs))
+        return future
+
+
+def _run_into(future: "Future[R]", call: Callable[[], R]) -> None:
+    if future.set_running_or_notify_cancel():
+        try:
+            future.set_result(call())
+        except BaseException as error:  # model code may raise anything
+            future.set_exception(error)

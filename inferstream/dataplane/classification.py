@@ -79,10 +79,10 @@ def labels_of(settings: ModelSettings) -> Labels:
         name = fact(output, LABELS)
         if not name:
             continue
-        folder = Path(settings.source or ".").parent.resolve()
-        file = (folder / str(name)).resolve()
+        folder = Path(settings.source or ".").parent
+        file = folder / str(name)
         try:
-            if not file.is_relative_to(folder) or file.stat().st_size > MOST_LABELS:
+            if not file.resolve().is_relative_to(folder.resolve()) or file.stat().st_size > MOST_LABELS:
                 raise InvalidSettings(
                     f'output "{output.name}": {LABELS} "{name}" is outside the folder or too large'
                 )

@@ -78,13 +78,19 @@ class Registry(Serving):
 
     @property
     def ready(self) -> bool:
-        """Whether start-up is over and every model found at start is ready. Later failed loads do not count."""
+        """Whether start-up is over and every model found at start is ready. Later failed loads do not count.
+
+        A model whose worker processes have ended does not count either, unless no model is left: a request that ends
+        one model's worker must not take the other models out of rotation.
+        """
+        served = self._served.values()
         return (
             self.started
             and not self.leaving
             and not self.draining
             and all(self._states[key][0] is State.READY for key in self._wanted & self._states.keys())
-            and all(served.ready for served in self._served.values())
+            and all(each.ready or each.execution.is_restarting for each in served)
+            and (not served or any(each.ready for each in served))
             and (self._others is None or self._others.ready)
         )
 

@@ -66,6 +66,18 @@ class ImportedModule(NamedTuple):
     folders: set[str]
 
 
+def real_path(path: str | Path) -> Path:
+    """The path without links, or with them if it leads through the root of another process (KServe's modelcars).
+
+    The target of such a link, `/proc/PID/root/models`, is another folder when its name is followed from here.
+    """
+    real = Path(path).resolve()
+    try:
+        return real if os.path.samefile(real, path) else Path(path).absolute()
+    except OSError:
+        return real if not Path(path).exists() else Path(path).absolute()
+
+
 def share_folders(folders: Sequence[str | Path]) -> None:
     """Let every model import from these folders.
 
@@ -75,7 +87,7 @@ def share_folders(folders: Sequence[str | Path]) -> None:
     if not _shared_folders:
         _server_names.update(name.partition(".")[0] for name in sys.modules)
     for folder in folders:
-        entry = str(Path(folder).resolve())
+        entry = str(real_path(folder))
         if entry not in _shared_folders:
             _shared_folders.append(entry)
         if entry not in sys.path:

@@ -1,13 +1,14 @@
 """Resolves the import path in a settings file: beside the file, installed, or a runtime of ours."""
 
 import importlib
+import os
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
 from ..errors import InvalidSettings
 from ..plugins import RUNTIMES, plugins
-from .folders import STANDS_IN, FileStamp, changed, import_from, importing, stamps_of
+from .folders import STANDS_IN, FileStamp, changed, import_from, importing, real_path, stamps_of
 from .untrusted import untrusted
 
 _apps: dict[tuple[str, str | None], tuple[ModuleType, dict[str, FileStamp | None]]] = {}
@@ -112,7 +113,7 @@ def shared_module(name: str, source: str | None) -> ModuleType:
             return known[0]
         module = _module(name, source)
         _refuse_another(module, name, source)
-        stamps = {} if source is None else stamps_of(Path(source).resolve().parent)
+        stamps = {} if source is None else stamps_of(_folder_of(source, name))
         _apps[name, source] = (module, stamps)
         return module
 
@@ -121,9 +122,9 @@ def _refuse_another(module: ModuleType, name: str, source: str | None) -> None:
     """Raise InvalidSettings if a file of this name is there and Python has imported another module."""
     if source is None:
         return
-    file = Path(source).resolve().parent.joinpath(*name.split(".")).with_suffix(".py")
+    file = _folder_of(source, name).joinpath(*name.split(".")).with_suffix(".py")
     imported = getattr(module, "__file__", None)
-    if file.is_file() and (imported is None or Path(imported).resolve() != file.resolve()):
+    if file.is_file() and (imported is None or not os.path.samefile(imported, file)):
         raise InvalidSettings(
             f"{file.name}: Python has another module of the name {name}; give the file another name"
         )
@@ -146,7 +147,16 @@ def _module(name: str, source: str | None) -> ModuleType:
     with importing:
         if source is None:
             return importlib.import_module(name)
-        return import_from(Path(source).resolve().parent, name)
+        return import_from(_folder_of(source, name), name)
+
+
+def _folder_of(source: str, name: str) -> Path:
+    """The folder of a module: that of the settings, or of their target if they are a link and the module is there."""
+    folder = real_path(Path(source).parent)
+    top = name.partition(".")[0]
+    if (folder / f"{top}.py").exists() or (folder / top).is_dir():
+        return folder
+    return real_path(source).parent
 
 
 def _runtime(path: str) -> Any:

@@ -2,26 +2,26 @@
 
 import asyncio
 import ctypes
-import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
-from typing import NoReturn
 
 from ..concurrency.event_loop import new_event_loop
-from ..telemetry.background import finish
 from ..telemetry.custom import CUSTOM
 from ..telemetry.reserving import reserve_metric_files
+from . import ending, signals
 from .custom_metrics import CustomMetricSender
 
 _PR_SET_PDEATHSIG = 1
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that a terminal or a process supervisor sends to the whole group. Only the server acts on them."""
+
+SHORTEST_END_SECONDS = 0.1
+"""Seconds that functions registered with `atexit` have at least."""
 
 
 def _die_with(parent: int, lifeline: int) -> None:
@@ -39,33 +39,33 @@ def _die_with(parent: int, lifeline: int) -> None:
 
 
 def _leave(end: int) -> None:
-    """Make a fork of model code no worker: it ends on signals, and does not write to the server."""
-    for name in SIGNALS:
-        signal.signal(name, signal.default_int_handler if name is signal.SIGINT else signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    """Make a fork of model code no worker: it does not write to the server."""
     CUSTOM.sink = None
     os.close(end)
 
 
-def end() -> NoReturn:
-    """End this process, whatever its threads do, after its last output."""
-    finish()
-    logging.shutdown()
-    with suppress(Exception):  # model code may have closed stdout
-        sys.stdout.flush()
-    os._exit(0)
+_over: "asyncio.Future[float] | None" = None
+
+
+def end(seconds: float) -> None:
+    """Let `run` end this process, whatever its threads do; functions registered with `atexit` have `seconds`."""
+    if _over is not None and not _over.done():
+        _over.set_result(max(seconds, SHORTEST_END_SECONDS))
 
 
 def run(start: Callable[[], CustomMetricSender]) -> None:
     """Serve on an event loop until the process is ended. `start` begins to, and returns what sends custom metrics."""
 
-    async def serve() -> None:
+    async def serve() -> float:
+        global _over
+        _over = asyncio.get_running_loop().create_future()
         CUSTOM.sink = start()
-        await asyncio.Event().wait()
+        return await _over
 
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
-    loop.run_until_complete(serve())
+    signals.run_on(loop)
+    ending.end(0, loop.run_until_complete(serve()))
 
 
 def belong_to(parent: int, end: int, lifeline: int, *others: int) -> None:
@@ -77,11 +77,5 @@ def belong_to(parent: int, end: int, lifeline: int, *others: int) -> None:
         os.set_inheritable(descriptor, False)
     _die_with(parent, lifeline)
     reserve_metric_files()
-    for name in SIGNALS:
-        # A handler and not SIG_IGN: processes that model code executes would inherit that and ignore SIGTERM.
-        signal.signal(name, lambda *_: None)
-    os.register_at_fork(
-        before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, SIGNALS),
-        after_in_parent=partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, SIGNALS),
-        after_in_child=partial(_leave, end),
-    )
+    # A handler and not SIG_IGN: processes that model code executes would inherit that and ignore SIGTERM.
+    signals.handle({name: lambda *_: None for name in SIGNALS}, partial(_leave, end))

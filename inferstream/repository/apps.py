@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from ..compat.finder import install
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, ModelNotFound
 from ..functions.app import App
+from ..imports.folders import real_path
 from ..imports.implementation import resolve_app
 from ..settings import ModelSettings
 from ..telemetry.tracebacks import one_line
@@ -113,7 +114,7 @@ def importing_code(what: str, source: str | None, imported: Callable[[], Importe
     except InferstreamError:
         raise
     except (Exception, SystemExit) as error:
-        reason = _reason(error, Path(source or ".").resolve().parent)
+        reason = _reason(error, real_path(source or ".").parent)
         raise InvalidSettings(f"{what}: {reason}") from error
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InvalidSettings
+from ..imports.folders import real_path
 from ..settings import (
     MODEL_SETTINGS_FILE,
     SETTINGS_FILE,
@@ -47,7 +48,7 @@ class FolderRepository(ModelRepository):
     """
 
     def __init__(self, root: str | Path, name: str | None = None) -> None:
-        self._root = Path(root).resolve()
+        self._root = real_path(root)
         self._name = name
         self._artefact = self._root
         """The folder or file that a model without settings is in."""
@@ -180,7 +181,7 @@ def settings_files(root: Path) -> Iterator[Path]:
     Links to folders are followed inside of `root`.
     """
     real_root = root.resolve()
-    for folder, folders, files in os.walk(root, followlinks=True):
+    for folder, folders, files in os.walk(root, onerror=_report_unreadable, followlinks=True):
         folders[:] = sorted(
             name
             for name in folders
@@ -200,14 +201,21 @@ def _is_followed(folder: Path, root: Path) -> bool:
         return True
     target = folder.resolve()
     if not target.is_relative_to(root):
-        _report_link(folder)
+        _report_skipped(folder, "this link leads out of the repository, so it is not followed")
         return False
-    return not (folder.parent.resolve() / folder.name).is_relative_to(target)  # else it would never end
+    if (folder.parent.resolve() / folder.name).is_relative_to(target):
+        _report_skipped(folder, "this link leads to a folder that it is in, so it is not followed")
+        return False
+    return True
+
+
+def _report_unreadable(error: OSError) -> None:
+    _report_skipped(error.filename, f"{error.strerror}, so no models are searched in this folder")
 
 
 @cache
-def _report_link(folder: Path) -> None:
-    logger.warning("%s: this link leads out of the repository, so it is not followed", folder)
+def _report_skipped(folder: str | Path, reason: str) -> None:
+    logger.warning("%s: %s", folder, reason)
 
 
 def read_fields(path: Path) -> dict[str, Any]:
@@ -221,7 +229,7 @@ def read_fields(path: Path) -> dict[str, Any]:
 
 def read_settings(path: Path, root: Path) -> ModelSettings:
     """The settings in a file of the repository at `root`, with a name and a URI. Raises InvalidSettings."""
-    if not path.resolve().is_relative_to(root):
+    if not path.resolve().is_relative_to(root.resolve()):
         raise InvalidSettings(f"{path}: a link that leads out of the repository")
     if path.name == TRITONS_FILE:
         settings = validated(ModelSettings, read_fields(path), str(path))

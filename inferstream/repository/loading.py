@@ -3,12 +3,14 @@
 import asyncio
 import inspect
 import logging
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..compat.finder import install
 from ..concurrency.model_thread import ModelThread
 from ..concurrency.scope import is_own_cancel
+from ..concurrency.threads import Threads
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
 from ..functions.model import DescribedModel, implementation_of
 from ..handlers import get_custom_handlers
@@ -16,6 +18,7 @@ from ..imports.folders import importing_alone
 from ..model import MLModel
 from ..settings import ModelSettings
 from ..telemetry.context import model_context
+from ..telemetry.logs import keep_server_log
 from ..telemetry.tracebacks import one_line, passed_own_code
 from .classes import check_constructor, check_methods, check_object
 
@@ -34,6 +37,8 @@ class LoadedModel(NamedTuple):
     model: MLModel
     thread: ModelThread | None = None
     """Runs its coroutines, its constructor, `load` and `unload`; None where the server's event loop does."""
+    threads: Threads | None = None
+    """Runs all that blocks, `load` included, of a model whose settings allow one thread; else None."""
 
     @property
     def life(self) -> ModelThread | None:
@@ -58,16 +63,18 @@ class LoadedModel(NamedTuple):
                 self.close()
 
     def close(self) -> None:
-        """End the thread after the calls that run in it."""
+        """End the threads after the calls that run in them."""
+        if self.threads is not None:
+            self.threads.close()
         if self.thread is not None:
             self.thread.close()
 
     async def _unload(self) -> None:
         model, thread = self.model, self.life
-        if thread is None or not thread.calls:
+        if self.threads is None and (thread is None or not thread.calls):
             await _run(model.unload, thread)
             return
-        unloading = asyncio.ensure_future(_run(model.unload, thread))
+        unloading = asyncio.ensure_future(_run(model.unload, thread, self.threads))
         done, _ = await asyncio.wait([unloading], timeout=UNLOAD_LIMIT)
         if done:
             await unloading
@@ -88,27 +95,34 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
     with model_context(settings.name, settings.version), importing_alone():
         loaded: LoadedModel | None = None
         thread: ModelThread | None = None
+        threads = Threads(settings.name, 1) if settings.threads == 1 else None
         try:
             async with asyncio.timeout(timeout):
                 # Imports of frameworks take seconds. In a thread, they do not delay the health probes.
-                implementation = await asyncio.to_thread(_class_of, settings)
+                in_thread = asyncio.to_thread if threads is None else threads.load
+                implementation = await in_thread(_class_of, settings)
                 if has_own_loop(implementation, settings):
                     thread = ModelThread(f"model-{settings.name}")
-                construct = asyncio.to_thread if thread is None else thread.call
+                    if threads is not None:
+                        threads.close()
+                        threads = Threads(settings.name, 1, thread)
+                construct = in_thread if thread is None else thread.call
                 model = _object_of(settings)
                 if model is None:
                     check_constructor(implementation, settings)
                     model = await construct(implementation, settings)
                     check_object(model)
-                loaded = LoadedModel(model, thread)
-                if await _run(model.load, loaded.life) is False:
+                loaded = LoadedModel(model, thread, threads)
+                if await _run(model.load, loaded.life, threads) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
                 check_methods(model)
         except BaseException as error:  # model code may raise anything
             if loaded is not None:
                 await loaded.unload()
-            elif thread is not None:
-                thread.close()
+            else:
+                for each in (thread, threads):
+                    if each is not None:
+                        each.close()
             if is_own_cancel(error) or isinstance(error, ModelLoadFailed):
                 raise
             if isinstance(error, TimeoutError):
@@ -118,6 +132,14 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
             said = isinstance(error, InferstreamError) and not passed_own_code(error)
             raise ModelLoadFailed(reason, own_status(error)) from None if said else error
         loaded.model.ready = True
+        keep_server_log()
+        if "nest_asyncio" in sys.modules and not isinstance(
+            asyncio.get_running_loop(), asyncio.BaseEventLoop
+        ):
+            logger.warning(
+                "model %s: nest_asyncio cannot patch the event loop of uvloop; set event_loop to asyncio",
+                settings.name,
+            )
         return loaded
 
 
@@ -163,13 +185,13 @@ def _object_of(settings: ModelSettings) -> MLModel | None:
     return model
 
 
-async def _run(method: Callable[[], Any], thread: ModelThread | None) -> Any:
+async def _run(method: Callable[[], Any], thread: ModelThread | None, threads: Threads | None = None) -> Any:
     """Call `load` or `unload`, which may be sync or async."""
     if thread is not None:
         return await thread.call(method)
     if inspect.iscoroutinefunction(method):
         return await method()
-    result = await asyncio.to_thread(method)
+    result = await (asyncio.to_thread(method) if threads is None else threads.load(method))
     return await result if inspect.isawaitable(result) else result
 
 

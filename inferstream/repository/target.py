@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ..errors import InvalidSettings
+from ..imports.folders import real_path
 from ..settings import MODEL_SETTINGS_FILE, load_model_settings
 from .artefacts import runtime_of
 from .folder import settings_files
@@ -37,9 +38,11 @@ def targeted(target: str) -> tuple[Path, str | None]:
             raise InvalidSettings(f'"{target}" is not of the form {module}:{APP}')
         if not colon and _is_described(file):
             return file.parent, None
-        return file.resolve().parent, f"{file.stem}:{name}"
+        return real_path(file).parent, f"{file.stem}:{name}"
     if runtime_of(folder) is not None:
         return folder.parent, None if (folder.parent / MODEL_SETTINGS_FILE).is_file() else folder.name
+    if folder.is_symlink() and not folder.exists():
+        raise InvalidSettings(f"{target} is a link to {folder.readlink()}, which is missing")
     if not colon:
         raise InvalidSettings(f"{target} is not a folder, nor an app (app.py or module:app)")
     if "/" in module:

@@ -49,8 +49,9 @@ class Doors:
         await self.grpc.start()
 
     def drain(self) -> None:
-        """Let clients make their next calls elsewhere, where the protocol can say so."""
+        """Let clients make their next calls elsewhere, and close connections without a call."""
         self.grpc.drain()
+        self.rest.drain()
 
     async def stop(self) -> None:
         """Close the ports; responses that are being written have a moment to reach their clients."""

@@ -10,7 +10,7 @@ from typing import Any
 from ..compat.finder import install
 from ..errors import InvalidSettings
 from ..functions.app import App
-from ..imports.folders import share_folders
+from ..imports.folders import real_path, share_folders
 from ..imports.implementation import resolve_class
 from ..model import MLModel
 from ..repository import FolderRepository, InMemoryRepository, ModelRepository
@@ -53,7 +53,7 @@ def resolve(
     if isinstance(served, str | Path):
         # A folder is one of models, whatever it holds: the program that calls this may be the app.py in it.
         place, code = (Path(served), None) if Path(served).is_dir() else targeted(str(served))
-        folder = place.resolve()
+        folder = real_path(place)
         settings = load_settings(folder, provided)
         if code is not None and repository is None:
             share_folders([folder])

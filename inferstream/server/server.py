@@ -20,7 +20,7 @@ from .application import Application
 from .door import Door
 from .doors import Doors
 from .grpc.options import check_engine
-from .ports import bind, share
+from .ports import SERVED_PORTS, bind, share
 from .reload import reload_on_change
 from .rest.server import HttpServer, metrics_service
 from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, within
@@ -71,6 +71,8 @@ class Server:
             app = self.application
             doors = Doors(app.dataplane, self.settings, app.meters, app.tracing)
             self.ports["gRPC"] = self._bind_grpc(doors)
+            SERVED_PORTS.update(self.ports.values())
+            taken.callback(SERVED_PORTS.difference_update, [*self.ports.values()])
             try:
                 await self._serve(doors, sockets, started, watch)
             finally:
@@ -182,6 +184,8 @@ class Server:
         loop = asyncio.get_running_loop()
         over = loop.time() + longest_stop(settings)
         app.registry.leaving = True
+        for server in self._http.values():
+            server.leave()
         for door in self._beside:
             door.pause()
         if app.started:

@@ -1,6 +1,6 @@
 """Settings of the memory of all models, a part of the server's."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -13,6 +13,11 @@ class MemorySettings(EnvironmentModel):
 
     frontends: int = Field(
         1, ge=1, le=64, description="Processes that share the ports; more than 1 needs Linux."
+    )
+    event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
+        "auto",
+        description="Event loop of the server and its workers. `auto` is uvloop if installed, except for an app that "
+        "imports `nest_asyncio`; `asyncio` lets any model use that package.",
     )
     max_memory: int | None = Field(
         None,

@@ -6,6 +6,7 @@ import logging.config
 import sys
 import traceback
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -20,6 +21,11 @@ ExceptionInfo: TypeAlias = (
 
 OURS = ("inferstream", "mlserver", "blazerpc")
 """The loggers of the server and of the names that models know it by."""
+
+_basic_config = logging.basicConfig
+
+_server_handlers: list[logging.Handler] = []
+"""The root logger's handlers, unless model code has replaced them."""
 
 _LEVELS = {True: logging.DEBUG, False: logging.INFO}
 
@@ -121,6 +127,43 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
             # A configuration of MLServer's loggers applies to ours, unless it names ours too.
             if _state(theirs) != was[0] and _state(ours) == was[1]:
                 _set_state(ours, *_state(theirs))
+    _server_handlers[:] = root.handlers
+    logging.basicConfig = partial(_configure_for_model, structured)
+
+
+def keep_server_log() -> None:
+    """Let the server's own log go on after model code has configured `logging`, whose configuration stays."""
+    root = logging.getLogger()
+    ours = [
+        logger
+        for name, logger in [*root.manager.loggerDict.items()]
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] in OURS
+    ]
+    if all(logger.disabled for logger in ours):  # by `disable_existing_loggers`, not by name
+        for logger in ours:
+            logger.disabled = False
+    if _server_handlers and not any(handler in root.handlers for handler in _server_handlers):
+        for logger in map(logging.getLogger, OURS):
+            if not logger.handlers:
+                logger.handlers[:] = _server_handlers
+                logger.propagate = False
+
+
+def _configure_for_model(structured: bool, **options: Any) -> None:
+    """`logging.basicConfig`, as if the root logger had no handler when it has only the server's.
+
+    A level alone, and with structured logging a format, leave the server's handler: each of its lines is an object.
+    """
+    root = logging.getLogger()
+    if root.handlers == _server_handlers and not options.get("force"):
+        if options.keys() & (
+            {"filename", "stream", "handlers"} if structured else options.keys() - {"level"}
+        ):
+            options["force"] = True
+        elif options.get("level") is not None:
+            root.setLevel(options["level"])
+    _basic_config(**options)
+    keep_server_log()
 
 
 def apply_configuration(custom: str | dict[str, Any]) -> None:

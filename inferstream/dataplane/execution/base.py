@@ -67,6 +67,10 @@ class Execution(Protocol):
     def ready(self) -> bool:
         """Whether it would run a call now."""
 
+    @property
+    def is_restarting(self) -> bool:
+        """Whether every worker process with it has ended, and another is being started."""
+
     def __call__(self, call: Call) -> Awaitable[Reply]: ...
 
     @property

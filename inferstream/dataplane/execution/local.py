@@ -51,6 +51,7 @@ class Local:
     """The innermost handler. `loaded` has the thread of the model's own event loop, if it has one."""
 
     resident = None
+    is_restarting = False
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class Local:
         )
         self._finish.place = location_in(model)
         self._finish.labels, self._finish.batches = labels_of(settings), settings.max_batch_size > 1
-        self._threads = Threads(model.name, settings.threads)
+        self._threads = self._loaded.threads or Threads(model.name, settings.threads)
         predicts = type(model).predict is not MLModel.predict
         self._meters = ModelMeters(model.name, model.version)
         self._separates = model.separates_principals
@@ -97,7 +98,9 @@ class Local:
         self._places = 0
         if isinstance(model, StepModel):
             self._places = settings.max_active
-            self._steps = Steps(model, settings.max_active, settings.priority_aging, self._loaded.thread)
+            self._steps = Steps(
+                model, settings.max_active, settings.priority_aging, self._loaded.thread, self._loaded.threads
+            )
         self._streams = signature.streams
         self._stream_only = self._streams and not predicts
         gathers = self._streams and isinstance(model, FunctionModel) and not model.described.streams
@@ -208,7 +211,7 @@ class Local:
             kv.forget(self._meters)
         finally:
             self._loaded.close()
-            self._threads.executor.shutdown(wait=False, cancel_futures=True)
+            self._threads.close()
             settle_soon()
 
     async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
@@ -277,7 +280,7 @@ class Local:
             return await self._steps.open(payloads)
         predict_stream = cast(Any, self._model.predict_stream)
         if self._stream_blocks:
-            return ThreadedResponses(self._threads.executor, partial(predict_stream, payloads))
+            return ThreadedResponses(self._threads, partial(predict_stream, payloads))
         start = partial(predict_stream, payloads)
         stream: Any = self._coroutines.stream(start, payloads.call) if self._stream_is_async else start()
         if inspect.isawaitable(stream):
@@ -285,9 +288,7 @@ class Local:
         if hasattr(stream, "__aiter__"):
             return cast(AsyncIterator[InferenceResponse], aiter(stream))
         if isinstance(stream, Iterable):
-            return ThreadedResponses(
-                self._threads.executor, lambda: cast(Iterable[InferenceResponse], stream)
-            )
+            return ThreadedResponses(self._threads, lambda: cast(Iterable[InferenceResponse], stream))
         raise TypeError(f"predict_stream returned a {type(stream).__name__}, which cannot be iterated")
 
     async def _predict_each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:

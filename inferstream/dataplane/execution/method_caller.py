@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ...concurrency.model_thread import ModelThread
 from ...concurrency.scope import is_own_cancel
+from ...concurrency.threads import Threads
 
 
 class Outcome(NamedTuple):
@@ -41,9 +42,11 @@ class MethodCaller:
     returns must not keep the process alive.
     """
 
-    def __init__(self, name: str, own: ModelThread | None = None) -> None:
+    def __init__(self, name: str, own: ModelThread | None = None, threads: Threads | None = None) -> None:
+        """`threads` has the only thread of a model that may have one."""
         self._name = name
         self._own = own
+        self._threads = threads
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._turned = False
@@ -75,6 +78,8 @@ class MethodCaller:
     async def _in_thread(
         self, method: Callable[[Any], Any], arguments: Sequence[tuple[Any, Context]]
     ) -> list[Outcome]:
+        if self._threads is not None:
+            return await asyncio.wrap_future(self._threads.executor.submit(_call_each, method, arguments))
         if self._thread is None:
             loop = asyncio.get_running_loop()
             self._thread = threading.Thread(target=self._serve, args=(loop,), name=self._name, daemon=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...concurrency.channel import Channel
 from ...concurrency.model_thread import ModelThread, Work
+from ...concurrency.threads import Threads
 from ...context import request_context
 from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFailed
 from ...model import Finished, StepModel
@@ -110,13 +111,20 @@ class Steps:
     `async def`; None for this one.
     """
 
-    def __init__(self, model: StepModel, most: int, aging: float, thread: ModelThread | None = None) -> None:
+    def __init__(
+        self,
+        model: StepModel,
+        most: int,
+        aging: float,
+        thread: ModelThread | None = None,
+        threads: Threads | None = None,
+    ) -> None:
         self._model = model
         self._most = most
         self._admit_one, self._step_all = ModelMethod(model.admit), ModelMethod(model.step)
         self._release_one = ModelMethod(model.release)
         self._releases = type(model).release is not StepModel.release
-        self._caller = MethodCaller(f"steps-{model.name}", thread)
+        self._caller = MethodCaller(f"steps-{model.name}", thread, threads)
         self._context = Context()
         self._context.run(model_name_var.set, model.name)
         self._context.run(model_version_var.set, model.version or "")

@@ -4,7 +4,6 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import Executor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 from ...concurrency.channel import ThreadChannel
 from ...concurrency.model_thread import ModelThread, Work
 from ...concurrency.scope import ClientLeft, Scope, is_own_cancel
+from ...concurrency.threads import Threads
 from ...context import request_context
 from ...types import InferenceResponse
 from ..call import Call
@@ -36,12 +36,12 @@ class ThreadedResponses(ThreadChannel[InferenceResponse]):
     next `yield`, where its `finally` runs.
     """
 
-    def __init__(self, executor: Executor, start: Callable[[], Iterable[InferenceResponse]]) -> None:
+    def __init__(self, threads: Threads, start: Callable[[], Iterable[InferenceResponse]]) -> None:
         super().__init__(AHEAD)
         self._start = start
         self._read = threading.Semaphore(0)
         self._request = request_context()
-        self._request.thread = executor.submit(copy_context().run, self._run)
+        self._request.thread = threads.submit(self._run)
 
     def _run(self) -> None:
         try:

@@ -136,6 +136,10 @@ class Pool:
     def ready(self) -> bool:
         return self.group.ready(self._instance)
 
+    @property
+    def is_restarting(self) -> bool:
+        return not self.group.has_now(self._instance)
+
     async def __call__(self, call: Call) -> Reply:
         try:
             return await self._open(call)

@@ -137,6 +137,8 @@ class Worker:
             self._tell_numbers(frame.instance, instance)
 
     async def _stop(self, frame: frames.Stop) -> None:
+        loop = asyncio.get_running_loop()
+        over = loop.time() + frame.grace
         try:
             async with asyncio.timeout(frame.grace):
                 await asyncio.gather(*(instance.local.unload() for instance in self._instances.values()))
@@ -144,7 +146,7 @@ class Worker:
             logger.error("models were still unloading after %g s", frame.grace)
         if self._models.tracing is not None:
             await self._models.tracing.stop()
-        membership.end()
+        membership.end(over - loop.time())
 
     async def _watch(self) -> None:
         while True:

@@ -64,6 +64,8 @@ class Tell(Query[None]):
 
     ready: bool
     states: list[tuple[str, str | None, str]]
+    leaving: bool
+    """Whether the server is about to stop."""
 
 
 class OpenPorts(Query[None]):

@@ -35,7 +35,7 @@ from ...telemetry.meter_set import Buckets
 from ...telemetry.metrics import Meters
 from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
-from ..ports import bind
+from ..ports import SERVED_PORTS, bind
 from ..spans import build_push, build_tracing
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
@@ -65,7 +65,7 @@ class FrontEnd:
             frames.Serve: lambda frame: self._registry.serve(frame.model),
             frames.Withdraw: lambda frame: self._registry.withdraw(frame.model),
             frames.Release: lambda frame: self._registry.released(frame.model),
-            frames.Tell: lambda frame: self._registry.tell(frame),
+            frames.Tell: self._tell,
             frames.OpenPorts: lambda _: self._open(),
             frames.Drain: lambda frame: self._drain(frame.grace),
             frames.Shutdown: lambda frame: self._spawn(self._shut_down(frame.seconds)),
@@ -122,9 +122,15 @@ class FrontEnd:
         sock = bind(settings.host, self._ports["REST"], "REST", shared=True)
         if not settings.one_port:
             doors.grpc.join(settings.host, self._ports["gRPC"])
+        SERVED_PORTS.update(self._ports.values())
         await doors.start(sock)
         self._doors = doors
         settle()
+
+    async def _tell(self, frame: frames.Tell) -> None:
+        await self._registry.tell(frame)
+        if frame.leaving and self._doors is not None:
+            self._doors.rest.leave()
 
     async def _drain(self, grace: float) -> None:
         if self._doors is not None:
@@ -142,13 +148,14 @@ class FrontEnd:
         )
 
     async def _shut_down(self, seconds: float) -> None:
+        over = self._loop.time() + seconds
         try:
             await self._stop(seconds)
         except Exception:
             logger.exception("a front end could not stop in order")
         self._send(frames.Counted(self._families()))
         await asyncio.sleep(0)  # the link writes in the next turn of the loop
-        membership.end()
+        membership.end(over - self._loop.time())
 
     async def _ask_peer(self, front_end: int, question: Any) -> Any:
         answer = await self._ask(frames.Forward(front_end, question))

@@ -130,10 +130,10 @@ class Supervisor:
         self._announced = state = self._state()
         await self._models.everywhere(frames.Tell(*state))
 
-    def _state(self) -> tuple[bool, list[tuple[str, str | None, str]]]:
+    def _state(self) -> tuple[bool, list[tuple[str, str | None, str]], bool]:
         unserved = self._registry.unserved.items()
         states = [(name, version, state.value) for (name, version), (state, _) in unserved]
-        return self._registry.ready, states
+        return self._registry.ready, states, self._registry.leaving
 
     async def _watch(self) -> None:
         while True:

@@ -7,7 +7,7 @@ from typing import cast
 from ...concurrency.inflight import COUNTED_BYTES, NoRoom, Upload
 from .cycle import Cycle, scope_of
 from .exchange import DirectExchange, Http1Response, refusal
-from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
+from .guard import FULL, LINGER_BYTES, STOPS, TOO_SLOW, Watch
 from .half_close import HalfClosable
 from .heads import PREFACE, RequestHead, RequestRefused
 from .incoming import AT_ONCE, IncomingBytes
@@ -21,10 +21,9 @@ UNPARSED = 64 * 1024
 
 
 class Http1Connection(HalfClosable, asyncio.Protocol):
-    """One connection.
+    """One connection. Code that serves a request may `hold` it: a client that leaves cancels the task.
 
-    The service serves a small inference directly when the whole body has arrived; an ASGI application serves all
-    others. Who serves a request may `hold` the connection, which cancels the task when the client leaves.
+    The service serves small inferences directly, when the whole body has arrived; an ASGI application serves the rest.
     """
 
     def __init__(self, shared: PortState) -> None:
@@ -158,11 +157,13 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
         if not self._has_place and head.target.partition(b"?")[0] not in self._service.probes:
             raise RequestRefused(503, FULL)
         if head.upgrade == b"websocket" and self._service.websocket is not None:
+            if self._shared.draining:
+                raise RequestRefused(503, STOPS)
             self._upgrade(raw)
             return
         if head.length > COUNTED_BYTES and not self._has_room(0, head.length):
             return
-        keep_alive = head.keep_alive and self._has_place and not self._shared.stopped
+        keep_alive = head.keep_alive and self._has_place and not self._shared.leaving
         if self._is_direct(head):
             if head is not self._incoming.kept:
                 head.meaning = self._service.read(head.headers)
@@ -321,12 +322,13 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
         else:
             self.close()
 
-    def shutdown(self) -> None:
-        """End as soon as no request is served, because the server stops."""
-        if self._current is None:
-            self.close()
-        else:
+    def shutdown(self, idle: bool = True) -> None:
+        """Close with the response that is being written or comes next; if `idle`, at once when no request has come."""
+        self._incoming.kept = None
+        if self._current is not None:
             self._current.keep_alive = False
+        elif idle and (self._shared.stopped or not self._incoming.unread):
+            self.close()
 
     def close(self) -> None:
         """Close the connection once its client has what was written."""

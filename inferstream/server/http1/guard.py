@@ -20,6 +20,7 @@ RESERVED = 64
 
 TOO_SLOW = "The request was not received in time."
 FULL = "Too many connections."
+STOPS = "The server is shutting down."
 
 
 class PortLimits(NamedTuple):

@@ -80,9 +80,23 @@ class Http1Port:
                         logger.exception("the time limits of a connection failed")
                         connection.transport.abort()
 
+    def leave(self) -> None:
+        """Close each connection with its next response, while the server still takes calls."""
+        self._shared.leaving = True
+        for guest in [*self._shared.places.connections]:
+            if isinstance(guest, Http1Connection):
+                guest.shutdown(idle=False)
+
+    def drain(self) -> None:
+        """Close connections without a request, and the others with their response."""
+        self.leave()
+        self._shared.draining = True
+        for guest in [*self._shared.places.connections]:
+            guest.shutdown()
+
     async def stop(self) -> None:
         """Stop accepting, let responses that are being written finish, and close."""
-        self._shared.stopped = True
+        self._shared.leaving = self._shared.stopped = True
         if self._server is None:
             return
         self._server.close()

@@ -64,6 +64,10 @@ class PortState:
         None where the port speaks HTTP/1 alone.
         """
         self.tasks: set[asyncio.Task[Any]] = set()
+        self.leaving = False
+        """Whether each response closes its connection, because the server is about to stop."""
+        self.draining = False
+        """Whether connections without a request are closed."""
         self.stopped = False
 
     def chose_http2(self, transport: asyncio.BaseTransport) -> bool:

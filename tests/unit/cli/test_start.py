@@ -32,6 +32,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the logging of this process as it is."""
     monkeypatch.setattr(start, "configure_logging", lambda *_, **__: None)
     monkeypatch.setattr(start, "configure_console", lambda *_: None)
+    monkeypatch.setattr(start.signals, "handle", lambda *_: None)
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_the_code_says_whether_a_worker_had_to_be_killed(
     served: list[Any] = []
     monkeypatch.setattr(start, "_serve", lambda *parts: served.append(parts) or killed)
     assert ended(tmp_path, Flags({"strict": True}), watch=True) == (code, None)
-    [(settings, repository, watch, _)] = served
+    [(settings, repository, watch, *_)] = served
     assert (settings.strict, settings._reloads, repository, watch) == (True, True, None, True)
     assert settings.model_repository_root == str(tmp_path)
 
@@ -147,13 +148,14 @@ class Timers(list[Any]):
 
 
 def test_the_first_signal_stops_and_the_second_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    timers, handlers, stops, codes = Timers(), {}, [], []
+    timers, stops, codes = Timers(), [], []
     monkeypatch.setattr(threading, "Timer", timers)
-    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
     monkeypatch.setattr(os, "_exit", codes.append)
     watchdog = start.Watchdog(9.0)
-    start._handle_signals(lambda: stops.append(1), watchdog)
-    assert handlers[signal.SIGHUP] is signal.SIG_IGN
+    signalled = start.Signalled()
+    handlers = signalled.handlers()
+    assert handlers[signal.SIGHUP]() is None
+    signalled.stop(lambda: stops.append(1), watchdog)
     handlers[signal.SIGTERM]()
     assert (len(stops), codes) == (1, [])
     assert [timer[0] for timer in timers] == [9.0]

@@ -81,6 +81,7 @@ def stop(settings: Settings, **parts: object) -> float:
 def hanging() -> dict[str, Any]:
     """Every part of a server that takes a part in its stop, none of which ends."""
     part = SimpleNamespace(stop=forever, drain=forever, unload_all=forever, pause=lambda: None, started=True)
+    part.leave = lambda: None
     names = ("registry", "front_ends", "placements", "tracing", "_kafka")
     return {**dict.fromkeys(names, part), "_http": {"metrics": part}}
 

@@ -1,0 +1,43 @@
+"""The end of a process of the server, which waits for no thread of model code."""
+
+import atexit
+import logging
+import os
+import sys
+import threading
+from contextlib import suppress
+from typing import NoReturn
+
+from ..telemetry.background import finish
+
+EXIT_SECONDS = 2.0
+"""Seconds that functions registered with `atexit` may take together."""
+
+logger = logging.getLogger("inferstream.server")
+
+
+def end(code: int = 0, seconds: float = EXIT_SECONDS) -> NoReturn:
+    """End this process after the functions registered with `atexit`, within `seconds`, and its last output."""
+
+    def give_up() -> None:
+        logger.error("stopping: functions registered with atexit took longer than %.1f s", seconds)
+        _flush()
+        os._exit(code)
+
+    late = threading.Timer(seconds, give_up)
+    late.daemon = True
+    late.start()
+    try:
+        atexit._run_exitfuncs()
+        late.cancel()
+        _flush()
+    finally:
+        os._exit(code)
+
+
+def _flush() -> None:
+    finish()
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # model code may have closed it
+            stream.flush()
