@@ -96,7 +96,7 @@ class RestApp:
         self._limiting = BODY_SETTING if settings.max_body_bytes <= MOST_READ else ""
         self._dataplane = dataplane
         self.inflight = meters.inflight
-        self._custom = CustomRoutes(dataplane, settings, self.routes, meters.inflight)
+        self._custom = CustomRoutes(dataplane, settings, self.routes)
         self.beside = beside
         app = self if tracing is None else TracedApp(tracing, self)
         self.entry: Any = IdentifiedApp(app, RequestIds.of(settings))
@@ -131,7 +131,7 @@ class RestApp:
                     return
             caller = Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http")
             if route is None:
-                await self._custom.serve(scope, receive, send, caller)
+                await self._custom.serve(self._exchange(scope, receive, send, None), scope, send, caller)
                 return
             try:
                 status, headers, body = await self._read(route, scope, receive, caller)

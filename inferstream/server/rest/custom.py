@@ -1,10 +1,8 @@
 """Sends requests to custom routes of models, and compresses their responses."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from ...concurrency.inflight import InflightBytes
 from ...concurrency.scope import ClientLeft, is_own_cancel
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
@@ -15,7 +13,6 @@ from .messages import (
     JSON,
     PREFIX,
     Head,
-    Receive,
     Scope,
     Send,
     accepted,
@@ -36,17 +33,14 @@ NOT_ALLOWED = b'{"error":"Method Not Allowed"}'
 class CustomRoutes:
     """Serves the paths that no dialect claims."""
 
-    def __init__(
-        self, dataplane: DataPlane, settings: Settings, routes: Routes, inflight: InflightBytes
-    ) -> None:
-        self._inflight = inflight
+    def __init__(self, dataplane: DataPlane, settings: Settings, routes: Routes) -> None:
         self._dataplane = dataplane
         self._limit = settings.max_body_bytes
         self._profile = settings.status_profile
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
         self._routes = routes
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
+    async def serve(self, exchange: AsgiExchange, scope: Scope, send: Send, caller: Caller) -> None:
         method = scope["method"]
         models = self._routes.own(scope["path"])
         if not models:
@@ -56,9 +50,6 @@ class CustomRoutes:
             allow = (b"allow", ", ".join(models).encode())
             await respond(send, 405, NOT_ALLOWED, [allow, JSON], typed_last=True)
             return
-        task = asyncio.current_task()
-        assert task is not None
-        exchange = AsgiExchange(scope, receive, send, task, None, self._inflight)
         sending = _RouteSending(exchange, scope, send, self._compressed)
         try:
             async with exchange:
