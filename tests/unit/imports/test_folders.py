@@ -28,7 +28,7 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = {*sys.modules}
     for name in ("model", "helper", "package"):  # other tests' own
         monkeypatch.delitem(sys.modules, name, raising=False)
-    for name in ("_model_folders", "_server_names", "_installed"):
+    for name in ("_server_names", "_installed"):
         monkeypatch.setattr(folders, name, set())
     monkeypatch.setattr(folders, "_shared_folders", [])
     monkeypatch.setattr(folders, "_stamps", {})
