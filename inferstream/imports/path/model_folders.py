@@ -129,15 +129,32 @@ def _owner_of(name: str) -> str:
     """
     if (owner := _owner()) and owns(owner, name):
         return owner
-    known = [module for module in [*sys.modules] if module.startswith(PREFIX) and module.count(".") == 1]
-    candidates = [package for package in known if owns(package, name)]
-    if owner and candidates:
+    candidates = [package for package in _packages() if owns(package, name)]
+    if not candidates or _elsewhere(name):
+        return ""
+    if owner:
         where = f"the model in {folder_of(owner)} has none"
     elif len(candidates) > 1:
         where = "import it in model code, and not in a thread that only unpickles"
     else:
-        return "".join(candidates)
-    raise ImportError(f"several models have a module {name}: {', '.join(map(folder_of, candidates))}; {where}")
+        return candidates[0]
+    files = ", ".join(os.path.join(folder_of(package), name.partition(".")[0]) for package in candidates)
+    raise ImportError(f"the module {name} is one of a model ({files}); {where}", name=name)
+
+
+def _packages() -> list[str]:
+    return [name for name in [*sys.modules] if name.startswith(PREFIX) and name.count(".") == 1]
+
+
+def _elsewhere(name: str) -> str:
+    """The file of the module of this plain name outside of model folders; empty if there is none."""
+    top = name.partition(".")[0]
+    module = sys.modules.get(top)
+    if isinstance(module, PlainName):
+        return ""
+    spec = getattr(module, "__spec__", None) if module else _bootstrap._find_spec(top, None)  # type: ignore[attr-defined]
+    origin = str(getattr(spec, "origin", None) or module or spec or "")
+    return "" if package_of(os.path.dirname(origin)) in sys.modules else origin
 
 
 class Finder(MetaPathFinder):
@@ -182,15 +199,14 @@ class Main(ModuleType):
             raise AttributeError(f"module '__main__' has no attribute {name!r}")
         if name in (own := _mains.get(owner, {})):
             return own[name]
-        modules = [module for key, module in [*sys.modules.items()] if key.startswith(f"{owner}.")]
-        values = {id(value): value for module in modules if (value := vars(module).get(name)) is not None}
-        if len(values) != 1:
-            many = "several" if values else "no"
-            raise AttributeError(
-                f"a file refers to {name} of a script that ran as __main__, and the modules of {folder_of(owner)} "
-                f"have {many} {name}; import it in the model's module"
-            )
-        return values.popitem()[1]
+        modules = [vars(module) for key, module in [*sys.modules.items()] if key.startswith(f"{owner}.")]
+        having = [names for names in modules if name in names]
+        if having and (having[0] is modules[0] or len({id(names[name]) for names in having}) == 1):
+            return having[0][name]  # the first is the model's own module
+        many = "several modules have it" if having else "no module has it"
+        raise AttributeError(
+            f"a pickle needs {name} of __main__, and in {folder_of(owner)} {many}; import it in the model's module"
+        )
 
 
 def _stand_in(name: str) -> bool:
@@ -201,11 +217,9 @@ def _stand_in(name: str) -> bool:
     package = _owner_of(name)
     if not package or isinstance(sys.modules.get(name), PlainName):
         return bool(package)
-    own = PathFinder.find_spec(top := name.partition(".")[0], [folder_of(package)])
-    other = sys.modules.get(top) or PathFinder.find_spec(top)
-    if other is not None and not isinstance(other, PlainName):
-        origins = f"{getattr(own, 'origin', None)} and {getattr(other, '__file__', None) or other}"
-        raise ImportError(f"a pickle refers to {name}, which is {origins}; give one of them another name")
+    if other := _elsewhere(name):
+        own = import_own(package, name).__file__
+        raise ImportError(f"a pickle refers to {name}, which is {own} and {other}; give one of them another name")
     import_own(package, name)
     sys.modules[name] = PlainName(name)
     return True
@@ -230,10 +244,11 @@ def import_module_for_code(
     """Replace `builtins.__import__`."""
     if level == 0:
         # A list is what C code passes, such as the unpickler. It then reads `sys.modules`.
-        if isinstance(fromlist, list) or (globals is None and sys._getframe(1).f_code is FIND_CLASS):
+        frame = sys._getframe(1)
+        if isinstance(fromlist, list) or (globals is None and frame.f_code is FIND_CLASS):
             if _stand_in(name):
                 return sys.modules[name]
-        elif globals is not None and (module := _import_for(globals, name, fromlist)) is not None:
+        elif (module := _import_for(globals or frame.f_globals, name, fromlist)) is not None:
             return module
     module = _import(name, globals, locals, fromlist, level)
     if isinstance(module, PlainName):
@@ -250,8 +265,8 @@ def _find_and_load(find: Any) -> Any:
             return find(name, import_)
         frame: FrameType | None = sys._getframe(1)
         dynamic = False
-        while frame is not None and frame.f_globals.get("__name__") in IMPORT_SYSTEM:
-            dynamic = True
+        while frame is not None and (code := frame.f_globals.get("__name__")) in IMPORT_SYSTEM:
+            dynamic = dynamic or code == "importlib"
             frame = frame.f_back
         package = _package_in(frame.f_globals) if frame is not None else ""
         if package and owns(package, name):

@@ -353,6 +353,7 @@ async def test_a_models_thread_waits_for_its_turn(tmp_path, monkeypatch) -> None
 
 def test_a_module_that_takes_its_folder_off_the_path_is_imported(tmp_path) -> None:
     folder = code(tmp_path / "one", model="import os, sys; sys.path.remove(os.path.dirname(__file__))")
+    share_folders([folder])
     assert load(folder).__name__ == "model"
 
 
