@@ -19,6 +19,7 @@ from sysconfig import get_path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from .metrics import join_metrics
 from .path.model_folders import PREFIX, folder_of, import_own, install, loading_from, owns, package_of
 
 logger = logging.getLogger("inferstream.repository")
@@ -98,6 +99,7 @@ def import_from(folder: Path, name: str) -> ModuleType:
     global _looked
     entry = str(folder)
     install()
+    join_metrics(INSTALLED)
     with importing:
         began = time.time_ns()
         removed = {stale: sys.modules.pop(stale) for stale in _stale(entry)}

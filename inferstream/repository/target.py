@@ -1,8 +1,10 @@
 """The target of a command or a program, which is served: a folder of models, or an app."""
 
+import ast
 from pathlib import Path
 
 from ..errors import InvalidSettings
+from ..imports.folders import share_folders
 from ..settings import MODEL_SETTINGS_FILE, load_model_settings
 from .artefacts import runtime_of
 from .folder import settings_files
@@ -47,6 +49,39 @@ def targeted(target: str) -> tuple[Path, str | None]:
     if not all(part.isidentifier() for part in [*module.split("."), name]):
         raise InvalidSettings(f'"{target}" is not of the form module:app')
     return Path.cwd(), f"{module}:{name}"
+
+
+def in_package(path: str, folder: Path) -> tuple[str, Path]:
+    """The import path `module:name` of a file in a package, and the folder that holds the package.
+
+    Unchanged, unless the file imports modules of the package: a file that imports its neighbours by plain names works
+    only without the package's name.
+    """
+    module = path.partition(":")[0]
+    file = folder / f"{module}.py"
+    root, names = folder, [module]
+    while (root / "__init__.py").is_file() and root.name.isidentifier():
+        names.insert(0, root.name)
+        root = root.parent
+    if root == folder or not file.is_file():
+        return path, folder
+    share_folders([root])
+    return (".".join(names) + path[len(module) :], root) if _imports_of(file, names[0]) else (path, folder)
+
+
+def _imports_of(file: Path, package: str) -> bool:
+    """Whether a file imports from its package, relatively or by the name of the package."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return False  # the import says what is wrong
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = ["." * node.level + (node.module or "")]
+        if any(name.partition(".")[0] in ("", package) for name in names):
+            return True
+    return False
 
 
 def _holds_app(folder: Path) -> bool:
