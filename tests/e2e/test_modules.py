@@ -142,7 +142,7 @@ WAYS = {{
     "joblib of a submodule": lambda: joblib.load(HERE / "lib.sub.pkl").who,
     "pickle in a thread": lambda: in_thread(lambda: pickle.loads(read("utils.pkl")).who),
     "pickled at call time": lambda: pickle.loads(pickle.dumps(Outer(Inner(1)))).who,
-    "pickled at call time by joblib": joblib_twice if False else lambda: joblib_twice(),
+    "pickled at call time by joblib": lambda: joblib_twice(),
     "a copy of the same class": lambda: WHO if type(pickle.loads(pickle.dumps(Outer(Inner(1))))) is Outer else "other",
     "unpickled class is the imported one": lambda: WHO if type(pickle.loads(read("utils.pkl"))) is utils.Plain else "other",
     "threads": lambda: in_thread(work_late),

@@ -53,6 +53,11 @@ def folder_of(package: str) -> str:
     return os.fsdecode(re.sub(rb"_([0-9a-f]{2})", lambda code: bytes.fromhex(code[1].decode()), key))
 
 
+def plain_name(module: str) -> str:
+    """The name of a module in its model folder."""
+    return module.split(".", 2)[2] if module.startswith(PREFIX) else module
+
+
 def import_own(package: str, name: str) -> ModuleType:
     """Import the module `name` of a package. Raises ModuleNotFoundError with the plain name."""
     try:
