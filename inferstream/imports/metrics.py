@@ -53,7 +53,11 @@ def _joining(registry: Any, libraries: tuple[str, ...]) -> Any:
             register(collector)
         else:
             first = registry._names_to_collectors[taken]
-            if type(first) is type(collector) and hasattr(first, "_labelnames") and _shape(first) == _shape(collector):
+            if (
+                type(first) is type(collector)
+                and hasattr(first, "_labelnames")
+                and _shape(first) == _shape(collector)
+            ):
                 vars(collector).update(vars(first))
             elif known.file == origin.file:
                 registry.unregister(first)

@@ -1,7 +1,6 @@
 """Loads, reloads and versions of models whose folders have modules of the same names."""
 
 import json
-import pickle
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -124,7 +123,9 @@ def test_versions_with_own_code_share_a_metric(tmp_path: Path, serve: Serve, wor
     eventually(lambda: server.metric("my_total_calls_total") == 2)
 
 
-def test_a_metric_with_other_labels_replaces_its_own_and_no_other_models(tmp_path: Path, serve: Serve) -> None:
+def test_a_metric_with_other_labels_replaces_its_own_and_no_other_models(
+    tmp_path: Path, serve: Serve
+) -> None:
     write(tmp_path, "a", "a", 'SIZE = Gauge("my_size", "size", ["old"])')
     server = serve()
     write(tmp_path, "a", "a", 'SIZE = Gauge("my_size", "size", ["new"])')
@@ -156,10 +157,14 @@ def test_a_thread_that_only_unpickles_gets_an_error_and_never_another_models_cla
     assert "failed" in call(server, "a", f"ThreadPoolExecutor().submit(pickle.loads, {pickled}).result().who")
     for who in "ab":
         assert str(tmp_path / "models" / who / "utils") in server.text()
-    assert call(server, "b", f"ThreadPoolExecutor().submit(lambda: pickle.loads({pickled})).result().who") == "b"
+    assert (
+        call(server, "b", f"ThreadPoolExecutor().submit(lambda: pickle.loads({pickled})).result().who") == "b"
+    )
 
 
-def test_a_pickled_name_that_means_two_modules_is_an_error_that_names_both(tmp_path: Path, serve: Serve) -> None:
+def test_a_pickled_name_that_means_two_modules_is_an_error_that_names_both(
+    tmp_path: Path, serve: Serve
+) -> None:
     write(tmp_path, "a", "a")
     (tmp_path / "utils.py").write_text('WHO = "shared"\n\n\nclass Plain:\n    who = WHO\n')
     write_model(tmp_path / "models", "plain", "other.M", dedent(MODEL).format(more=""))
@@ -195,7 +200,7 @@ def test_artefacts_of_one_class_name_get_the_code_beside_them(
         exec(code, vars(module))
         monkeypatch.setitem(sys.modules, "prep", module)
         joblib.dump(module.Adder(), folder / "model.joblib")
-        settings = {"name": str(who), "implementation": "inferstream_sklearn.SKLearnModel"}
+        settings = {"name": str(who), "implementation": "mlserver_sklearn.SKLearnModel"}
         (folder / "model-settings.json").write_text(json.dumps(settings))
     monkeypatch.delitem(sys.modules, "prep")
     server = serve("--workers", str(workers))
@@ -234,4 +239,9 @@ def test_an_app_in_a_package_is_served_by_its_file(
         (folder.parent / "above.py").write_text("def g(x):\n    return x + 1\n")
     (folder / "app.py").write_text(CLASS if line == "class" else APP.format(line=LINES[line]))
     server = serve("--workers", str(workers), target=target)
-    assert httpx.post(f"{server.url}/v2/models/f/generate", json={"x": 1}).json()["output" if line != "class" else "output-0"] == 2
+    assert (
+        httpx.post(f"{server.url}/v2/models/f/generate", json={"x": 1}).json()[
+            "output" if line != "class" else "output-0"
+        ]
+        == 2
+    )

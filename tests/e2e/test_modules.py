@@ -10,7 +10,7 @@ import pytest
 
 from ..serving import Running, write_model
 
-MODEL = '''
+MODEL = """
 from __future__ import annotations
 
 import asyncio
@@ -189,8 +189,12 @@ class M(MLModel):
         if what == "shared":
             return str(common.TOKEN)
         return WAYS[what]()
-'''
-ROWS = [line.split('"')[1] for line in MODEL.splitlines() if line.startswith('    "') and "lambda" in line or ": local_" in line or ": process" in line]
+"""
+ROWS = [
+    line.split('"')[1]
+    for line in MODEL.splitlines()
+    if (line.startswith('    "') and "lambda" in line) or ": local_" in line or ": process" in line
+]
 
 
 def pickle_of(module: str, name: str = "Plain") -> bytes:
@@ -221,7 +225,7 @@ def write_folder(root: Path, at: str, who: str, **settings: object) -> None:
         "colorsys.py": own,
         "iniconfig.py": own,
         "lib/__init__.py": "from . import sub\nfrom .sub import WHO\n",
-        "lib/sub.py": f"from .base import WHO, who\nfrom utils import f\nassert f() == WHO\n\n\nclass Plain:\n    who = WHO\n",
+        "lib/sub.py": "from .base import WHO, who\nfrom utils import f\nassert f() == WHO\n\n\nclass Plain:\n    who = WHO\n",
         "lib/base.py": own,
         "space/inner.py": own,
     }
@@ -242,7 +246,9 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         write_folder(root, f"m/{version}", version, name="m", parameters={"version": version})
     elsewhere = root.parent / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / "common.py").write_text("import itertools\n\nTOKEN = next(itertools.count()), id(object)\nRUNS = []\n")
+    (elsewhere / "common.py").write_text(
+        "import itertools\n\nTOKEN = next(itertools.count()), id(object)\nRUNS = []\n"
+    )
     running = Running(root, "--workers", request.param, PYTHONPATH=f"{Path.cwd()}:{elsewhere}")
     yield running
     running.stop()

@@ -30,7 +30,7 @@ PREFIX = "model_folders."
 IMPORT_SYSTEM = ("importlib", "importlib._bootstrap", "inferstream.imports.folders", __name__)
 """Modules whose frames are between an import and the code that asks for it."""
 
-FIND_CLASS: CodeType = pickle._Unpickler.find_class.__code__  # type: ignore[attr-defined]
+FIND_CLASS: CodeType = pickle._Unpickler.find_class.__code__
 """The code that looks up names for unpicklers in Python, such as joblib's."""
 
 _loading: ContextVar[str] = ContextVar("model_folder_loading", default="")
@@ -224,7 +224,9 @@ def _stand_in(name: str) -> bool:
         return bool(package)
     if other := _elsewhere(name):
         own = import_own(package, name).__file__
-        raise ImportError(f"a pickle refers to {name}, which is {own} and {other}; give one of them another name")
+        raise ImportError(
+            f"a pickle refers to {name}, which is {own} and {other}; give one of them another name"
+        )
     import_own(package, name)
     sys.modules[name] = PlainName(name)
     return True
