@@ -14,14 +14,14 @@ SHAPE = ("_type", "_labelnames", "_upper_bounds", "_states", "_multiprocess_mode
 PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 
-class Origin(NamedTuple):
+class MetricOrigin(NamedTuple):
     """The code that has made a metric, and the namespace in which it ran."""
 
     file: str
     namespace: dict[str, Any]
 
 
-_origins: dict[str, Origin] = {}
+_origins: dict[str, MetricOrigin] = {}
 """By the names of the time series."""
 
 
@@ -75,9 +75,9 @@ def _shape(metric: Any) -> list[Any]:
     return [getattr(metric, name, None) for name in SHAPE]
 
 
-def _origin(libraries: tuple[str, ...]) -> Origin | None:
+def _origin(libraries: tuple[str, ...]) -> MetricOrigin | None:
     """The innermost model code on the stack."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(libraries):
         frame = frame.f_back
-    return None if frame is None else Origin(frame.f_code.co_filename, frame.f_globals)
+    return None if frame is None else MetricOrigin(frame.f_code.co_filename, frame.f_globals)

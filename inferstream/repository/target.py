@@ -1,6 +1,6 @@
 """The target of a command or a program, which is served: a folder of models, or an app."""
 
-import ast
+import re
 from pathlib import Path
 
 from ..errors import InvalidSettings
@@ -71,17 +71,11 @@ def in_package(path: str, folder: Path) -> tuple[str, Path]:
 
 def _imports_of(file: Path, package: str) -> bool:
     """Whether a file imports from its package, relatively or by the name of the package."""
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):
-        return False  # the import says what is wrong
-    for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom):
-            names = ["." * node.level + (node.module or "")]
-        if any(name.partition(".")[0] in ("", package) for name in names):
-            return True
-    return False
+    name = re.escape(package).encode()
+    return (
+        re.search(rb"^\s*(from\s+(\.|%b\b)|import\s+%b\b)" % (name, name), file.read_bytes(), re.M)
+        is not None
+    )
 
 
 def _holds_app(folder: Path) -> bool:

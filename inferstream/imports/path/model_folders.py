@@ -162,7 +162,7 @@ def _elsewhere(name: str) -> str:
     return "" if package_of(os.path.dirname(origin)) in sys.modules else origin
 
 
-class Finder(MetaPathFinder):
+class ModelFolderFinder(MetaPathFinder):
     """Finds model folders, and the modules in them."""
 
     def find_spec(
@@ -298,7 +298,7 @@ def install() -> None:
     here = os.path.dirname(__file__)
     if here not in sys.path:
         sys.path.append(here)
-    sys.meta_path.insert(0, Finder())
+    sys.meta_path.insert(0, ModelFolderFinder())
     builtins.__import__ = import_module_for_code
     _bootstrap._find_and_load = _find_and_load(_bootstrap._find_and_load)  # type: ignore[attr-defined]
     sys.modules["__main__"].__class__ = Main
