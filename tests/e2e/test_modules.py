@@ -125,6 +125,7 @@ WAYS = {{
     "import_module of a submodule": lambda: importlib.import_module("lib.sub").who(),
     "import_module, relative": lambda: importlib.import_module(".sub", "lib").who(),
     "__import__": lambda: __import__("utils").WHO,
+    "__import__ of names": lambda: __import__("utils", fromlist=["WHO"]).WHO,
     "exec": lambda: exec_("from utils import WHO"),
     "a module only imported inside": lambda: importlib.import_module("late").WHO,
     "reload": lambda: importlib.reload(importlib.import_module("late")).WHO,

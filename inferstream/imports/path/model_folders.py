@@ -250,9 +250,9 @@ def import_module_for_code(
 ) -> Any:
     """Replace `builtins.__import__`."""
     if level == 0:
-        # A list is what C code passes, such as the unpickler. It then reads `sys.modules`.
+        # An empty list is what C code passes, such as the unpickler. It then reads `sys.modules`.
         frame = sys._getframe(1)
-        if isinstance(fromlist, list) or (globals is None and frame.f_code is FIND_CLASS):
+        if fromlist == [] or (globals is None and frame.f_code is FIND_CLASS):
             if _stand_in(name):
                 return sys.modules[name]
         elif (module := _import_for(globals or frame.f_globals, name, fromlist)) is not None:
