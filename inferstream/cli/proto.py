@@ -13,7 +13,7 @@ from ..imports.folders import share_folders
 from ..protos.typed import CLASSIC_FILE, method_of
 from ..protos.typed_text import proto_of
 from ..repository.apps import AppRepository
-from ..repository.target import targeted
+from ..repository.target import in_package, targeted
 from .refusals import told
 
 
@@ -54,6 +54,7 @@ def _export(target: str, output_dir: Path) -> Exported:
         raise InvalidSettings(f"{target} is {what}, and only an app (app.py or module:app) has typed RPCs")
     folder = folder.resolve()
     share_folders([folder])
+    path, folder = in_package(path, folder)
     app = AppRepository(path, folder).app
     lock_file = app.lock_file
     if lock_file is None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, overload
 
 from ..context import OtherModels, models
 from ..errors import InvalidSettings
+from ..imports.path.model_folders import plain_name
 from ..protos.typed import PREFIX, type_of
 from ..settings import ModelSettings
 from ..settings.sources import unknown_fields, validated
@@ -223,8 +224,9 @@ class App:
         if name is None or file is None or self._module == "__main__":
             return None, None
         is_package = Path(file).name == "__init__.py"
-        root = Path(file).resolve().parents[self._module.count(".") + is_package]
-        return f"{self._module}:{name}", str(root / Path(file).name)
+        module = plain_name(self._module)
+        root = Path(file).resolve().parents[module.count(".") + is_package]
+        return f"{module}:{name}", str(root / Path(file).name)
 
     def settings(self, path: str | None = None, source: str | None = None) -> list[ModelSettings]:
         """The settings of each model. `path` is the import path of the app, which worker processes need."""

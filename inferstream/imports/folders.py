@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from importlib import _bootstrap
@@ -18,6 +18,9 @@ from site import getsitepackages
 from sysconfig import get_path
 from types import ModuleType
 from typing import Any, NamedTuple
+
+from .metrics import join_metrics
+from .path.model_folders import PREFIX, folder_of, import_own, install, loading_from, owns, package_of
 
 logger = logging.getLogger("inferstream.repository")
 
@@ -41,7 +44,6 @@ LIBRARIES = ("stdlib", "platstdlib", "purelib", "platlib")
 
 _alone: ContextVar[object] = ContextVar("imports_alone", default=None)
 """The event loop, or else the thread, that entered the block in which imports take turns. None outside of it."""
-_model_folders: set[str] = set()
 _shared_folders: list[str] = []
 _server_names: set[str] = set()
 """Top-level names imported before the first folder was shared. They are the server's own and stay imported."""
@@ -102,28 +104,30 @@ def shared_folders() -> list[str]:
 def import_from(folder: Path, name: str) -> ModuleType:
     """Import the module `name`. The search starts in `folder`.
 
-    Older modules of this folder are removed first, so a reload finds changed code. So are modules of the same name
-    from other model folders. Shared modules stay until one of their files changes. The folder stays at the end of
-    `sys.path` for later imports inside functions.
+    Older modules of this folder are removed first, so a reload finds changed code; they come back if the import fails.
+    Shared modules stay until one of their files changes. A shared folder stays at the end of `sys.path` for later
+    imports inside functions. Any other folder is a package (`model_folders`), so that its modules are nobody else's.
     """
     global _looked
     entry = str(folder)
+    install()
+    join_metrics(INSTALLED)
     with importing:
-        _model_folders.add(entry)
         began = time.time_ns()
-        for stale in _stale(entry):
-            del sys.modules[stale]
+        removed = {stale: sys.modules.pop(stale) for stale in _stale(entry)}
+        for stale in removed:
             _stamps.pop(stale, None)
         importlib.invalidate_caches()
         known = {*sys.modules}
-        sys.path.insert(0, entry)
         try:
-            return importlib.import_module(name)
+            return _import_in(entry, name)
+        except BaseException:
+            private = {name for name in sys.modules if _is_in(name, entry)}
+            for failed in private:
+                del sys.modules[failed]
+            sys.modules.update({name: module for name, module in removed.items() if _is_in(name, entry)})
+            raise
         finally:
-            with suppress(ValueError):  # the module may have removed it
-                sys.path.remove(entry)
-            if entry not in sys.path:
-                sys.path.append(entry)
             _drop_recent_bytecode(f"{entry}{os.sep}{name.replace('.', os.sep)}.py")  # also of one that fails
             modules = [*_imported()]
             for module in modules:
@@ -132,6 +136,31 @@ def import_from(folder: Path, name: str) -> ModuleType:
             for module in _shared(modules):
                 _stamps.setdefault(module.name, _stamp(module.file, began))
             _looked = time.time_ns()
+
+
+def _import_in(entry: str, name: str) -> ModuleType:
+    if entry not in _shared_folders:
+        package = package_of(entry)
+        return import_own(package, name) if owns(package, name) else importlib.import_module(name)
+    sys.path.insert(0, entry)
+    try:
+        return importlib.import_module(name)
+    finally:
+        with suppress(ValueError):  # the module may have removed it
+            sys.path.remove(entry)
+        if entry not in sys.path:
+            sys.path.append(entry)
+
+
+def _is_in(name: str, folder: str) -> bool:
+    """Whether a module belongs to the package of a folder."""
+    return f"{name}.".startswith(f"{package_of(folder)}.")
+
+
+def loading_for(source: str | None) -> AbstractContextManager[None]:
+    """Resolve plain names in pickles for the model whose settings are in the file `source`."""
+    folder = None if source is None else str(Path(source).resolve().parent)
+    return nullcontext() if folder is None or folder in _shared_folders else loading_from(folder)
 
 
 def _drop_recent_bytecode(file: str) -> None:
@@ -161,18 +190,19 @@ def changed(stamps: dict[str, FileStamp | None]) -> bool:
 def _stale(folder: str) -> list[str]:
     """Modules that an import for `folder` must not find in `sys.modules`.
 
-    These are modules with a name in this folder, modules of another model's folder with a name in a shared
-    folder, and all shared modules if shared code has changed.
+    These are the modules of this folder, and all shared modules if shared code has changed.
     """
     modules = [*_imported()]
-    own = _names_in(folder)
-    common = frozenset[str]().union(*map(_names_in, _shared_folders))
+    own = _names_in(folder) if folder in _shared_folders else frozenset()
     renewed = _shared_code_changed(modules)
     return [
         module.name
         for module in modules
-        if module.top in own
-        or (renewed if not module.folders.isdisjoint(_shared_folders) else module.top in common)
+        if (
+            folder in module.folders
+            if module.name.startswith(PREFIX)
+            else module.top in own or (renewed and module.folders)
+        )
     ]
 
 
@@ -222,8 +252,12 @@ def _listed(folder: str, changed: int) -> frozenset[str]:
 
 def _imported() -> Iterator[ImportedModule]:
     """The imported modules of model folders and shared folders."""
-    folders = _model_folders.union(_shared_folders)
+    folders = {*_shared_folders}
     for name in {*sys.modules} - _installed:
+        if name.startswith(PREFIX):
+            package = ".".join(name.split(".", 2)[:2])
+            yield ImportedModule(name, package, _attributes(name).get("__file__"), {folder_of(package)})
+            continue
         top = name.partition(".")[0]
         if STANDS_IN in _attributes(top):
             yield ImportedModule(name, top, None, set())

@@ -15,7 +15,7 @@ from .apps import AppRepository, CodeRepository, importing_code
 from .base import BrokenModels, Versions
 from .folder import FolderRepository, check_name, complete
 from .mar import SUFFIX as MAR
-from .target import APP
+from .target import APP, in_package
 
 NOTHING = (
     "{file} has no App and no class of models; to serve functions, write `from inferstream import App`, "
@@ -76,8 +76,11 @@ def repository_of_file(
     module_name, colon, name = path.partition(":")
     if not colon:
         return ArtefactRepository(folder / path, model_name)
+    is_file = (folder / f"{module_name.rpartition('.')[2]}.py").is_file()
+    path, folder = in_package(path, folder)
+    module_name = path.partition(":")[0]
     source = folder / f"{module_name.rpartition('.')[2]}.py"
-    if name != APP or not source.is_file():
+    if name != APP or not is_file:
         return AppRepository(path, folder)
     module = import_file(f'app "{path}"', module_name, str(source))
     if hasattr(module, APP):

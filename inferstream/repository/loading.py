@@ -14,7 +14,7 @@ from ..concurrency.threads import Threads
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
 from ..functions.model import DescribedModel, implementation_of
 from ..handlers import get_custom_handlers
-from ..imports.folders import importing_alone
+from ..imports.folders import importing_alone, loading_for
 from ..model import MLModel
 from ..settings import ModelSettings
 from ..telemetry.context import model_context
@@ -92,7 +92,7 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
     Raises ModelLoadFailed with the reason in one line, after `unload`. Its cause is the original error, unless that is
     one of the server's own, of which the reason says all.
     """
-    with model_context(settings.name, settings.version), importing_alone():
+    with model_context(settings.name, settings.version), loading_for(settings.source), importing_alone():
         loaded: LoadedModel | None = None
         thread: ModelThread | None = None
         threads = Threads(settings.name, 1) if settings.threads == 1 else None

@@ -1,9 +1,10 @@
 """The target of a command or a program, which is served: a folder of models, or an app."""
 
+import re
 from pathlib import Path
 
 from ..errors import InvalidSettings
-from ..imports.folders import real_path
+from ..imports.folders import real_path, share_folders
 from ..settings import MODEL_SETTINGS_FILE, load_model_settings
 from .artefacts import runtime_of
 from .folder import settings_files
@@ -50,6 +51,33 @@ def targeted(target: str) -> tuple[Path, str | None]:
     if not all(part.isidentifier() for part in [*module.split("."), name]):
         raise InvalidSettings(f'"{target}" is not of the form module:app')
     return Path.cwd(), f"{module}:{name}"
+
+
+def in_package(path: str, folder: Path) -> tuple[str, Path]:
+    """The import path `module:name` of a file in a package, and the folder that holds the package.
+
+    Unchanged, unless the file imports modules of the package: a file that imports its neighbours by plain names works
+    only without the package's name.
+    """
+    module = path.partition(":")[0]
+    file = folder / f"{module}.py"
+    root, names = folder, [module]
+    while (root / "__init__.py").is_file() and root.name.isidentifier():
+        names.insert(0, root.name)
+        root = root.parent
+    if root == folder or not file.is_file():
+        return path, folder
+    share_folders([root])
+    return (".".join(names) + path[len(module) :], root) if _imports_of(file, names[0]) else (path, folder)
+
+
+def _imports_of(file: Path, package: str) -> bool:
+    """Whether a file imports from its package, relatively or by the name of the package."""
+    name = re.escape(package).encode()
+    return (
+        re.search(rb"^\s*(from\s+(\.|%b\b)|import\s+%b\b)" % (name, name), file.read_bytes(), re.M)
+        is not None
+    )
 
 
 def _holds_app(folder: Path) -> bool:

@@ -4,13 +4,11 @@ import fcntl
 import logging
 import mmap
 import os
-import sys
 import threading
-from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, SimpleNamespace
 from typing import Any
+
+from .at_import import at_import
 
 logger = logging.getLogger("inferstream.telemetry")
 
@@ -20,31 +18,7 @@ MODULE = "prometheus_client.mmap_dict"
 
 def reserve_metric_files() -> None:
     """Let this process map metric files only with their room reserved; without room, memory of its own instead."""
-    if MODULE in sys.modules:
-        _reserve_in(sys.modules[MODULE])
-    else:
-        sys.meta_path.insert(0, _AtImport())
-
-
-class _AtImport(MetaPathFinder):
-    """Waits for the module, because most workers never import it, and it takes a fifth of their start."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != MODULE:
-            return None
-        sys.meta_path.remove(self)
-        spec = PathFinder.find_spec(fullname, path)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                execute(module)
-                _reserve_in(module)
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]  # a loader of this module alone
-        return spec
+    at_import(MODULE, _reserve_in)
 
 
 def _reserve_in(module: ModuleType) -> None:

@@ -7,7 +7,7 @@ from ...cli.refusals import told
 from ...errors import InvalidSettings
 from ...imports.folders import share_folders
 from ...repository.apps import load_app
-from ...repository.target import targeted
+from ...repository.target import in_package, targeted
 from .source import stub_source
 
 
@@ -17,9 +17,11 @@ def run(target: str, output: Path | None) -> int:
     folder, path = targeted(target)
     if path is None:
         raise InvalidSettings(f"{target} is a folder of models; a stub is of an app (app.py or module:app)")
-    share_folders([folder.resolve()])
+    folder = folder.resolve()
+    share_folders([folder])
+    path, folder = in_package(path, folder)
     module = path.partition(":")[0].rpartition(".")[2]
-    source = stub_source(load_app(path, str(folder.resolve() / f"{module}.py")), path)
+    source = stub_source(load_app(path, str(folder / f"{module}.py")), path)
     if output is None:
         sys.stdout.write(source)
     else:

@@ -28,7 +28,7 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = {*sys.modules}
     for name in ("model", "helper", "package"):  # other tests' own
         monkeypatch.delitem(sys.modules, name, raising=False)
-    for name in ("_model_folders", "_server_names", "_installed"):
+    for name in ("_server_names", "_installed"):
         monkeypatch.setattr(folders, name, set())
     monkeypatch.setattr(folders, "_shared_folders", [])
     monkeypatch.setattr(folders, "_stamps", {})
@@ -353,6 +353,7 @@ async def test_a_models_thread_waits_for_its_turn(tmp_path, monkeypatch) -> None
 
 def test_a_module_that_takes_its_folder_off_the_path_is_imported(tmp_path) -> None:
     folder = code(tmp_path / "one", model="import os, sys; sys.path.remove(os.path.dirname(__file__))")
+    share_folders([folder])
     assert load(folder).__name__ == "model"
 
 
