@@ -59,7 +59,7 @@ def test_a_package_of_mlservers_name_goes_before_ours(tmp_path: Path, settings_f
     try:
         assert resolve_class("mlserver_sklearn.SKLearnModel", settings_file).theirs
     finally:
-        del sys.modules["mlserver_sklearn"]
+        sys.modules.pop("mlserver_sklearn", None)
 
 
 def test_what_such_a_package_misses_is_its_own_failure(tmp_path: Path, settings_file: str) -> None:
