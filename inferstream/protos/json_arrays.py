@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from ..errors import InvalidRequest
+from ..types.json_encoding import decode
 from ..types.json_numbers import Malformed, NumbersText
 from .json_checks import outside_strings
 from .json_pieces import loads
@@ -42,7 +43,7 @@ def parse(text: bytes, tensors: bool = False) -> tuple[Any, bytes]:
     document. Raises orjson.JSONDecodeError, and InvalidRequest for too many numbers.
     """
     if len(text) < LARGE:
-        return orjson.loads(text), text
+        return (orjson.loads if tensors else decode)(text), text
     rest, numbers = cut(text)
     if len(rest) > MAX_PLAIN and outside_strings(rest, b",") > MAX_COMMAS:
         raise InvalidRequest(f"More than {MAX_COMMAS} values are in lists that are no data of a tensor.")

@@ -20,6 +20,7 @@ from ..types import (
 from ..types.conversion import check_depth
 from ..types.datatypes import NAMES, WIRE_SIZES, unknown
 from ..types.forms import InputsForm
+from ..types.json_encoding import decode
 from ..types.json_numbers import NOT_NUMBERS, Malformed, NumbersText
 from . import ids
 from .counts import expect_tensors
@@ -53,6 +54,14 @@ def load_request(text: bytes) -> tuple[Any, bytes]:
         return (orjson.loads(text), text) if len(text) < LARGE else parse(text, tensors=True)
     except orjson.JSONDecodeError as error:
         return _with_nan(text, str(error)), text
+
+
+def load_exactly(text: bytes, document: Any) -> Any:
+    """The JSON document in a text, which was parsed before: integers beyond 64 bits are no floats here."""
+    try:
+        return decode(text)
+    except orjson.JSONDecodeError:  # NaN, or a list of numbers that is none
+        return document
 
 
 def _with_nan(text: bytes, reason: str) -> Any:

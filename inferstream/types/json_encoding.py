@@ -1,4 +1,4 @@
-"""Writes any Python value as JSON: what is inside objects and lists has no tensor, and so no datatype.
+"""Writes any Python value as JSON, and reads it: what is inside objects and lists has no tensor, and so no datatype.
 
 Bytes are base64, times and durations are ISO 8601, and missing values, NaN and infinities are null.
 """
@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import orjson
@@ -44,6 +45,14 @@ def encode(value: Any, plain: "Callable[[Any], Any] | None" = None) -> bytes:
         raise TypeError(f"JSON cannot hold the value: {error}") from None
 
 
+def decode(text: str | bytes) -> Any:
+    """The value of a JSON text, in which integers are exact. Raises orjson.JSONDecodeError."""
+    try:
+        return msgspec.json.decode(text)  # orjson makes floats of integers beyond 64 bits
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return orjson.loads(text)
+
+
 def jsonable(value: Any, plain: "Callable[[Any], Any] | None" = None) -> Any:
     """A value in new lists and objects, of only what pydantic writes by itself. Raises TypeError."""
     kind = type(value)
@@ -56,7 +65,7 @@ def jsonable(value: Any, plain: "Callable[[Any], Any] | None" = None) -> Any:
     if kind is orjson.Fragment:
         return orjson.loads(orjson.dumps(value))
     if isinstance(value, BaseModel):
-        return _serializer(kind).to_python(value, mode="json", by_alias=True, fallback=jsonable)
+        return _serializer(type(value)).to_python(value, mode="json", by_alias=True, fallback=jsonable)
     if isinstance(value, Enum):
         return jsonable(value.value, plain)
     if isinstance(value, str | int | float) and not isinstance(value, np.generic):
@@ -138,13 +147,13 @@ def _number(value: np.generic) -> Any:
     if kind == "c":
         raise TypeError(f"JSON cannot hold a value of type {type(value).__name__}")
     if kind in "mM":
-        if np.isnat(value):  # type: ignore[type-var]
+        if np.isnat(value):
             return None
         if kind == "m":
             exact = value.astype("m8[us]").item()
             return to_jsonable_python(exact)
     elif value.dtype.itemsize > 8 or kind not in "biuf":
-        return float(value) if kind == "f" else value.item()  # type: ignore[arg-type]
+        return float(value) if kind == "f" else value.item()
     return orjson.Fragment(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY))
 
 

@@ -1,16 +1,14 @@
 """JSON values with a schema: dataclasses, TypedDicts, pydantic models, dictionaries and nested lists."""
 
-import dataclasses
-import typing
 from typing import Any
 
 import orjson
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
-from typing_extensions import is_typeddict
 
-from ...types.json_encoding import encode
-from .base import SCHEMA, SingleValue, brief
+from ...types import RequestInput, ResponseOutput
+from ...types.json_encoding import decode, encode
+from .base import SCHEMA, SingleValue, brief, single
 from .scalars import as_text, loaded
 from .validation import AdaptedType, Validator, faults
 
@@ -76,10 +74,10 @@ class Json(SingleValue):
 
     def from_json(self, value: Any) -> Any:
         # JSON's rules, so that a text may stand for a time and a list for a tuple.
-        return value if self._any else self._validated(orjson.dumps(value))
+        return value if self._any else self._validated(encode(value))
 
     def from_flat(self, value: Any) -> tuple[list[int], Any]:
-        text = orjson.dumps(value)
+        text = encode(value)
         if not self._any:
             self._validated(text)
         return [1], [text.decode()]
@@ -88,14 +86,16 @@ class Json(SingleValue):
         return orjson.Fragment(self.element(value))
 
 
-def is_object(hint: Any) -> bool:
-    """Whether values annotated with `hint` travel as JSON."""
-    if hint is Any or hint in (dict, list, tuple, set, object):
-        return True
-    if typing.get_origin(hint) is not None:
-        return True
-    if not isinstance(hint, type):
-        return False
-    named = issubclass(hint, tuple) and hasattr(hint, "_fields")
-    known = dataclasses.is_dataclass(hint) or is_typeddict(hint)
-    return named or known or issubclass(hint, BaseModel | dict)
+class Raw(Json):
+    """A value that a validator of the author's takes as the client sent it: of any type, and in any tensor."""
+
+    def read(self, tensor: RequestInput | ResponseOutput) -> Any:
+        values = tensor.data.flat()
+        if len(values) != 1 or tensor.datatype != "BYTES":
+            return self.from_json(values if tensor.shape != [1] else single(tensor))
+        text = as_text(values[0])
+        try:
+            sent = decode(text)
+        except orjson.JSONDecodeError:
+            sent = text  # of a client that sends text to a validator of text
+        return self.from_json(sent)

@@ -14,6 +14,7 @@ from ...types import RequestInput, ResponseOutput
 from ...types.conversion import array_from_values, whole
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
 from ...types.forms import KINDS, LARGEST, LEAST
+from ...types.json_encoding import decode
 from .base import FORMAT, SingleValue, brief, single
 
 
@@ -214,7 +215,7 @@ class Time(SingleValue):
 def loaded(element: Any) -> Any:
     """The JSON value in an element of BYTES. Raises TypeError and ValueError."""
     try:
-        return orjson.loads(as_text(element))
+        return decode(as_text(element))
     except orjson.JSONDecodeError as error:
         raise ValueError(f"not valid JSON ({error})") from None
 

@@ -29,7 +29,7 @@ class AdaptedType:
 
     def __init__(self, adapter: TypeAdapter[Any]) -> None:
         self.core_schema: Any = adapted_schema(adapter.core_schema, jsonable)
-        serializer: SchemaSerializer = cast(SchemaSerializer, adapter.serializer)
+        serializer: SchemaSerializer = adapter.serializer
         validator: SchemaValidator = cast(SchemaValidator, adapter.validator)
         if self.core_schema != adapter.core_schema:
             serializer = _made(SchemaSerializer, self.core_schema)
