@@ -49,16 +49,16 @@ class CustomMetrics:
         model = model_name_var.get("")
         if not model:
             raise RuntimeError("metrics can only be logged by a model's own code")
-        numbers = {name: _number(name, value) for name, value in values.items()}
-        self.observe(model, model_version_var.get(""), numbers)
+        self.observe(model, model_version_var.get(""), values)
 
     def observe(self, model: str, version: str, values: dict[str, float]) -> None:
         histograms = {name: self.register(name, f"Custom metric {name}") for name in values}
+        numbers = {name: _number(name, value) for name, value in values.items()}
         if self.sink is not None:
-            self.sink.logged(model, version, values)
+            self.sink.logged(model, version, numbers)
             return
         for name, histogram in histograms.items():
-            histogram.labels(model_name=model, model_version=version).observe(values[name])
+            histogram.labels(model_name=model, model_version=version).observe(numbers[name])
 
     def collect(self) -> "Iterable[Metric]":
         for histogram in self._histograms.values():
@@ -68,8 +68,8 @@ class CustomMetrics:
 def _number(name: str, value: Any) -> float:
     try:
         return float(value.item() if hasattr(value, "item") else value)
-    except (TypeError, ValueError):
-        raise TypeError(f'metric "{name}" takes a number, got {type(value).__name__}') from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f'metric "{name}" takes a number: {error}') from None
 
 
 CUSTOM = CustomMetrics()

@@ -17,6 +17,7 @@ from datetime import date, datetime, time
 from typing import Any, Literal, Union
 
 import numpy as np
+from typing_extensions import is_typeddict
 
 from ..registry import meant
 from .arrays import array_of
@@ -77,6 +78,8 @@ def value_of(hint: Any, by_item: bool = False) -> Value:
             raise TypeError
         return Json(hint)
     except TypeError:
+        if is_typeddict(hint):
+            raise  # pydantic says which TypedDict to use
         raise TypeError(f"{shown(hint)} is no type that can be sent{_advice(hint)}") from None
 
 
