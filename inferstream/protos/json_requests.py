@@ -56,12 +56,16 @@ def load_request(text: bytes) -> tuple[Any, bytes]:
         return _with_nan(text, str(error)), text
 
 
-def load_exactly(text: bytes, document: Any) -> Any:
-    """The JSON document in a text, which was parsed before: integers beyond 64 bits are no floats here."""
+def load_exactly(document: dict[str, Any], text: bytes) -> dict[str, Any]:
+    """A document of a text, which is parsed again: integers beyond 64 bits are no floats here.
+
+    A large text may hold lists of numbers, which stay as they are.
+    """
     try:
-        return decode(text)
-    except orjson.JSONDecodeError:  # NaN, or a list of numbers that is none
+        exact = decode(text) if len(text) < LARGE else document
+    except orjson.JSONDecodeError:  # of NaN
         return document
+    return {name: exact.get(name, value) for name, value in document.items()}
 
 
 def _with_nan(text: bytes, reason: str) -> Any:

@@ -94,6 +94,8 @@ class Instances(InferenceDialect):
         if v2 and not explained:
             return v2_request(self._dataplane, admission, route.operation, document, text)
         refuse_duplicate_keys(text, keys_of(document))
+        if (flat := admission.pipeline.flat) is not None and flat.strict and flat.arguments.takes_json:
+            document = json_requests.load_exactly(document, text)
         instances = document.get("instances", document.get("inputs"))
         if type(instances) is not NumbersText and not (isinstance(instances, list) and instances):
             raise InvalidRequest('"instances" must be a list with an instance or more')

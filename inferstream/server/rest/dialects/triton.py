@@ -18,7 +18,6 @@ from ....protos.generate import (
     is_v2,
     parse_flat,
 )
-from ....protos.json_arrays import LARGE
 from ....protos.json_events import ValueEvents
 from ....protos.json_requests import load_exactly
 from ....text.inputs import SAMPLING, SPECIAL
@@ -85,8 +84,8 @@ def read_flat(admission: Admission, document: Any, text: bytes) -> tuple[Inferen
     form = admission.pipeline.form
     if form is not None and form.fits(values):
         return InferenceRequest.of_values(form, values, request_id), flat.results.document
-    if flat.arguments.takes_json and len(text) < LARGE:
-        values, request_id = arguments_of(load_exactly(text, document), text, flat.arguments.names)
+    if flat.arguments.takes_json:
+        values, request_id = arguments_of(load_exactly(document, text), text, flat.arguments.names)
     return InferenceRequest.of(flat.arguments.read(values), request_id), flat.results.document
 
 
