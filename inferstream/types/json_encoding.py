@@ -28,13 +28,13 @@ _MISSING = ("NaTType", "NAType")
 _BYTES = (bytes, bytearray, memoryview)
 
 
-def encode(value: Any, plain: "Callable[[Any], Any] | None" = None) -> bytes:
+def encode(value: Any, plain: "Callable[[Any], Any] | None" = None, options: int = 0) -> bytes:
     """Compact JSON of a value, as UTF-8. Raises TypeError, which names the type that JSON cannot hold.
 
-    `plain` replaces the rules of `plain_value`.
+    `plain` replaces the rules of `plain_value`. `options` are those of orjson.
     """
     try:
-        return orjson.dumps(value, plain or plain_value, orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(value, plain or plain_value, orjson.OPT_NON_STR_KEYS | options)
     except orjson.JSONEncodeError:
         pass  # keys that orjson does not take, integers beyond 64 bits, or a value that JSON cannot hold
     try:
@@ -51,6 +51,16 @@ def decode(text: str | bytes) -> Any:
         return msgspec.json.decode(text)  # orjson makes floats of integers beyond 64 bits
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return orjson.loads(text)
+
+
+def encode_part(value: Any) -> bytes:
+    """The same for a value of a type that says nothing of it, such as `dict`: times in UTC end in Z, as pydantic's."""
+    return encode(value, options=orjson.OPT_UTC_Z)
+
+
+def rewritten(value: Any) -> Any:
+    """A value of any type within one that pydantic writes. Large ones cost a third of `jsonable`."""
+    return value if type(value) in _PLAIN else decode(encode_part(value))
 
 
 def jsonable(value: Any, plain: "Callable[[Any], Any] | None" = None) -> Any:
@@ -174,7 +184,7 @@ def _array(array: npt.NDArray[Any]) -> Any:
 @lru_cache(256)
 def _serializer(model: type[BaseModel]) -> SchemaSerializer:
     schema = model.__pydantic_core_schema__
-    adapted = adapted_schema(schema, jsonable)
+    adapted = adapted_schema(schema, rewritten)
     if adapted == schema:
         return model.__pydantic_serializer__
     make: Any = SchemaSerializer

@@ -37,6 +37,15 @@ def adapted_schema(schema: Any, jsonable: Callable[[Any], Any], is_own: bool = F
     }
 
 
+def is_untyped(schema: Any) -> bool:
+    """Whether values of a schema are plain lists and objects of values of any type."""
+    kind = schema.get("type") if isinstance(schema, dict) and "serialization" not in schema else None
+    if kind in ("dict", "list"):
+        parts = ("keys_schema", "values_schema", "items_schema")
+        return all(is_untyped(schema[part]) for part in parts if part in schema)
+    return kind in ("any", "str")
+
+
 def _written(function: Callable[[Any], Any]) -> Any:
     return core_schema.plain_serializer_function_ser_schema(function, when_used="json-unless-none")
 

@@ -7,8 +7,8 @@ from typing import Any, NoReturn, cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import SchemaSerializer, SchemaValidator, core_schema
 
-from ...types.json_encoding import jsonable
-from ...types.json_schemas import NO_SCHEMAS, adapted_schema
+from ...types.json_encoding import encode_part, jsonable, rewritten
+from ...types.json_schemas import NO_SCHEMAS, adapted_schema, is_untyped
 
 LARGE = 16 * 1024
 """Bytes of a text, or values of a list, from which validation ends early and lets other threads run."""
@@ -28,7 +28,7 @@ class AdaptedType:
     """Reads and writes the values of a type, with bytes as base64, and values of any type as all values are."""
 
     def __init__(self, adapter: TypeAdapter[Any]) -> None:
-        self.core_schema: Any = adapted_schema(adapter.core_schema, jsonable)
+        self.core_schema: Any = adapted_schema(adapter.core_schema, rewritten)
         serializer: SchemaSerializer = adapter.serializer
         validator: SchemaValidator = cast(SchemaValidator, adapter.validator)
         if self.core_schema != adapter.core_schema:
@@ -37,8 +37,9 @@ class AdaptedType:
         self._serializer = serializer
         self.validate_json = validator.validate_json
         self.validate_python = validator.validate_python
+        self.dump_json = encode_part if is_untyped(adapter.core_schema) else self._dump_json
 
-    def dump_json(self, value: Any) -> bytes:
+    def _dump_json(self, value: Any) -> bytes:
         return self._serializer.to_json(value, by_alias=True, warnings=False, fallback=jsonable)
 
 
