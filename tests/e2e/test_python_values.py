@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -112,6 +112,10 @@ def day(x: Annotated[date, BeforeValidator(lambda v: v.replace("/", "-"))]) -> s
 def width(x: Annotated[int, BeforeValidator(lambda v: v.strip("px") if isinstance(v, str) else v)]) -> int: return x
 @app.model
 def inplace(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    x *= 2
+    return x
+@app.model(batch=4, within_ms=20)
+def together(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     x *= 2
     return x
 @app.model
@@ -226,6 +230,26 @@ def test_inputs_can_be_changed_in_place(app: Running, library: Any, count: int, 
     with library.InferenceServerClient(url) as client:
         found = client.infer("inplace", [tensor]).as_numpy("output")
     assert np.array_equal(found, 2 * x)
+
+
+def test_a_batch_changed_in_place_gives_each_request_its_own_rows(app: Running) -> None:
+    def ask(value: float) -> Any:
+        tensor = triton_http.InferInput("x", [1, 2000], "FP32")
+        tensor.set_data_from_numpy(np.full((1, 2000), value, np.float32))
+        with triton_http.InferenceServerClient(app.url.removeprefix("http://")) as client:
+            return client.infer("together", [tensor]).as_numpy("output")
+
+    with ThreadPoolExecutor(8) as pool:
+        for value, found in enumerate(pool.map(ask, range(16))):
+            assert (found == 2 * value).all()
+
+
+def test_tools_return_values(app: Running) -> None:
+    call = {"name": "loose", "arguments": {"x": 1}}
+    document = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    accept = {"accept": "application/json, text/event-stream"}
+    found = httpx.post(f"{app.url}/mcp", json=document, headers=accept, timeout=20).json()
+    assert VALUE in (found["result"]["structuredContent"], found["result"]["structuredContent"].get("output"))
 
 
 def test_typed_clients_take_and_return_values(app: Running) -> None:

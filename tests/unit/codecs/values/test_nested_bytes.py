@@ -77,7 +77,7 @@ def test_nested_bytes_are_base64(hint: Any, value: Any, right: Any) -> None:
 
 
 def test_wrong_base64_is_refused_with_its_place() -> None:
-    with pytest.raises(ValueError, match='field "image".*base64'):
+    with pytest.raises(ValueError, match=r'field "image".*base64'):
         value_of(Model).from_json({"image": "!"})
 
 
