@@ -111,7 +111,7 @@ class Number(SingleValue):
         return numbers
 
     def element(self, value: Any) -> Any:
-        return self._exact(value.item() if isinstance(value, np.generic) else value)
+        return self._exact(_plain(value))
 
     def plain(self, values: Sequence[Any]) -> list[Any] | None:
         integer = self._integer
@@ -172,6 +172,7 @@ class Boolean(SingleValue):
         return bool(element)
 
     def element(self, value: Any) -> bool:
+        value = _plain(value)
         if not isinstance(value, bool | np.bool_):
             raise TypeError(f"takes true or false, got {brief(value)}")
         return bool(value)
@@ -207,9 +208,23 @@ class Time(SingleValue):
             raise ValueError(f"not an ISO 8601 {self._kind.__name__} ({error})") from None
 
     def element(self, value: Any) -> str:
-        if not isinstance(value, self._kind) or (self._kind is date and isinstance(value, datetime)):
+        if isinstance(value, np.datetime64):
+            value = value.astype("M8[D]" if self._kind is date else "M8[us]").item()
+        is_missing = value != value  # NaT of pandas is a datetime
+        if (
+            is_missing
+            or not isinstance(value, self._kind)
+            or (self._kind is date and isinstance(value, datetime))
+        ):
             raise TypeError(f"takes a {self._kind.__name__}, got {brief(value)}")
         return value.isoformat()
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy, or the only one of an array, as Python's."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
+        return value.item()
+    return value
 
 
 def loaded(element: Any) -> Any:

@@ -1,10 +1,12 @@
 """Bytes and values of any type inside objects: JSON holds them as at the top level, in both directions."""
 
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import orjson
+import pandas as pd
 import pytest
 from pydantic import Base64Bytes, BaseModel, ConfigDict
 from typing_extensions import TypedDict
@@ -104,6 +106,30 @@ def test_values_of_any_type_are_written_alike(hint: Any) -> None:
 )
 def test_numbers_and_arrays_of_numpy_fit_python_types(hint: Any, value: Any, right: str) -> None:
     assert value_of(hint).encode_output("x", value).data[0] == right
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "right"),
+    [
+        (float, np.array([2.5]), 2.5),
+        (int, np.array([[3]]), 3),
+        (bool, np.array([True]), True),
+        (datetime, np.datetime64("2024-01-01T10:00"), "2024-01-01T10:00:00"),
+        (date, np.datetime64("2024-01-01"), "2024-01-01"),
+        (list[str], np.array(["a", "b"], object), ["a", "b"]),
+    ],
+)
+def test_single_values_of_numpy_are_results(hint: Any, value: Any, right: Any) -> None:
+    data = value_of(hint).encode_output("x", value).data.flat()
+    assert data == (right if isinstance(right, list) else [right])
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"), [(float, np.array([1.0, 2.0])), (datetime, pd.NaT), (bool, np.array([1, 0]))]
+)
+def test_other_values_are_no_single_ones(hint: Any, value: Any) -> None:
+    with pytest.raises(TypeError, match="takes"):
+        value_of(hint).write(value)
 
 
 def test_a_wrong_value_is_still_refused_by_its_own_fault() -> None:
