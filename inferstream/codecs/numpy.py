@@ -72,10 +72,15 @@ def decoded(tensor: RequestInput | ResponseOutput, is_writable: bool = False) ->
     try:
         if tensor.datatype == "BYTES":
             return _strings(tensor.data.flat()).reshape(tensor.shape)
-        convert = tensor.data.to_writable if is_writable else tensor.data.to_numpy
-        return convert(tensor.datatype, tensor.shape)
+        array = tensor.data.to_numpy(tensor.datatype, tensor.shape)
+        return writable(array) if is_writable else array
     except (TypeError, ValueError) as error:
         raise CodecError(f'{tensor.what} "{tensor.name}": {error}') from None
+
+
+def writable(array: Array) -> Array:
+    """An array that model code may write into: a copy if others may read the memory."""
+    return array if array.flags.writeable else array.copy()
 
 
 def _strings(values: list[Any]) -> Array:

@@ -58,6 +58,18 @@ def parse(text: bytes, tensors: bool = False) -> tuple[Any, bytes]:
     return document, rest
 
 
+def load_exactly(document: dict[str, Any], text: bytes) -> dict[str, Any]:
+    """A document of a text, which is parsed again: integers beyond 64 bits are no floats here.
+
+    A large text may hold lists of numbers, which stay as they are.
+    """
+    try:
+        exact = decode(text) if len(text) < LARGE else document
+    except orjson.JSONDecodeError:  # of NaN
+        return document
+    return {name: exact.get(name, value) for name, value in document.items()}
+
+
 def _restore(document: Any, numbers: dict[str, NumbersText], tensors: bool) -> None:
     """Put the lists of numbers in the place of the strings that stand for them."""
     flat, items = None, frozenset[int]()

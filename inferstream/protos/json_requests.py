@@ -20,7 +20,6 @@ from ..types import (
 from ..types.conversion import check_depth
 from ..types.datatypes import NAMES, WIRE_SIZES, unknown
 from ..types.forms import InputsForm
-from ..types.json_encoding import decode
 from ..types.json_numbers import NOT_NUMBERS, Malformed, NumbersText
 from . import ids
 from .counts import expect_tensors
@@ -54,18 +53,6 @@ def load_request(text: bytes) -> tuple[Any, bytes]:
         return (orjson.loads(text), text) if len(text) < LARGE else parse(text, tensors=True)
     except orjson.JSONDecodeError as error:
         return _with_nan(text, str(error)), text
-
-
-def load_exactly(document: dict[str, Any], text: bytes) -> dict[str, Any]:
-    """A document of a text, which is parsed again: integers beyond 64 bits are no floats here.
-
-    A large text may hold lists of numbers, which stay as they are.
-    """
-    try:
-        exact = decode(text) if len(text) < LARGE else document
-    except orjson.JSONDecodeError:  # of NaN
-        return document
-    return {name: exact.get(name, value) for name, value in document.items()}
 
 
 def _with_nan(text: bytes, reason: str) -> Any:

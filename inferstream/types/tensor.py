@@ -163,13 +163,6 @@ class TensorData:
             array = self._array = (cast_exactly if self.checked else cast_loosely)(array, datatype)
         return array if shape is None else array.reshape(shape)
 
-    def to_writable(self, datatype: str, shape: Sequence[int]) -> npt.NDArray[Any]:
-        """The same array for model code, which may write into it: a copy if others may read the memory."""
-        array = self.to_numpy(datatype)
-        if not array.flags.writeable:
-            array = self._array = array.copy()
-        return array.reshape(shape)
-
     def to_raw(self, datatype: str) -> bytes | memoryview:
         """The values in the protocol's raw representation."""
         if self._raw is not None and self._raw_datatype == datatype:
@@ -196,8 +189,7 @@ class TensorData:
             return cls(list(chain.from_iterable(part.flat() for part in parts)))
         raws = [part._raw for part in parts]
         if None not in raws:
-            joined = memoryview(bytearray().join(cast(list[memoryview], raws)))
-            return cls.from_raw(joined, datatype)
+            return cls.from_raw(memoryview(bytearray().join(cast(list[memoryview], raws))), datatype)
         return cls(np.concatenate([part.to_numpy(datatype).reshape(-1) for part in parts]))
 
     def split(self, datatype: str, counts: Sequence[int]) -> "list[TensorData]":

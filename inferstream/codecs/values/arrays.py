@@ -12,7 +12,7 @@ from ...types import Datatype, RequestInput, ResponseOutput
 from ...types.conversion import array_from_values, cast_exactly
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
 from ...types.tensors import AnyTensor
-from ..numpy import to_datatype
+from ..numpy import to_datatype, writable
 from .base import DIMENSIONS, Value, brief
 
 __all__ = ["Array", "Dimension", "TensorHint", "TensorInput", "TensorOutput", "array_of"]
@@ -161,8 +161,8 @@ class AnyArray(Array):
 
 def _array_of(tensor: RequestInput | ResponseOutput, datatype: str) -> npt.NDArray[Any]:
     """The array of a tensor. That of an input can be written."""
-    is_input = isinstance(tensor, RequestInput)
-    return (tensor.data.to_writable if is_input else tensor.data.to_numpy)(datatype, tensor.shape)
+    array = tensor.data.to_numpy(datatype, tensor.shape)
+    return writable(array) if isinstance(tensor, RequestInput) else array
 
 
 def _widens(datatype: str, wanted: str) -> bool:

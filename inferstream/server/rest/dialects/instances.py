@@ -17,7 +17,7 @@ from ....errors import InvalidOutput, InvalidRequest, Unsupported
 from ....protos import json_requests
 from ....protos.flat_values import columns_of
 from ....protos.generate import is_v2, tensor_of
-from ....protos.json_arrays import plain
+from ....protos.json_arrays import load_exactly, plain
 from ....protos.json_checks import keys_of, refuse_duplicate_keys
 from ....protos.json_responses import dump, json_values
 from ....settings import Settings
@@ -95,7 +95,7 @@ class Instances(InferenceDialect):
             return v2_request(self._dataplane, admission, route.operation, document, text)
         refuse_duplicate_keys(text, keys_of(document))
         if (flat := admission.pipeline.flat) is not None and flat.strict and flat.arguments.takes_json:
-            document = json_requests.load_exactly(document, text)
+            document = load_exactly(document, text)
         instances = document.get("instances", document.get("inputs"))
         if type(instances) is not NumbersText and not (isinstance(instances, list) and instances):
             raise InvalidRequest('"instances" must be a list with an instance or more')

@@ -18,8 +18,8 @@ from ....protos.generate import (
     is_v2,
     parse_flat,
 )
+from ....protos.json_arrays import load_exactly
 from ....protos.json_events import ValueEvents
-from ....protos.json_requests import load_exactly
 from ....text.inputs import SAMPLING, SPECIAL
 from ....types import InferenceRequest, InferenceResponse
 from ....types.forms import OutputForm
