@@ -8,29 +8,25 @@ import orjson
 
 from ..errors import CodecError
 from ..types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
+from ..types.json_encoding import encode, jsonable, plain_value
 from .base import RequestCodec, content_type, response_of
 from .lists import Element, ListCodec, is_list_of
 from .lookup import codec_of_payload, decode_tensor
 from .registry import register_input_codec, register_request_codec
-
-OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
 class JSONEncoderWithArray(json.JSONEncoder):
     """A JSON encoder that writes NumPy arrays and numbers, and bytes as UTF-8 text."""
 
     def default(self, obj: Any) -> Any:
-        return _plain(obj)
+        if isinstance(obj, np.ndarray | np.generic) and obj.dtype.kind in "biuf":
+            return obj.tolist()
+        return jsonable(obj, _plain)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, bytes):
-        return value.decode()
-    raise TypeError(f"JSON cannot hold a value of type {type(value).__name__}")
+    """A value for the JSON writer, as MLServer has it: bytes are UTF-8 text."""
+    return value.decode() if isinstance(value, bytes) else plain_value(value)
 
 
 def encode_to_json(v: Any, use_bytes: bool = True) -> str | bytes:
@@ -42,9 +38,9 @@ def encode_to_json(v: Any, use_bytes: bool = True) -> str | bytes:
 def encode_to_json_bytes(v: Any) -> bytes:
     """Compact JSON of a value that may hold arrays, as UTF-8; NaN becomes null. Raises TypeError."""
     try:
-        return orjson.dumps(v, default=_plain, option=OPTIONS)
-    except orjson.JSONEncodeError as error:
-        raise TypeError(str(error.__cause__ or error)) from None
+        return encode(v, _plain)
+    except ValueError as error:  # bytes that are no text
+        raise TypeError(str(error)) from None
 
 
 def decode_from_bytelike_json_to_dict(v: bytes | str) -> Any:

@@ -67,14 +67,20 @@ def _elements(array: Array) -> list[Any]:
     return [value.encode() for value in values] if array.dtype.kind == "U" else values
 
 
-def decoded(tensor: RequestInput | ResponseOutput) -> Array:
-    """The array of a tensor, in its shape. Raises CodecError that names the tensor."""
+def decoded(tensor: RequestInput | ResponseOutput, is_writable: bool = False) -> Array:
+    """The array of a tensor, in its shape, which may be read-only. Raises CodecError that names the tensor."""
     try:
         if tensor.datatype == "BYTES":
             return _strings(tensor.data.flat()).reshape(tensor.shape)
-        return tensor.data.to_numpy(tensor.datatype, tensor.shape)
+        array = tensor.data.to_numpy(tensor.datatype, tensor.shape)
+        return writable(array) if is_writable else array
     except (TypeError, ValueError) as error:
         raise CodecError(f'{tensor.what} "{tensor.name}": {error}') from None
+
+
+def writable(array: Array) -> Array:
+    """An array that model code may write into: a copy if others may read the memory."""
+    return array if array.flags.writeable else array.copy()
 
 
 def _strings(values: list[Any]) -> Array:
@@ -101,7 +107,8 @@ class NumpyCodec(TensorCodec[Array]):
       clients expect. Other shapes stay. Decoding gives the shape of the tensor.
     - **Datatypes.** Numbers and booleans have the datatype of their dtype. Text, bytes and objects become BYTES.
       BF16 decodes to `float32`.
-    - **Memory.** Numbers are not copied. A decoded array may be read-only and share the memory of the request.
+    - **Memory.** Numbers are not copied, except inputs whose bytes the server still needs: a decoded input can be
+      written, and no one else sees the change. A decoded output may be read-only.
     - **Errors.** CodecError for a dtype without a datatype, and for data that do not fit datatype and shape.
     """
 
@@ -118,7 +125,7 @@ class NumpyCodec(TensorCodec[Array]):
 
     @classmethod
     def decode_tensor(cls, tensor: RequestInput | ResponseOutput) -> Array:
-        return decoded(tensor)
+        return decoded(tensor, isinstance(tensor, RequestInput))
 
     @classmethod
     def describe_tensor(cls, name: str, hint: Any, is_output: bool) -> MetadataTensor | None:

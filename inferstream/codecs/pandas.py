@@ -35,7 +35,7 @@ def _payload(tensor: RequestInput | ResponseOutput) -> Any:
     codec = find_input_codec(content_type=name)
     if codec is not None:
         return codec.decode_input(tensor) if isinstance(tensor, RequestInput) else codec.decode_output(tensor)
-    return _cells(tensor) if tensor.datatype == "BYTES" else decoded(tensor)
+    return _cells(tensor) if tensor.datatype == "BYTES" else decoded(tensor, isinstance(tensor, RequestInput))
 
 
 def _cells(tensor: RequestInput | ResponseOutput) -> list[Any]:

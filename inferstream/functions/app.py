@@ -16,7 +16,7 @@ from ..settings import ModelSettings
 from ..settings.sources import unknown_fields, validated
 from ..settings.versions import newest
 from ..signature import FunctionRpc
-from .errors import ErrorMap, location_of
+from .errors import ErrorMap, location_of, unbound
 from .function import BatchBounds, Function, ModelFunction, pascal
 from .hooks import Hook, Hooks, check_hook
 from .injection import State
@@ -265,5 +265,5 @@ class App:
 
 
 def _name_of(function: Any) -> str:
-    """The name of a function; of other objects, which cannot be models, the error says what they are."""
-    return getattr(function, "__name__", repr(function))
+    """The name of a function, or of the class of an object that can be called."""
+    return getattr(unbound(function), "__name__", type(function).__name__)

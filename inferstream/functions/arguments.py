@@ -2,7 +2,8 @@
 
 import inspect
 import typing
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
 from math import prod
 from types import SimpleNamespace
 from typing import Any
@@ -19,9 +20,10 @@ from ..signature import Tensors
 from ..types import InferenceRequest, RequestInput
 from ..types.forms import KINDS, InputsForm
 from .docstring import descriptions
+from .errors import unbound
 from .injection import Injection, State
 
-STREAMS = (AsyncIterator, AsyncIterable, Iterator, Iterable)
+STREAMS = (AsyncIterator, AsyncIterable, Iterator)
 REQUIRED = inspect.Parameter.empty
 
 LARGE = 65_536
@@ -70,7 +72,7 @@ class Arguments:
         self.stream_is_async = True
         self.arguments: list[Argument] = []
         hints = hints_of(function)
-        self._described = descriptions(getattr(function, "__doc__", None))
+        self._described = descriptions(getattr(unbound(function), "__doc__", None))
         for parameter in _parameters(function):
             try:
                 self._add(parameter, hints.get(parameter.name))
@@ -241,13 +243,16 @@ def _is_null(tensor: RequestInput) -> bool:
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
-        return [*inspect.signature(function).parameters.values()]
+        parameters = inspect.signature(function).parameters.values()
     except ValueError as error:  # some functions that are written in C
         raise TypeError(f"its parameters are not known: {error}") from None
+    bound = function.keywords if isinstance(function, partial) else ()
+    return [each for each in parameters if each.name not in bound]
 
 
 def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
     """The annotations of a function. Raises TypeError if one names something that does not exist."""
+    function = unbound(function)
     try:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, AttributeError, SyntaxError) as error:

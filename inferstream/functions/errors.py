@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -72,11 +73,17 @@ class ErrorMap:
 
 def location_of(function: Callable[..., Any]) -> str:
     """File, line and name of a function, for error messages, which may reach clients: without a path."""
+    function = unbound(function)
     code = getattr(inspect.unwrap(function), "__code__", None)
     name = getattr(function, "__qualname__", repr(function))
     if code is None:
         return f"function {name}"
     return f"{Path(code.co_filename).name}, line {code.co_firstlineno}, function {name}"
+
+
+def unbound(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of a partial, or the function itself."""
+    return unbound(function.func) if isinstance(function, partial) else function
 
 
 def no_function(thing: Any) -> InvalidSettings:

@@ -11,7 +11,7 @@ from ..errors import InvalidSettings
 from ..signature import FunctionRpc, Signature
 from .arguments import Arguments, hints_of
 from .batches import check_batch
-from .errors import ErrorMap, location_of, no_function
+from .errors import ErrorMap, location_of, no_function, unbound
 from .hooks import Hooks
 from .injection import State
 from .results import Results
@@ -53,8 +53,11 @@ class ModelFunction:
     _arguments: Arguments | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        if not inspect.isroutine(self.function):
-            raise no_function(self.function)
+        given = self.function
+        if isinstance(given, type) or not callable(given):
+            raise no_function(given)
+        if not inspect.isroutine(unbound(given)):
+            self.function = given.__call__  # type: ignore[operator]  # of an object, whose method has the annotations
         self.state = None if self.app is None else self.app.state
         self.errors = ErrorMap() if self.app is None else self.app.errors
 
@@ -80,7 +83,7 @@ class ModelFunction:
             outputs_annotated=True,
             streams=self.streams or self.arguments.stream is not None,
             logprobs=self.results.token,
-            doc=inspect.cleandoc(self.function.__doc__ or ""),
+            doc=inspect.cleandoc(unbound(self.function).__doc__ or ""),
             function=True,
             rpc=None if self.app is None else self.app.rpc_of(self),
         )

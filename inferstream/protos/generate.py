@@ -244,17 +244,19 @@ def _frame(form: OutputForm) -> tuple[bytes, bytes]:
 
 
 class FlatWriter:
-    """Writes responses as flat objects. For equal names, reserved keys win over parameters, and these over tensors.
+    """Writes responses as flat objects. For equal names, the outputs of a function win over all other keys; of other
+    models, reserved keys win over parameters, and these over tensors.
 
     `named` tells whether the client gave an id. `values` gives the outputs by name; by default a tensor of one element
     is a single value, and one of several rows a list for each. Raises InvalidOutput for a value that JSON cannot hold.
     """
 
-    __slots__ = ("_values", "named")
+    __slots__ = ("_is_function", "_values", "named")
 
     def __init__(self, named: bool, values: FlatValues | None = None) -> None:
         self.named = named
         self._values = values or _values
+        self._is_function = values is not None
 
     def around(self, form: OutputForm) -> tuple[bytes, bytes] | None:
         """The object of a response of one value, before and after the value; None where it depends on more."""
@@ -266,13 +268,16 @@ class FlatWriter:
         return b"%b%b%b" % (frame[0], json_value(form, response.value), frame[1])
 
     def tensors(self, response: InferenceResponse) -> bytes:
-        document = self._values(response)
+        outputs = self._values(response)
+        document = dict(outputs)
         if response.parameters is not None:
             document |= {name: value for name, value in response.parameters.items() if name != "content_type"}
         document["model_name"] = response.model_name
         document["model_version"] = response.model_version or ""
         if self.named:
             document["id"] = response.id
+        if self._is_function:
+            document |= outputs
         return dump(document)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from ..errors import InvalidRequest
+from ..types.json_encoding import decode
 from ..types.json_numbers import Malformed, NumbersText
 from .json_checks import outside_strings
 from .json_pieces import loads
@@ -42,7 +43,7 @@ def parse(text: bytes, tensors: bool = False) -> tuple[Any, bytes]:
     document. Raises orjson.JSONDecodeError, and InvalidRequest for too many numbers.
     """
     if len(text) < LARGE:
-        return orjson.loads(text), text
+        return (orjson.loads if tensors else decode)(text), text
     rest, numbers = cut(text)
     if len(rest) > MAX_PLAIN and outside_strings(rest, b",") > MAX_COMMAS:
         raise InvalidRequest(f"More than {MAX_COMMAS} values are in lists that are no data of a tensor.")
@@ -55,6 +56,18 @@ def parse(text: bytes, tensors: bool = False) -> tuple[Any, bytes]:
     if numbers:
         _restore(document, numbers, tensors)
     return document, rest
+
+
+def load_exactly(document: dict[str, Any], text: bytes) -> dict[str, Any]:
+    """A document of a text, which is parsed again: integers beyond 64 bits are no floats here.
+
+    A large text may hold lists of numbers, which stay as they are.
+    """
+    try:
+        exact = decode(text) if len(text) < LARGE else document
+    except orjson.JSONDecodeError:  # of NaN
+        return document
+    return {name: exact.get(name, value) for name, value in document.items()}
 
 
 def _restore(document: Any, numbers: dict[str, NumbersText], tensors: bool) -> None:

@@ -1,7 +1,7 @@
 """Metrics of model code, made by `inferstream.register` and fed by `inferstream.log`."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .context import model_name_var, model_version_var
 
@@ -42,7 +42,10 @@ class CustomMetrics:
         return self._histograms.get(name)
 
     def log(self, **values: float) -> None:
-        """Record one value per metric for the model whose code is running. Raises RuntimeError outside model code."""
+        """Record one value per metric for the model whose code is running: a number, or an array of one.
+
+        Raises RuntimeError outside model code, TypeError and ValueError for other values.
+        """
         model = model_name_var.get("")
         if not model:
             raise RuntimeError("metrics can only be logged by a model's own code")
@@ -50,15 +53,23 @@ class CustomMetrics:
 
     def observe(self, model: str, version: str, values: dict[str, float]) -> None:
         histograms = {name: self.register(name, f"Custom metric {name}") for name in values}
+        numbers = {name: _number(name, value) for name, value in values.items()}
         if self.sink is not None:
-            self.sink.logged(model, version, {name: float(value) for name, value in values.items()})
+            self.sink.logged(model, version, numbers)
             return
         for name, histogram in histograms.items():
-            histogram.labels(model_name=model, model_version=version).observe(values[name])
+            histogram.labels(model_name=model, model_version=version).observe(numbers[name])
 
     def collect(self) -> "Iterable[Metric]":
         for histogram in self._histograms.values():
             yield from histogram.collect()
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value.item() if hasattr(value, "item") else value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f'metric "{name}" takes a number: {error}') from None
 
 
 CUSTOM = CustomMetrics()

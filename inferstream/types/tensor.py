@@ -189,7 +189,7 @@ class TensorData:
             return cls(list(chain.from_iterable(part.flat() for part in parts)))
         raws = [part._raw for part in parts]
         if None not in raws:
-            return cls.from_raw(b"".join(cast(list[memoryview], raws)), datatype)
+            return cls.from_raw(memoryview(bytearray().join(cast(list[memoryview], raws))), datatype)
         return cls(np.concatenate([part.to_numpy(datatype).reshape(-1) for part in parts]))
 
     def split(self, datatype: str, counts: Sequence[int]) -> "list[TensorData]":

@@ -12,7 +12,7 @@ from ...types import Datatype, RequestInput, ResponseOutput
 from ...types.conversion import array_from_values, cast_exactly
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
 from ...types.tensors import AnyTensor
-from ..numpy import to_datatype
+from ..numpy import to_datatype, writable
 from .base import DIMENSIONS, Value, brief
 
 __all__ = ["Array", "Dimension", "TensorHint", "TensorInput", "TensorOutput", "array_of"]
@@ -93,7 +93,7 @@ class Array(Value):
         self.sizes(tensor.shape)
         if tensor.datatype == "BOOL" and tensor.data.is_raw:
             tensor.data.check("BOOL", tensor.shape)  # a byte above 1 is no boolean, and NumPy would keep it
-        return tensor.data.to_numpy(self.datatype, tensor.shape)
+        return _array_of(tensor, self.datatype)
 
     def write(self, value: Any) -> tuple[list[int], Any]:
         array = value if isinstance(value, np.ndarray) else np.asarray(value)
@@ -148,7 +148,7 @@ class AnyArray(Array):
     def read(self, tensor: RequestInput | ResponseOutput) -> npt.NDArray[Any]:
         if tensor.datatype == "BYTES":
             raise ValueError("takes numbers, got BYTES")
-        return tensor.data.to_numpy(tensor.datatype, tensor.shape)
+        return _array_of(tensor, tensor.datatype)
 
     def encode(self, kind: type[AnyTensor], name: str, value: Any) -> AnyTensor:
         array = np.asarray(value)
@@ -157,6 +157,12 @@ class AnyArray(Array):
                 f"takes an array of numbers, got {brief(value)}; annotate it to send other values"
             )
         return Array(str(to_datatype(array.dtype).value)).encode(kind, name, array)
+
+
+def _array_of(tensor: RequestInput | ResponseOutput, datatype: str) -> npt.NDArray[Any]:
+    """The array of a tensor. That of an input can be written."""
+    array = tensor.data.to_numpy(datatype, tensor.shape)
+    return writable(array) if isinstance(tensor, RequestInput) else array
 
 
 def _widens(datatype: str, wanted: str) -> bool:

@@ -23,11 +23,11 @@ CONSTRAINTS = (
     BaseMetadata,
     GroupedMetadata,
     AfterValidator,
-    BeforeValidator,
-    PlainValidator,
-    WrapValidator,
 )
 """What may follow a type in `Annotated` that pydantic takes for a rule."""
+
+
+BEFORE = (BeforeValidator, PlainValidator, WrapValidator)
 
 
 class Constrained(Value):
@@ -70,6 +70,11 @@ class Constrained(Value):
 
     def _obeying(self, value: Any) -> Any:
         return self._validated(value)
+
+
+def takes_raw(hint: Any) -> bool:
+    """Whether `Annotated[...]` holds a validator that sees the value of the client, before the type does."""
+    return any(isinstance(part, BEFORE) for part in get_args(hint)[1:])
 
 
 def constrains(hint: Any) -> bool:

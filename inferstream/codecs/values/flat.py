@@ -38,6 +38,8 @@ class FlatArguments:
         self.required = [name for name in self._values if name not in self._optional]
         """The inputs that a request must have."""
         self._strict = strict
+        self.takes_json = any(isinstance(value, Json) for value in self._values.values())
+        """Whether an argument holds values of any type, which no datatype would check."""
 
     @property
     def names(self) -> list[str]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ..json import encode_to_json_bytes
+from ...types.json_encoding import columns_of, encode
 from .base import SCHEMA, SingleValue, brief
 from .scalars import loaded
 
@@ -30,7 +30,7 @@ class FrameValue(SingleValue):
         return self.from_json(loaded(element))
 
     def element(self, value: Any) -> str:
-        return encode_to_json_bytes(_columns(value)).decode()
+        return encode(_columns(value)).decode()
 
     def from_json(self, value: Any) -> "pd.DataFrame":
         import pandas as pd  # late: pandas is an extra
@@ -41,10 +41,10 @@ class FrameValue(SingleValue):
             raise ValueError(f"no data frame: {error}") from None
 
     def from_flat(self, value: Any) -> tuple[list[int], Any]:
-        return [1], [orjson.dumps(_document(value)).decode()]
+        return [1], [encode(_document(value)).decode()]
 
     def to_json(self, value: Any) -> Any:
-        return orjson.Fragment(encode_to_json_bytes(_columns(value)))
+        return orjson.Fragment(encode(_columns(value)))
 
 
 def _document(value: Any) -> Any:
@@ -61,7 +61,7 @@ def _document(value: Any) -> Any:
 def _columns(frame: Any) -> dict[str, list[Any]]:
     if type(frame).__name__ != "DataFrame":
         raise TypeError(f"takes a data frame, got {brief(frame)}")
-    return {str(name): frame[name].tolist() for name in frame.columns}
+    return columns_of(frame)
 
 
 def is_frame(hint: Any) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
+    Collection,
     Generator,
     Iterable,
     Iterator,
@@ -16,16 +17,17 @@ from datetime import date, datetime, time
 from typing import Any, Literal, Union
 
 import numpy as np
+from typing_extensions import is_typeddict
 
 from ..registry import meant
 from .arrays import array_of
 from .base import SingleValue, Value
 from .choices import Choice
-from .constraints import Constrained, constrains
+from .constraints import Constrained, constrains, takes_raw
 from .frames import FrameValue, is_frame
 from .images import Image, is_image
 from .lists import ListOf
-from .objects import Json, is_object
+from .objects import Json, Raw
 from .scalars import Binary, Boolean, Number, Text, Time, number_of
 from .uploads import UploadedFile, is_upload_file
 
@@ -68,13 +70,18 @@ def value_of(hint: Any, by_item: bool = False) -> Value:
         return known
     if (array := array_of(hint)) is not None:
         return array
-    if typing.get_origin(hint) in (list, Sequence) and typing.get_args(hint):
+    if typing.get_origin(hint) in (list, Sequence, Iterable, Collection) and typing.get_args(hint):
         item = typing.get_args(hint)[0]
         of = _single(meant(item)) or (Json(item) if by_item else None)
         return Json(hint) if of is None else ListOf(of)
-    if is_object(hint):
+    try:
+        if hint in (None, type(None), complex):
+            raise TypeError
         return Json(hint)
-    raise TypeError(f"{shown(hint)} is no type that can be sent{_advice(hint)}")
+    except TypeError:
+        if is_typeddict(hint):
+            raise  # pydantic says which TypedDict to use
+        raise TypeError(f"{shown(hint)} is no type that can be sent{_advice(hint)}") from None
 
 
 def _advice(hint: Any) -> str:
@@ -90,9 +97,9 @@ def _single(hint: Any) -> SingleValue | None:
     except TypeError:  # an annotation that has no hash
         return None
     if typing.get_origin(hint) is Literal:
-        return _choice(typing.get_args(hint), hint)
+        return _choice(typing.get_args(hint))
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return _choice([member.value for member in hint], hint, hint)
+        return _choice([member.value for member in hint], hint)
     if isinstance(hint, type) and issubclass(hint, np.number):
         return number_of(hint)
     if is_upload_file(hint):
@@ -100,16 +107,17 @@ def _single(hint: Any) -> SingleValue | None:
     return Image() if is_image(hint) else FrameValue() if is_frame(hint) else None
 
 
-def _choice(values: Any, hint: Any, members: type[enum.Enum] | None = None) -> Choice:
+def _choice(values: Any, members: type[enum.Enum] | None = None) -> Choice | None:
+    """One of the values; None if they are of several types."""
     kinds = {type(value) for value in values}
     of = SINGLE.get(next(iter(kinds))) if len(kinds) == 1 else None
-    if of is None:
-        raise TypeError(f"{shown(hint)} must have values of one type: str, int, float, bool or bytes")
-    return Choice(of, values, members)
+    return None if of is None else Choice(of, values, members)
 
 
 def _annotated(hint: Any) -> Value:
     """`Annotated[T, ...]`: pydantic checks constraints such as `Field(gt=0)`."""
+    if takes_raw(hint):
+        return Raw(hint)
     value = value_of(typing.get_args(hint)[0])
     if not constrains(hint):
         return value

@@ -1,17 +1,16 @@
 """JSON values with a schema: dataclasses, TypedDicts, pydantic models, dictionaries and nested lists."""
 
-import dataclasses
-import typing
 from typing import Any
 
 import orjson
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
-from typing_extensions import is_typeddict
 
-from .base import SCHEMA, SingleValue, brief
+from ...types import RequestInput, ResponseOutput
+from ...types.json_encoding import decode, encode
+from .base import SCHEMA, SingleValue, brief, single
 from .scalars import as_text, loaded
-from .validation import Validator, faults
+from .validation import AdaptedType, Validator, faults
 
 
 class Json(SingleValue):
@@ -27,8 +26,11 @@ class Json(SingleValue):
             self._adapter: TypeAdapter[Any] = TypeAdapter(hint)
         except (PydanticSchemaGenerationError, PydanticUserError, NameError) as error:
             raise TypeError(f"{hint!r} is no type that can be sent: {str(error).splitlines()[0]}") from None
-        self._validated = Validator(self._adapter).of_json
-        self._any = hint is Any
+        adapted = AdaptedType(self._adapter)
+        self._dump_json = adapted.dump_json
+        self._validated = Validator(adapted).of_json
+        self._any = hint is Any or hint is object
+        self._is_described = hint is not Any
         if self._any:
             self.from_element = loaded  # type: ignore[method-assign]
         made = isinstance(hint, type) and issubclass(hint, BaseModel | tuple)
@@ -39,21 +41,28 @@ class Json(SingleValue):
             raise TypeError(f"{hint!r} is no type that can be sent: no JSON schema describes it") from None
 
     def facts(self) -> dict[str, Any]:
-        return {} if self._any else {SCHEMA: self._schema}
+        return {SCHEMA: self._schema} if self._is_described else {}
 
     def from_element(self, element: Any) -> Any:
         return self._validated(as_text(element))
 
     def element(self, value: Any) -> str:
         try:
-            if self._any:
-                return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
-            checked = self._adapter.validate_python(value, from_attributes=True)
-            return self._adapter.dump_json(checked, by_alias=True).decode()
+            return (encode(value) if self._any else self._dump_json(self._checked(value))).decode()
         except ValidationError as error:
             raise ValueError(faults(error)) from None
         except (TypeError, ValueError) as error:  # pydantic's own error of serialisation is a ValueError
             raise TypeError(f"cannot be written as JSON: {error}") from None
+
+    def _checked(self, value: Any) -> Any:
+        """A value that is one of the type, also after its numbers, arrays and frames have become JSON."""
+        try:
+            return self._adapter.validate_python(value, from_attributes=True)
+        except ValidationError as error:
+            try:
+                return self._validated(encode(value))
+            except (TypeError, ValueError):
+                raise error from None
 
     def check(self, value: Any) -> None:
         if self._class is not None and not isinstance(value, self._class):
@@ -65,10 +74,10 @@ class Json(SingleValue):
 
     def from_json(self, value: Any) -> Any:
         # JSON's rules, so that a text may stand for a time and a list for a tuple.
-        return value if self._any else self._validated(orjson.dumps(value))
+        return value if self._any else self._validated(encode(value))
 
     def from_flat(self, value: Any) -> tuple[list[int], Any]:
-        text = orjson.dumps(value)
+        text = encode(value)
         if not self._any:
             self._validated(text)
         return [1], [text.decode()]
@@ -77,14 +86,16 @@ class Json(SingleValue):
         return orjson.Fragment(self.element(value))
 
 
-def is_object(hint: Any) -> bool:
-    """Whether values annotated with `hint` travel as JSON."""
-    if hint is Any or hint in (dict, list, tuple, set, object):
-        return True
-    if typing.get_origin(hint) is not None:
-        return True
-    if not isinstance(hint, type):
-        return False
-    named = issubclass(hint, tuple) and hasattr(hint, "_fields")
-    known = dataclasses.is_dataclass(hint) or is_typeddict(hint)
-    return named or known or issubclass(hint, BaseModel | dict)
+class Raw(Json):
+    """A value that a validator of the author's takes as the client sent it: of any type, and in any tensor."""
+
+    def read(self, tensor: RequestInput | ResponseOutput) -> Any:
+        values = tensor.data.flat()
+        if len(values) != 1 or tensor.datatype != "BYTES":
+            return self.from_json(values if tensor.shape != [1] else single(tensor))
+        text = as_text(values[0])
+        try:
+            sent = decode(text)
+        except orjson.JSONDecodeError:
+            sent = text  # of a client that sends text to a validator of text
+        return self.from_json(sent)

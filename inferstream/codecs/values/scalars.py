@@ -15,6 +15,7 @@ from ...types import RequestInput, ResponseOutput
 from ...types.conversion import array_from_values, whole
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
 from ...types.forms import KINDS, LARGEST, LEAST
+from ...types.json_encoding import decode
 from .base import FORMAT, SingleValue, brief, single
 
 
@@ -111,7 +112,7 @@ class Number(SingleValue):
         return numbers
 
     def element(self, value: Any) -> Any:
-        return self._exact(value.item() if isinstance(value, np.generic) else value)
+        return self._exact(_plain(value))
 
     def plain(self, values: Sequence[Any]) -> list[Any] | None:
         integer = self._integer
@@ -172,6 +173,7 @@ class Boolean(SingleValue):
         return bool(element)
 
     def element(self, value: Any) -> bool:
+        value = _plain(value)
         if not isinstance(value, bool | np.bool_):
             raise TypeError(f"takes true or false, got {brief(value)}")
         return bool(value)
@@ -207,15 +209,29 @@ class Time(SingleValue):
             raise ValueError(f"not an ISO 8601 {self._kind.__name__} ({error})") from None
 
     def element(self, value: Any) -> str:
-        if not isinstance(value, self._kind) or (self._kind is date and isinstance(value, datetime)):
+        if isinstance(value, np.datetime64):
+            value = value.astype("M8[D]" if self._kind is date else "M8[us]").item()
+        is_missing = value != value  # NaT of pandas is a datetime
+        if (
+            is_missing
+            or not isinstance(value, self._kind)
+            or (self._kind is date and isinstance(value, datetime))
+        ):
             raise TypeError(f"takes a {self._kind.__name__}, got {brief(value)}")
         return value.isoformat()
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy, or the only one of an array, as Python's."""
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
+        return value.item()
+    return value
 
 
 def loaded(element: Any) -> Any:
     """The JSON value in an element of BYTES. Raises TypeError and ValueError."""
     try:
-        return orjson.loads(as_text(element))
+        return decode(as_text(element))
     except orjson.JSONDecodeError as error:
         raise ValueError(f"not valid JSON ({error})") from None
 

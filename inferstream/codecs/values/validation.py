@@ -5,7 +5,10 @@ from functools import cached_property
 from typing import Any, NoReturn, cast
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import SchemaValidator, core_schema
+from pydantic_core import SchemaSerializer, SchemaValidator, core_schema
+
+from ...types.json_encoding import encode_part, jsonable, rewritten
+from ...types.json_schemas import NO_SCHEMAS, adapted_schema, is_untyped
 
 LARGE = 16 * 1024
 """Bytes of a text, or values of a list, from which validation ends early and lets other threads run."""
@@ -19,26 +22,44 @@ MANY = 1000
 _LISTS = ("list", "set", "frozenset", "tuple")
 _RETRIES = ("union", "lax-or-strict", "function-wrap")
 """Schemas that may be right where a part of them is wrong."""
-_NO_SCHEMAS = ("cls", "config", "ctx", "default", "expected", "metadata", "serialization")
+
+
+class AdaptedType:
+    """Reads and writes the values of a type, with bytes as base64, and values of any type as all values are."""
+
+    def __init__(self, adapter: TypeAdapter[Any]) -> None:
+        self.core_schema: Any = adapted_schema(adapter.core_schema, rewritten)
+        serializer: SchemaSerializer = adapter.serializer
+        validator: SchemaValidator = cast(SchemaValidator, adapter.validator)
+        if self.core_schema != adapter.core_schema:
+            serializer = _made(SchemaSerializer, self.core_schema)
+            validator = _made(SchemaValidator, self.core_schema)
+        self._serializer = serializer
+        self.validate_json = validator.validate_json
+        self.validate_python = validator.validate_python
+        self.dump_json = encode_part if is_untyped(adapter.core_schema) else self._dump_json
+
+    def _dump_json(self, value: Any) -> bytes:
+        return self._serializer.to_json(value, by_alias=True, warnings=False, fallback=jsonable)
+
+
+def _made(kind: Any, schema: Any) -> Any:
+    try:
+        return kind(schema, _use_prebuilt=False)  # the prebuilt ones of model classes are not adapted
+    except TypeError:  # of older releases, which have no prebuilt ones
+        return kind(schema)
 
 
 class Validator:
     """The values of a type. Raises ValueError, which names the faults."""
 
-    def __init__(self, adapter: TypeAdapter[Any]) -> None:
+    def __init__(self, adapter: TypeAdapter[Any] | AdaptedType) -> None:
         self._adapter = adapter
 
     @cached_property
     def _large(self) -> SchemaValidator:
         schema = self._adapter.core_schema
-        guarded = _guarded(schema, not _retries(schema))
-        make: Any = SchemaValidator
-        try:
-            return cast(
-                SchemaValidator, make(guarded, _use_prebuilt=False)
-            )  # those of model classes have no guard
-        except TypeError:  # of older releases, which have no prebuilt ones
-            return SchemaValidator(guarded)
+        return cast(SchemaValidator, _made(SchemaValidator, _guarded(schema, not _retries(schema))))
 
     def of_json(self, text: str | bytes) -> Any:
         return self._validated("validate_json", text, len(text))
@@ -110,7 +131,7 @@ def _guarded(schema: Any, stops: bool, forbids: bool = False) -> Any:
     if isinstance(config, dict):
         forbids = config.get("extra_fields_behavior") == "forbid"
     copy = {
-        name: each if name in _NO_SCHEMAS else _guarded(each, stops, forbids) for name, each in schema.items()
+        name: each if name in NO_SCHEMAS else _guarded(each, stops, forbids) for name, each in schema.items()
     }
     kind = copy.get("type")
     if kind in _LISTS:

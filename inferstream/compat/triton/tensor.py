@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ...codecs.numpy import objects, octets, to_datatype
+from ...codecs.numpy import objects, octets, to_datatype, writable
 from ...types import RequestInput, ResponseOutput
 from ...types.conversion import join_bytes, split_bytes
 from ...types.datatypes import DTYPES
@@ -31,7 +31,7 @@ class BackendTensor:
         """The tensor of a request."""
         if tensor.datatype == "BYTES":
             return cls(tensor.name, objects(octets(tensor.data.flat())).reshape(tensor.shape))
-        return cls(tensor.name, tensor.data.to_numpy(tensor.datatype, tensor.shape))
+        return cls(tensor.name, writable(tensor.data.to_numpy(tensor.datatype, tensor.shape)))
 
     def output(self) -> ResponseOutput:
         """The tensor of a response. Raises CodecError for an array that the protocol has no datatype for."""

@@ -98,7 +98,6 @@ def test_responses_are_encoded_by_what_they_are() -> None:
         ("base64", np.ones(2)),
         ("datetime", np.ones(2)),
         ("json", [object()]),
-        ("json", [2**70]),
         ("np", [[1], [1, 2]]),
         ("np", {"a": 1}),
         ("np", np.array(["2026"], "datetime64[Y]")),

@@ -88,9 +88,7 @@ def test_gaps_in_times_survive_raw_bytes_which_have_no_null() -> None:
     assert found["c"].isna().tolist() == [False, True]
 
 
-@pytest.mark.parametrize(
-    "column", [[1j], pd.to_timedelta([1]), np.array([1], np.longdouble), [{1, 2}], [2**70]]
-)
+@pytest.mark.parametrize("column", [[1j], np.array([1], np.longdouble), [object()]])
 def test_columns_without_a_datatype_are_refused_by_name(column) -> None:
     with pytest.raises(CodecError, match='output "c"'):
         PandasCodec.encode_response("m", pd.DataFrame({"c": column}))

@@ -17,7 +17,7 @@ from ....errors import InvalidOutput, InvalidRequest, Unsupported
 from ....protos import json_requests
 from ....protos.flat_values import columns_of
 from ....protos.generate import is_v2, tensor_of
-from ....protos.json_arrays import plain
+from ....protos.json_arrays import load_exactly, plain
 from ....protos.json_checks import keys_of, refuse_duplicate_keys
 from ....protos.json_responses import dump, json_values
 from ....settings import Settings
@@ -94,6 +94,8 @@ class Instances(InferenceDialect):
         if v2 and not explained:
             return v2_request(self._dataplane, admission, route.operation, document, text)
         refuse_duplicate_keys(text, keys_of(document))
+        if (flat := admission.pipeline.flat) is not None and flat.strict and flat.arguments.takes_json:
+            document = load_exactly(document, text)
         instances = document.get("instances", document.get("inputs"))
         if type(instances) is not NumbersText and not (isinstance(instances, list) and instances):
             raise InvalidRequest('"instances" must be a list with an instance or more')

@@ -18,6 +18,7 @@ from ....protos.generate import (
     is_v2,
     parse_flat,
 )
+from ....protos.json_arrays import load_exactly
 from ....protos.json_events import ValueEvents
 from ....text.inputs import SAMPLING, SPECIAL
 from ....types import InferenceRequest, InferenceResponse, RequestInput
@@ -91,6 +92,8 @@ def read_flat(admission: Admission, document: Any, text: bytes) -> tuple[Inferen
     form = admission.pipeline.form
     if form is not None and form.fits(values):
         return InferenceRequest.of_values(form, values, request_id), flat.results.document
+    if flat.arguments.takes_json:
+        values, request_id = arguments_of(load_exactly(document, text), text, flat.arguments.names)
     return InferenceRequest.of(flat.arguments.read(values), request_id), flat.results.document
 
 

@@ -56,7 +56,6 @@ def test_each_type_has_its_tensor(hint: Any, datatype: str, shape: list[int], co
         TensorInput[np.float32, -2],
         TensorInput[np.float32, True],
         TensorInput[np.float32, ""],
-        Literal["a", 1],
         list[np.ndarray],
         dict[str, types.SimpleNamespace],
         type(None),
