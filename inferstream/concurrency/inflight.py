@@ -33,7 +33,7 @@ class NoRoom(Exception):
     """Seconds after which another attempt may succeed."""
 
 
-class Upload(Protocol):
+class Uploader(Protocol):
     """The client of a body."""
 
     @property
@@ -111,7 +111,7 @@ class RequestBytes:
 
     __slots__ = ("_announced", "_closed", "_inflight", "_received", "_since", "_upload", "held")
 
-    def __init__(self, inflight: InflightBytes, announced: int = 0, upload: Upload | None = None) -> None:
+    def __init__(self, inflight: InflightBytes, announced: int = 0, upload: Uploader | None = None) -> None:
         """`announced` is the size of the body, if it is known. Raises NoRoom if there is no room for it now.
 
         An `upload` is ended if others need its room and it is too slow.

@@ -47,7 +47,7 @@ class RpcMessage(NamedTuple):
 def load(body: bytes) -> Any:
     """The JSON of a body. Raises WrongMessage."""
     try:
-        document, text = parse(body)
+        document, text = parse(body, exact=True)
         refuse_duplicate_keys(text, keys_of(document))
         _restore_ids(document, body)
     except orjson.JSONDecodeError as error:

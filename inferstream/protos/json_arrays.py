@@ -29,6 +29,9 @@ FIELDS = ("id", "parameters", "inputs", "outputs", "part", "cancel")
 """Fields of a V2 request, those of a WebSocket too."""
 
 _LIST = re.compile(rb":[ \t\r\n]*+\[")
+_MANY_DIGITS = re.compile(rb"[0-9]{19}")
+"""Digits of the smallest integer beyond 64 bits."""
+
 _SECRET = f"numbers {token_hex(16)} "
 """The beginning of the strings that stand for lists. No client knows it."""
 
@@ -36,14 +39,15 @@ _HOLDERS = (dict, list)
 _WHITESPACE = b" \t\r\n"
 
 
-def parse(text: bytes, tensors: bool = False) -> tuple[Any, bytes]:
+def parse(text: bytes, tensors: bool = False, exact: bool = False) -> tuple[Any, bytes]:
     """The document in a JSON text, and the text, in which strings stand for long lists of numbers.
 
     Where `tensors` are, which is as `data` and as the values of flat JSON, these lists are `NumbersText` in the
-    document. Raises orjson.JSONDecodeError, and InvalidRequest for too many numbers.
+    document. If `exact`, integers beyond 64 bits are no floats in a text that is not long. Raises
+    orjson.JSONDecodeError, and InvalidRequest for too many numbers.
     """
     if len(text) < LARGE:
-        return (orjson.loads if tensors else decode)(text), text
+        return (decode if exact else orjson.loads)(text), text
     rest, numbers = cut(text)
     if len(rest) > MAX_PLAIN and outside_strings(rest, b",") > MAX_COMMAS:
         raise InvalidRequest(f"More than {MAX_COMMAS} values are in lists that are no data of a tensor.")
@@ -61,13 +65,18 @@ def parse(text: bytes, tensors: bool = False) -> tuple[Any, bytes]:
 def load_exactly(document: dict[str, Any], text: bytes) -> dict[str, Any]:
     """A document of a text, which is parsed again: integers beyond 64 bits are no floats here.
 
-    A large text may hold lists of numbers, which stay as they are.
+    A large text is so only if it may have such integers. Its long lists of numbers stay as they are.
     """
+    if len(text) >= LARGE and _MANY_DIGITS.search(text) is None:
+        return document
     try:
-        exact = decode(text) if len(text) < LARGE else document
+        exact = decode(text)
     except orjson.JSONDecodeError:  # of NaN
         return document
-    return {name: exact.get(name, value) for name, value in document.items()}
+    return {
+        name: value if type(value) is NumbersText else exact.get(name, value)
+        for name, value in document.items()
+    }
 
 
 def _restore(document: Any, numbers: dict[str, NumbersText], tensors: bool) -> None:

@@ -40,7 +40,7 @@ _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 def load(body: bytes) -> Any:
     """The JSON document in `body`. Raises InvalidRequest."""
     try:
-        return parse(body)[0]
+        return parse(body, exact=True)[0]
     except orjson.JSONDecodeError as error:
         return _with_nan(body, str(error))
 

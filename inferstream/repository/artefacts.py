@@ -94,11 +94,11 @@ def folders_of_models(folder: Path) -> Sequence[Path]:
     if not folder.is_dir() or _is_model(folder):
         return []
     below = sorted(path for path in folder.glob("[!._]*") if path.is_dir())
-    found = [path for path in below if _is_model(path)]
-    for path in below if found else ():
-        if path not in found and next(_files(path), None) is not None:
+    models = [path for path in below if _is_model(path)]
+    for path in below if models else ():
+        if path not in models and next(_files(path), None) is not None:
             _report_skipped(path)
-    return found
+    return models
 
 
 def _is_model(folder: Path) -> bool:

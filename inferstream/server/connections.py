@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ..concurrency.inflight import InflightBytes, RequestBytes, Upload
+from ..concurrency.inflight import InflightBytes, RequestBytes, Uploader
 from ..concurrency.scope import ClientLeft, Scope
 
 
@@ -73,7 +73,7 @@ class OwnConnection(TransportOrigin):
             self._task = None
 
     @property
-    def upload(self) -> Upload:
+    def upload(self) -> Uploader:
         """The client of the body."""
         raise NotImplementedError
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import cast
 
-from ...concurrency.inflight import COUNTED_BYTES, NoRoom, Upload
+from ...concurrency.inflight import COUNTED_BYTES, NoRoom, Uploader
 from .cycle import Cycle, scope_of
 from .exchange import DirectExchange, Http1Response, refusal
 from .guard import FULL, LINGER_BYTES, STOPS, TOO_SLOW, Watch
@@ -236,7 +236,7 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
     # What is served
 
     @property
-    def upload(self) -> Upload:
+    def upload(self) -> Uploader:
         return self
 
     @property

@@ -64,7 +64,7 @@ async def test_the_thread_has_an_event_loop_of_its_own(thread: ModelThread) -> N
         task = asyncio.create_task(later())
         async with asyncio.timeout(5):
             await asyncio.sleep(0.001)
-        background.append(task)
+            await task
         return asyncio.get_running_loop()
 
     assert await thread.call(starts_a_task) is thread.loop is not asyncio.get_running_loop()

@@ -1,6 +1,7 @@
 """What a door gets with admission to a model: its calls, with ids, headers, deadlines and priorities."""
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from inferstream.dataplane.cloudevents import CloudEvents
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.dataplane.stages.live import Live
 from inferstream.errors import Draining, InvalidRequest, ModelNotFound, Overloaded
-from inferstream.handlers import HttpRequest
+from inferstream.handlers import HttpRequest, HttpResponse
 from inferstream.settings import Settings
 from inferstream.telemetry.access import AccessLines
 from inferstream.types import Headers, InferenceRequest, Parameters
@@ -89,6 +90,10 @@ async def read() -> HttpRequest:
     return HttpRequest("GET", "/custom", b"", [], b"")
 
 
+async def write(response: HttpResponse, count: Callable[[int], None]) -> None:
+    count(len(response.body))
+
+
 async def test_a_models_own_route_is_waited_for_and_ended_like_an_inference() -> None:
     begun, live = asyncio.Event(), Live(cast(Any, None))
 
@@ -97,7 +102,7 @@ async def test_a_models_own_route_is_waited_for_and_ended_like_an_inference() ->
         await asyncio.Event().wait()
 
     served = SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))
-    asking = asyncio.create_task(plane(served).call_route("m", read, caller()))
+    asking = asyncio.create_task(plane(served).call_route("m", read, write, caller()))
     await begun.wait()
     assert len(live.calls) == 1
     live.fail(Draining())
@@ -105,7 +110,7 @@ async def test_a_models_own_route_is_waited_for_and_ended_like_an_inference() ->
         await asking
     await live.emptied()
     with pytest.raises(Draining):
-        await plane(served, draining=True).call_route("m", read, caller())
+        await plane(served, draining=True).call_route("m", read, write, caller())
 
 
 async def test_a_client_that_leaves_a_route_cancels_it() -> None:
@@ -116,7 +121,9 @@ async def test_a_client_that_leaves_a_route_cancels_it() -> None:
         await asyncio.Event().wait()
 
     asking = asyncio.create_task(
-        plane(SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))).call_route("m", read, caller())
+        plane(SimpleNamespace(live=live, execution=SimpleNamespace(ask=ask))).call_route(
+            "m", read, write, caller()
+        )
     )
     await begun.wait()
     asking.cancel()

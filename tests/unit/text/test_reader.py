@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from inferstream.errors import InvalidOutput
 from inferstream.text.reader import LEAST_LOGPROB, TextReader
 from inferstream.types import ResponseOutput
 
-finish = Finish("m", None, None).of(InferenceRequest(inputs=[]))
+finish = Finish("m", None, None).of(SimpleNamespace(current=InferenceRequest(inputs=[])))
 
 
 def read(items, **options):

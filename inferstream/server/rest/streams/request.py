@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from ....concurrency.inflight import COUNTED_BYTES, InflightBytes, NoRoom, RequestBytes, Upload
+from ....concurrency.inflight import COUNTED_BYTES, InflightBytes, NoRoom, RequestBytes, Uploader
 from ...connections import OwnConnection
 from ...http1.exchange import CLOSE, Collected, Openings
 from ...http1.service import Service
@@ -77,7 +77,7 @@ class StreamClient(OwnConnection):
         self._stream.held = held
 
     @property
-    def upload(self) -> Upload:
+    def upload(self) -> Uploader:
         return self._stream
 
     def abort(self) -> None:

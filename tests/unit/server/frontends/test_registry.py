@@ -35,11 +35,11 @@ def registry() -> tuple[FrontEndRegistry, Supervisor]:
 async def test_the_supervisor_says_whether_the_server_is_ready_and_what_does_not_serve() -> None:
     front_end, _ = registry()
     assert not front_end.ready
-    await front_end.tell(frames.Tell(True, [("m", None, "LOADING")]))
+    await front_end.tell(frames.Tell(True, [("m", None, "LOADING")], False))
     assert front_end.ready
     with pytest.raises(ModelNotReady):
         front_end.get("m")
-    await front_end.tell(frames.Tell(False, []))
+    await front_end.tell(frames.Tell(False, [], False))
     assert not front_end.ready
 
 

@@ -1,3 +1,4 @@
+from types import SimpleNamespace
 from typing import Any
 
 from inferstream import InferenceRequest
@@ -6,7 +7,7 @@ from inferstream.text.calls.formats import reading
 from inferstream.text.calls.reader import CallReader
 from inferstream.text.tools import merged
 
-finish = Finish("m", None, None).of(InferenceRequest(inputs=[]))
+finish = Finish("m", None, None).of(SimpleNamespace(current=InferenceRequest(inputs=[])))
 CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
 
 

@@ -1,6 +1,7 @@
 """Chunks and whole messages of chat."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from inferstream.text.reader import TextReader
 from inferstream.text.token import Token
 from inferstream.types import InferenceRequest
 
-response_of = Finish("m", None, None).of(InferenceRequest(inputs=[]))
+response_of = Finish("m", None, None).of(SimpleNamespace(current=InferenceRequest(inputs=[])))
 CALL = {"index": 0, "id": "1", "function": {"name": "f", "arguments": "{"}}
 
 

@@ -1,5 +1,6 @@
 """What TGI's dialect makes of parameters, responses and errors."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -11,7 +12,7 @@ from inferstream.text.reader import TextReader
 from inferstream.text.token import Token, Usage
 from inferstream.types import InferenceRequest
 
-response_of = Finish("model", None, None).of(InferenceRequest(inputs=[]))
+response_of = Finish("model", None, None).of(SimpleNamespace(current=InferenceRequest(inputs=[])))
 
 
 def tgi(**options: Any) -> TgiFormat:
