@@ -9,7 +9,7 @@ import orjson
 
 from ..errors import InvalidRequest
 from ..types.json_encoding import decode
-from ..types.json_numbers import Malformed, NumbersText
+from ..types.json_numbers import MANY_DIGITS, Malformed, NumbersText
 from .json_checks import outside_strings
 from .json_pieces import loads
 
@@ -29,9 +29,6 @@ FIELDS = ("id", "parameters", "inputs", "outputs", "part", "cancel")
 """Fields of a V2 request, those of a WebSocket too."""
 
 _LIST = re.compile(rb":[ \t\r\n]*+\[")
-_MANY_DIGITS = re.compile(rb"[0-9]{19}")
-"""Digits of the smallest integer beyond 64 bits."""
-
 _SECRET = f"numbers {token_hex(16)} "
 """The beginning of the strings that stand for lists. No client knows it."""
 
@@ -67,7 +64,7 @@ def load_exactly(document: dict[str, Any], text: bytes) -> dict[str, Any]:
 
     A large text is so only if it may have such integers. Its long lists of numbers stay as they are.
     """
-    if len(text) >= LARGE and _MANY_DIGITS.search(text) is None:
+    if len(text) >= LARGE and MANY_DIGITS.search(text) is None:
         return document
     try:
         exact = decode(text)

@@ -19,9 +19,13 @@ from simdjson import Array, Parser
 
 from .conversion import MAX_RANK, array_from_values
 from .datatypes import DTYPES
+from .json_encoding import decode
 
 PIECE = 128 * 1024
 """Bytes of text that are parsed at once. The parser keeps some twelve times as much memory."""
+
+MANY_DIGITS = re.compile(rb"[0-9]{19}")
+"""Digits of the smallest integer beyond 64 bits, of which orjson makes a float."""
 
 NOT_NUMBERS = ("BOOL", "BYTES")
 """Datatypes whose arrays hold other values."""
@@ -109,7 +113,7 @@ class NumbersText:
     def values(self) -> Any:
         """The numbers as Python objects, in their own nesting. Raises Malformed."""
         try:
-            return orjson.loads(self.text)
+            return (decode if MANY_DIGITS.search(self.text) else orjson.loads)(self.text)
         except orjson.JSONDecodeError as error:
             reason = str(error)
         if b"N" in self.text or b"I" in self.text:  # NaN and Infinity, which orjson does not read

@@ -18,6 +18,7 @@ from inferstream.protos.json_arrays import cut, parse
 from inferstream.protos.json_requests import build_request, load_request
 from inferstream.types import MetadataTensor, json_numbers
 from inferstream.types.datatypes import DTYPES
+from inferstream.types.json_encoding import decode
 from inferstream.types.json_numbers import NumbersText
 
 NUMERIC = sorted(set(DTYPES) - {"BOOL"})
@@ -294,7 +295,8 @@ def test_flat_json_with_long_lists_says_what_others_say(
 
     text = orjson.dumps(document) if document["x" if "x" in document else "inputs"][0] != 2**70 else None
     text = text or json.dumps(document).encode()
-    assert flat(*load_request(text)) == flat(orjson.loads(text), text)
+    read = orjson.loads if declared is None else decode  # of undeclared numbers, one beyond 64 bits is a float
+    assert flat(*load_request(text)) == flat(read(text), text)
 
 
 def test_an_argument_that_is_an_array_needs_no_list() -> None:

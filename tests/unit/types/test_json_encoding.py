@@ -18,7 +18,10 @@ import pandas as pd
 import pydantic
 import pytest
 
+from inferstream.protos.json_arrays import load_exactly
+from inferstream.protos.json_requests import load_request
 from inferstream.types.json_encoding import decode, encode, jsonable
+from inferstream.types.json_numbers import NumbersText
 
 BIG = 2**70
 
@@ -156,3 +159,13 @@ def test_integers_are_read_exactly() -> None:
     assert type(decode(f"[{BIG}]")[0]) is int
     with pytest.raises(ValueError, match="UTF-8"):
         decode(b'"\xff"')
+
+
+@pytest.mark.parametrize("size", [1, 20_000])
+def test_integers_beyond_64_bits_are_exact_in_texts_of_any_size(size: int) -> None:
+    values = [2**70] * size
+    text = json.dumps({"x": values, "y": {"z": 2**70}}).encode()
+    document = load_exactly(load_request(text)[0], text)
+    numbers = document["x"]
+    assert (numbers.values() if isinstance(numbers, NumbersText) else numbers) == values
+    assert document["y"] == {"z": 2**70}
