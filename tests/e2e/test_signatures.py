@@ -107,7 +107,7 @@ def test_metadata_shows_what_annotations_say(served: Running, metadata: Any) -> 
         ("names", "BYTES", [-1, 1], "str", True),
     ]
     assert metadata(served, "typed", "outputs") == [
-        ("output-0", "FP32", [-1], "np", False),
+        ("output-0", "FP32", [-1, -1], "np", False),
         ("output-1", "BYTES", [-1, 1], "str", False),
     ]
     assert metadata(served, "words", "inputs") == [("prompt", "BYTES", [-1, 1], "str", False)]
