@@ -69,11 +69,12 @@ class RequestContext:
     cache_salt = ""
     """What keeps the caches of the client's principal apart, such as prefixes that a language model reuses."""
 
-    headers: Mapping[str, str]
-    """Headers of the request, or metadata of its RPC; set for functions that take the context."""
-
-    def __init__(self, remaining: float | None = None, single: bool = False) -> None:
+    def __init__(
+        self, remaining: float | None = None, single: bool = False, headers: Mapping[str, str] | None = None
+    ) -> None:
         self._deadline = None if remaining is None else time.monotonic() + remaining
+        self.headers: Mapping[str, str] = {} if headers is None else headers
+        """Headers of the request, or metadata of its RPC."""
         self.single = single
         """Whether the client takes one response only, so that a streaming model may put everything into one."""
         self.cancelled = False
@@ -102,8 +103,10 @@ class SaltedContext(RequestContext):
 
     __slots__ = ("cache_salt",)
 
-    def __init__(self, remaining: float | None, single: bool, principal: str | None) -> None:
-        super().__init__(remaining, single)
+    def __init__(
+        self, remaining: float | None, single: bool, headers: Mapping[str, str] | None, principal: str | None
+    ) -> None:
+        super().__init__(remaining, single, headers)
         self.cache_salt = principal or ""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..allocator import keep_freed_memory
-from ..concurrency.event_loop import new_event_loop
+from ..concurrency.event_loop import new_event_loop, run_despite_exits
 from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
 from ..imports.folders import share_folders
@@ -130,7 +130,7 @@ def _serve(
 
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
-    return loop.run_until_complete(main())
+    return run_despite_exits(loop, main(), SystemExit, KeyboardInterrupt)
 
 
 class Watchdog:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
-from ..concurrency.event_loop import new_event_loop
+from ..concurrency.event_loop import new_event_loop, run_despite_exits
 from ..telemetry.background import finish
 from ..telemetry.custom import CUSTOM
 from ..telemetry.reserving import reserve_metric_files
@@ -65,7 +65,7 @@ def run(start: Callable[[], CustomMetricSender]) -> None:
 
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
-    loop.run_until_complete(serve())
+    run_despite_exits(loop, serve(), SystemExit, KeyboardInterrupt)
 
 
 def belong_to(parent: int, end: int, lifeline: int, *others: int) -> None:

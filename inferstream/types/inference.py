@@ -117,6 +117,11 @@ class InferenceRequest(
             return self.values
         return {tensor.name: read(tensor) for tensor in self._inputs}
 
+    @property
+    def carried(self) -> Mapping[str, str] | None:
+        """The headers of the transport."""
+        return self._headers if self._parameters is None else self._parameters.headers
+
     def carry(self, headers: Mapping[str, str]) -> Parameters | None:
         """Hold the headers of the transport. Returns the parameters, or None if there are none yet."""
         parameters = self._parameters

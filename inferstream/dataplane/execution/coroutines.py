@@ -6,12 +6,14 @@ from time import perf_counter
 from types import coroutine
 from typing import Any
 
+from ...concurrency.model_task import run_as_task
 from ...concurrency.model_thread import ModelThread
 from ...context import request_context
 from ...model import MLModel
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
 from ..slots import Slots
+from .stream_task import as_task
 from .threads import ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
@@ -96,8 +98,11 @@ class OnLoop:
     def _watching(self, request: InferenceRequest) -> Awaitable[Any]:
         self._calls -= 1
         if not self._calls:
-            self.predict = self._model.predict
-        return self.watch(self._model.predict(request))
+            self.predict = self._predict
+        return run_as_task(self.watch(self._model.predict(request)))
+
+    def _predict(self, request: InferenceRequest) -> Awaitable[Any]:
+        return run_as_task(self._model.predict(request))
 
     def watch(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
         self._timed += 1
@@ -120,10 +125,12 @@ class OnLoop:
 
     def stream(self, start: Callable[[], Any], call: Call) -> Any:
         responses = start()
-        if not self._streams or not isinstance(responses, AsyncGenerator):
+        if not isinstance(responses, AsyncGenerator):
             return responses
+        if not self._streams:
+            return as_task(responses, responses)
         self._streams -= 1
-        return _WatchedResponses(responses, self)
+        return as_task(responses, _WatchedResponses(responses, self))
 
 
 class _WatchedResponses(AsyncIterator[InferenceResponse]):
