@@ -1,0 +1,257 @@
+"""Tasks, contexts and ends of generators: every kind over every transport, as function and class, here and in a worker.
+
+A generator runs, and is closed, in one task and context. However it ends, its client gets an end of the right kind, and
+the server continues.
+"""
+
+import json
+import textwrap
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.contract.doors import DOORS, Asked, Failed
+from tests.serving import Running, eventually, write_model
+
+HEAD = """
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+
+import anyio
+
+from inferstream import App, Depends, MLModel
+from inferstream.codecs import StringCodec
+from inferstream.types import InferenceResponse
+
+var = ContextVar("var", default="unset")
+
+
+def note(line):
+    with open(os.environ["TEST_LOG"], "a") as file:
+        file.write(line + "\\n")
+
+
+def cancel_this_task():
+    asyncio.current_task().cancel()
+
+
+async def fail():
+    raise ValueError("a task failed")
+
+
+async def leave():
+    sys.exit(3)
+
+
+async def dependency() -> int:
+    return 1
+"""
+
+ENDS = {
+    "plain": (["1", "2"], True),
+    "variable": (["1", "2"], True),
+    "lock": (["1", "2"], True),
+    "exit-in-task": (["1", "2"], True),
+    "move-on": (["1"], True),
+    "timeout": (["1"], False),
+    "anyio-timeout": (["1"], False),
+    "task-group": (["1"], False),
+    "cancels": (["1"], False),
+    "cancels-in-helper": (["1"], False),
+    "cancels-later": (["1"], False),
+    "raises-cancel": (["1"], False),
+    "generator-exit": (["1"], False),
+    "exits": (["1"], False),
+    "interrupts": (["1"], False),
+}
+"""The items of each kind, and whether its stream is complete."""
+
+BODIES = {
+    "plain": """
+        yield item("1")
+        await asyncio.sleep(0)
+        yield item("2")
+    """,
+    "variable": """
+        token = var.set("mine")
+        yield item("1")
+        yield item("2")
+        var.reset(token)
+    """,
+    "lock": """
+        lock, condition = anyio.Lock(), anyio.Condition()
+        async with lock, condition, anyio.create_task_group() as group:
+            group.start_soon(anyio.sleep, 0)
+            yield item("1")
+            assert anyio.get_current_task().id == id(asyncio.current_task())
+            await anyio.to_thread.run_sync(print)
+            yield item("2")
+    """,
+    "exit-in-task": """
+        yield item("1")
+        task = asyncio.create_task(leave())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        yield item("2")
+    """,
+    "move-on": """
+        with anyio.move_on_after(0.05):
+            yield item("1")
+            await anyio.sleep(30)
+    """,
+    "timeout": """
+        async with asyncio.timeout(0.05):
+            yield item("1")
+            await asyncio.sleep(30)
+    """,
+    "anyio-timeout": """
+        with anyio.fail_after(0.05):
+            yield item("1")
+            await anyio.sleep(30)
+    """,
+    "task-group": """
+        async with asyncio.TaskGroup() as group:
+            yield item("1")
+            group.create_task(fail())
+            await asyncio.sleep(30)
+    """,
+    "cancels": """
+        yield item("1")
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+        yield item("2")
+    """,
+    "cancels-in-helper": """
+        yield item("1")
+        cancel_this_task()
+        await asyncio.sleep(0)
+        yield item("2")
+    """,
+    "cancels-later": """
+        asyncio.get_running_loop().call_later(0.05, asyncio.current_task().cancel)
+        yield item("1")
+        await asyncio.sleep(30)
+    """,
+    "raises-cancel": """
+        yield item("1")
+        raise asyncio.CancelledError
+    """,
+    "generator-exit": """
+        yield item("1")
+        raise GeneratorExit
+    """,
+    "exits": """
+        yield item("1")
+        sys.exit(3)
+    """,
+    "interrupts": """
+        yield item("1")
+        raise KeyboardInterrupt
+    """,
+    "leave-variable": """
+        token = var.set("mine")
+        try:
+            while True:
+                note("yields leave-variable")
+                yield item("x" * 3_000_000)
+        finally:
+            await asyncio.sleep(0)
+            with contextlib.suppress(ValueError):
+                var.reset(token)
+                note("closed leave-variable")
+    """,
+    "leave-scope": """
+        task = asyncio.current_task()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(anyio.sleep, 30)
+                while True:
+                    note("yields leave-scope")
+                    yield item("x" * 3_000_000)
+        except BaseException as error:
+            if isinstance(error, RuntimeError):
+                note(str(error))
+            raise
+        finally:
+            if task is asyncio.current_task():
+                note("closed leave-scope")
+    """,
+}
+
+FUNCTIONS = {"function": "text: str", "checked": "text: str, one: int = Depends(dependency)"}
+CLASSES = {"class": "own", "class-on-server": "server"}
+LEAVES = [kind for kind in BODIES if kind.startswith("leave")]
+
+
+def _name(kind: str) -> str:
+    return kind.title().replace("-", "")
+
+
+def _write(folder) -> None:
+    """Every kind as functions in `app.py`, and as classes in folders of their own."""
+    folder.mkdir(parents=True)
+    app = [HEAD, "app = App()\n\n\ndef item(text):\n    return text\n"]
+    classes = [
+        HEAD,
+        "class Kind(MLModel):\n    def item(self, text):\n"
+        "        output = StringCodec.encode_output('text', [text])\n"
+        "        return InferenceResponse(model_name=self.name, outputs=[output])\n",
+    ]
+    for kind, body in BODIES.items():
+        code = textwrap.indent(textwrap.dedent(body), "    ")
+        for way, parameters in FUNCTIONS.items():
+            name = _name(f"{way}-{kind}")
+            app.append(f"@app.model('{way}-{kind}')\nasync def {name}({parameters}) -> AsyncIterator[str]:{code}")
+        code = textwrap.indent(code.replace("item(", "self.item("), "    ")
+        start = "        await anext(payloads)"
+        classes.append(f"class {_name(kind)}(Kind):\n    async def predict_stream(self, payloads):\n{start}{code}")
+    (folder / "app.py").write_text("\n\n".join(app))
+    for way, loop in CLASSES.items():
+        for kind in BODIES:
+            name = f"{way}-{kind}"
+            write_model(folder, name, f"kinds.{_name(kind)}", "\n\n".join(classes), name=name, loop=loop)
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["server", "worker"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("streams") / "models"
+    _write(folder)
+    (folder / "settings.json").write_text(json.dumps({"parallel_workers": request.param}))
+    running = Running(folder)
+    yield running
+    assert running.stop() == 0, running.text()
+
+
+@pytest.fixture(params=DOORS)
+def door(request: pytest.FixtureRequest):
+    return DOORS[request.param]
+
+
+@pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
+@pytest.mark.parametrize("kind", ENDS)
+def test_a_stream_ends_as_its_generator_does(server, door, way, kind):
+    items: list[str] = []
+    complete = True
+    try:
+        for each in door.stream(server, Asked(f"{way}-{kind}", "r1", {})):
+            items.append(each)
+    except Failed as failed:
+        assert failed.code in ("internal", None)
+        complete = False
+    assert (items, complete) == ENDS[kind]
+
+
+@pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
+@pytest.mark.parametrize("kind", LEAVES)
+def test_a_client_that_leaves_closes_a_generator_at_its_yield(server, door, way, kind):
+    server.log.write_text("")
+    stream = door.stream(server, Asked(f"{way}-{kind}", "r1", {}))
+    next(stream)
+    eventually(lambda: server.noted("yields"))
+    stream.close()
+    eventually(lambda: f"closed {kind}\n" in server.log.read_text())
