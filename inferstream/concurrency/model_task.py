@@ -2,7 +2,7 @@
 
 import asyncio
 from asyncio.tasks import _enter_task, _leave_task  # documented for tasks of other packages
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextvars import Context
 from types import coroutine
 from typing import Any, NamedTuple
@@ -17,41 +17,36 @@ class Outcome(NamedTuple):
     error: BaseException | None
 
 
-class ModelTask(asyncio.Future[None]):
+class ModelTask:
     """The current task of model code, while another task, the host, awaits it.
 
     A scope of asyncio or anyio that expires cancels the model code, and never the host, which serves a client. The
     steps of a stream have the same task and `context` whichever host runs them. `context` is None for that of the host.
 
-    It is a task as https://docs.python.org/3/library/asyncio-extending.html describes it, with a task's methods.
+    It is a task as https://docs.python.org/3/library/asyncio-extending.html describes it. It is no future, because that
+    would cost 0.4 µs more for each request.
     """
 
-    __slots__ = ("_cancels", "_context", "_fut_waiter", "_host", "_must_cancel", "_name", "_running")
-
-    def __init__(self, context: Context | None = None) -> None:
-        super().__init__(loop=asyncio.get_running_loop())
-        self._context = context
-        self._host: Any = None
-        self._cancels = 0
-        self._must_cancel = self._running = False
-        self._fut_waiter: Any = None  # the names of asyncio, because anyio reads them
+    _context: Context | None = None
+    _coro: Any = None
+    _host: asyncio.Task[Any] | None = None
+    _cancels = 0
+    _done = _must_cancel = False
+    _fut_waiter: Any = None  # the names of asyncio, because anyio reads them
 
     @coroutine
     def run(self, awaitable: Awaitable[Any]) -> Generator[Any, Any, Any]:
         """Await `awaitable` as this task."""
-        loop, context = self._loop, self._context
-        steps: Any = awaitable.__await__() if hasattr(awaitable, "__await__") else awaitable  # a generator
-        self._host = host = asyncio.current_task(loop)
-        assert host is not None
-        thrown: BaseException | None = None
-        self._running = True
+        loop, context = asyncio.get_running_loop(), self._context
+        host: Any = asyncio.current_task(loop)
+        steps: Any = awaitable.__await__()
+        self._host, self._coro = host, awaitable
+        step, argument = steps.send, None
         try:
             while True:
                 if self._must_cancel:
                     self._must_cancel = False
-                    thrown = asyncio.CancelledError()
-                step, argument = (steps.send, None) if thrown is None else (steps.throw, thrown)
-                thrown = None
+                    step, argument = steps.throw, asyncio.CancelledError()
                 _leave_task(loop, host)
                 _enter_task(loop, self)  # type: ignore[arg-type]
                 try:
@@ -61,31 +56,28 @@ class ModelTask(asyncio.Future[None]):
                 finally:
                     _leave_task(loop, self)  # type: ignore[arg-type]
                     _enter_task(loop, host)
-                    del (
-                        step,
-                        argument,
-                    )  # the traceback of an error refers to this frame, which would be a cycle
+                    argument = None  # the traceback of an error refers to this frame, which would be a cycle
                 self._fut_waiter = waits_for
                 try:
                     yield waits_for
+                    step = steps.send
                 except GeneratorExit:  # nobody runs the host any more
                     steps.close()
                     raise
                 except BaseException as error:  # the model gets every one
-                    thrown = error
+                    step, argument = steps.throw, error
                 self._fut_waiter = None
         finally:
-            self._running = False
-            self._host = self._fut_waiter = None
+            self._host = self._coro = self._fut_waiter = None
 
     def cancel(self, msg: Any | None = None) -> bool:
-        if self.done():
+        if self._done:
             return False
         self._cancels += 1
         if self._fut_waiter is None or not self._fut_waiter.cancel(msg=msg):
             self._must_cancel = True
-            if not self._running:
-                self._loop.call_soon(self.interrupt)
+            if self._host is None:
+                asyncio.get_running_loop().call_soon(self.interrupt)
         return True
 
     def interrupt(self) -> None:
@@ -101,20 +93,29 @@ class ModelTask(asyncio.Future[None]):
             self._must_cancel = False
         return self.cancelling()
 
+    def done(self) -> bool:
+        return self._done
+
+    def cancelled(self) -> bool:
+        return False
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
     def get_name(self) -> str:
-        return getattr(self, "_name", f"model-{id(self):x}")
+        return f"model-{id(self):x}"
 
-    def set_name(self, value: object) -> None:
-        self._name = str(value)
-
-    def get_coro(self) -> None:
-        return None
+    def get_coro(self) -> Any:
+        return self._coro
 
     def get_context(self) -> Context | None:
         return self._context
 
-    def get_stack(self, *, limit: int | None = None) -> list[Any]:
-        return []
+    def add_done_callback(self, callback: Callable[[Any], object], *, context: Context | None = None) -> None:
+        """Call back when the host ends, which awaits this task."""
+        host = self._host
+        assert host is not None, "a task of model code gets its callbacks while it runs"
+        host.add_done_callback(lambda _: callback(self), context=context)
 
 
 def run_as_task(awaitable: Awaitable[Any]) -> Awaitable[Any]:

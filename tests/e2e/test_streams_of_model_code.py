@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.contract.doors import DOORS, Asked, Failed
+from tests.contract.hosts import Direct
 from tests.serving import Running, eventually, write_model
 
 HEAD = """
@@ -222,7 +223,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("streams") / "models"
     _write(folder)
     (folder / "settings.json").write_text(json.dumps({"parallel_workers": request.param}))
-    running = Running(folder)
+    running = Direct(folder)
     yield running
     assert running.stop() == 0, running.text()
 

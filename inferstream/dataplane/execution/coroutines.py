@@ -13,7 +13,7 @@ from ...model import MLModel
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
 from ..slots import Slots
-from .stream_task import as_task
+from .stream_task import StreamTask, as_task
 from .threads import ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
@@ -128,15 +128,17 @@ class OnLoop:
         if not isinstance(responses, AsyncGenerator):
             return responses
         if not self._streams:
-            return as_task(responses, responses)
+            return as_task(responses)
         self._streams -= 1
-        return as_task(responses, _WatchedResponses(responses, self))
+        return _WatchedResponses(as_task(responses), self)
 
 
 class _WatchedResponses(AsyncIterator[InferenceResponse]):
     """An async generator whose first items are timed."""
 
-    def __init__(self, responses: AsyncGenerator[InferenceResponse], on_loop: OnLoop) -> None:
+    def __init__(
+        self, responses: AsyncGenerator[InferenceResponse] | StreamTask, on_loop: OnLoop
+    ) -> None:
         self._responses = responses
         self._on_loop = on_loop
         self._left = WATCHED_ITEMS

@@ -278,8 +278,6 @@ class Local:
             return ThreadedResponses(self._threads.executor, partial(predict_stream, payloads))
         start = partial(predict_stream, payloads)
         stream: Any = self._coroutines.stream(start, payloads.call) if self._stream_is_async else start()
-        if isinstance(stream, StreamTask):  # is awaitable too, and done when it is closed
-            return stream
         if inspect.isawaitable(stream):
             stream = await run_as_task(stream)
         if hasattr(stream, "__aiter__"):
