@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+from .types.parameters import CarriedHeaders, Headers
+
 request_id_var: ContextVar[str] = ContextVar("request_id", default="")
 """The X-Request-Id of the request that is served; empty without one."""
 
@@ -64,23 +66,27 @@ class RequestContext:
     Async code is cancelled and generators are closed. Blocking code that runs long must check `cancelled` itself.
     """
 
-    __slots__ = ("_deadline", "cancelled", "headers", "single", "thread")
+    __slots__ = ("_carried", "_deadline", "cancelled", "single", "thread")
 
     cache_salt = ""
     """What keeps the caches of the client's principal apart, such as prefixes that a language model reuses."""
 
     def __init__(
-        self, remaining: float | None = None, single: bool = False, headers: Mapping[str, str] | None = None
+        self, remaining: float | None = None, single: bool = False, carried: CarriedHeaders | None = None
     ) -> None:
         self._deadline = None if remaining is None else time.monotonic() + remaining
-        self.headers: Mapping[str, str] = {} if headers is None else headers
-        """Headers of the request, or metadata of its RPC."""
+        self._carried = carried
         self.single = single
         """Whether the client takes one response only, so that a streaming model may put everything into one."""
         self.cancelled = False
         """Whether the client has left or the deadline has passed."""
         self.thread: Occupancy | None = None
         """The thread that the request occupies, if any. The execution sets it."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers of the request, or metadata of its RPC."""
+        return Headers(*(self._carried or ((),)))
 
     @property
     def request_id(self) -> str | None:
@@ -104,9 +110,9 @@ class SaltedContext(RequestContext):
     __slots__ = ("cache_salt",)
 
     def __init__(
-        self, remaining: float | None, single: bool, headers: Mapping[str, str] | None, principal: str | None
+        self, remaining: float | None, single: bool, carried: CarriedHeaders | None, principal: str | None
     ) -> None:
-        super().__init__(remaining, single, headers)
+        super().__init__(remaining, single, carried)
         self.cache_salt = principal or ""
 
 

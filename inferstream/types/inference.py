@@ -8,7 +8,7 @@ from pydantic import Field
 
 from .base import BaseModel, FieldValues
 from .forms import InputsForm, OutputForm
-from .parameters import Headers, Parameters
+from .parameters import CarriedHeaders, Headers, Parameters
 from .payload import ABSENT, Payload, new
 from .tensor import TensorData
 from .tensors import RequestInput, RequestOutput, ResponseOutput
@@ -118,9 +118,12 @@ class InferenceRequest(
         return {tensor.name: read(tensor) for tensor in self._inputs}
 
     @property
-    def carried(self) -> Mapping[str, str] | None:
+    def carried(self) -> CarriedHeaders | None:
         """The headers of the transport."""
-        return self._headers if self._parameters is None else self._parameters.headers
+        headers = self._headers if self._parameters is None else self._parameters.headers
+        if headers is None:
+            return None
+        return headers.carried if isinstance(headers, Headers) else (headers.items(), None)
 
     def carry(self, headers: Mapping[str, str]) -> Parameters | None:
         """Hold the headers of the transport. Returns the parameters, or None if there are none yet."""

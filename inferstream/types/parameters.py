@@ -19,6 +19,12 @@ class Origin(Protocol):
     def identities(self) -> tuple[str, ...]: ...
 
 
+Pairs = Iterable[tuple[bytes | str, bytes | str]]
+
+CarriedHeaders = tuple[Pairs, Callable[[], Mapping[str, str]] | None]
+"""What headers are made of, without the client: a context that knew its client would be in a cycle with its task."""
+
+
 class Headers(MutableMapping[str, str]):
     """Headers of a request, or metadata of an RPC, by lower-case name. The first access decodes them.
 
@@ -30,7 +36,7 @@ class Headers(MutableMapping[str, str]):
 
     def __init__(
         self,
-        raw: Iterable[tuple[bytes | str, bytes | str]],
+        raw: Pairs,
         more: Callable[[], Mapping[str, str]] | None = None,
         origin: Origin | None = None,
     ) -> None:
@@ -45,9 +51,13 @@ class Headers(MutableMapping[str, str]):
         return self._origin
 
     @property
-    def raw(self) -> Iterable[tuple[bytes | str, bytes | str]]:
+    def raw(self) -> Pairs:
         """Names and values as they arrived."""
         return self._raw
+
+    @property
+    def carried(self) -> CarriedHeaders:
+        return (self._raw, self._more) if self._decoded is None else (self._decoded.items(), None)
 
     @property
     def peer(self) -> str | None:

@@ -4,16 +4,16 @@ A generator runs, and is closed, in one task and context. However it ends, its c
 the server continues.
 """
 
-import json
 import textwrap
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.contract.doors import DOORS, Asked, Failed
 from tests.contract.hosts import Direct
-from tests.serving import Running, eventually, write_model
+from tests.serving import eventually, write_model
 
 HEAD = """
 import asyncio
@@ -52,25 +52,31 @@ async def leave():
 async def dependency() -> int:
     return 1
 """
+CLASS = """
+class Kind(MLModel):
+    def item(self, text):
+        output = StringCodec.encode_output("text", [text])
+        return InferenceResponse(model_name=self.name, outputs=[output])
+"""
 
 ENDS = {
-    "plain": (["1", "2"], True),
-    "variable": (["1", "2"], True),
-    "lock": (["1", "2"], True),
-    "exit-in-task": (["1", "2"], True),
-    "move-on": (["1"], True),
-    "timeout": (["1"], False),
-    "anyio-timeout": (["1"], False),
-    "task-group": (["1"], False),
-    "cancels": (["1"], False),
-    "cancels-in-helper": (["1"], False),
-    "cancels-later": (["1"], False),
-    "raises-cancel": (["1"], False),
-    "generator-exit": (["1"], False),
-    "exits": (["1"], False),
-    "interrupts": (["1"], False),
+    "plain": (["1", "2"], None),
+    "variable": (["1", "2"], None),
+    "lock": (["1", "2"], None),
+    "exit-in-task": (["1", "2"], None),
+    "move-on": (["1"], None),
+    "timeout": (["1"], "internal"),
+    "anyio-timeout": (["1"], "internal"),
+    "task-group": (["1"], "internal"),
+    "cancels": (["1"], "internal"),
+    "cancels-in-helper": (["1"], "internal"),
+    "cancels-later": (["1"], "internal"),
+    "raises-cancel": (["1"], "internal"),
+    "generator-exit": (["1"], "internal"),
+    "exits": (["1"], "internal"),
+    "interrupts": (["1"], "internal"),
 }
-"""The items of each kind, and whether its stream is complete."""
+"""The items of each kind, and the error that ends its stream."""
 
 BODIES = {
     "plain": """
@@ -193,39 +199,51 @@ def _name(kind: str) -> str:
     return kind.title().replace("-", "")
 
 
-def _write(folder) -> None:
-    """Every kind as functions in `app.py`, and as classes in folders of their own."""
-    folder.mkdir(parents=True)
+def _write_functions(root) -> Path:
     app = [HEAD, "app = App()\n\n\ndef item(text):\n    return text\n"]
-    classes = [
-        HEAD,
-        "class Kind(MLModel):\n    def item(self, text):\n"
-        "        output = StringCodec.encode_output('text', [text])\n"
-        "        return InferenceResponse(model_name=self.name, outputs=[output])\n",
-    ]
-    for kind, body in BODIES.items():
-        code = textwrap.indent(textwrap.dedent(body), "    ")
-        for way, parameters in FUNCTIONS.items():
+    for way, parameters in FUNCTIONS.items():
+        for kind, body in BODIES.items():
+            code = textwrap.indent(textwrap.dedent(body), "    ")
             name = _name(f"{way}-{kind}")
-            app.append(f"@app.model('{way}-{kind}')\nasync def {name}({parameters}) -> AsyncIterator[str]:{code}")
-        code = textwrap.indent(code.replace("item(", "self.item("), "    ")
+            app.append(
+                f"@app.model('{way}-{kind}')\nasync def {name}({parameters}) -> AsyncIterator[str]:{code}"
+            )
+    (root / "app.py").write_text("\n\n".join(app))
+    return root / "app.py"
+
+
+def _write_classes(root) -> Path:
+    classes = [HEAD, CLASS]
+    for kind, body in BODIES.items():
+        code = textwrap.indent(textwrap.dedent(body), "        ").replace("item(", "self.item(")
         start = "        await anext(payloads)"
-        classes.append(f"class {_name(kind)}(Kind):\n    async def predict_stream(self, payloads):\n{start}{code}")
-    (folder / "app.py").write_text("\n\n".join(app))
+        classes.append(
+            f"class {_name(kind)}(Kind):\n    async def predict_stream(self, payloads):\n{start}{code}"
+        )
     for way, loop in CLASSES.items():
         for kind in BODIES:
             name = f"{way}-{kind}"
-            write_model(folder, name, f"kinds.{_name(kind)}", "\n\n".join(classes), name=name, loop=loop)
+            write_model(
+                root / "models", name, f"kinds.{_name(kind)}", "\n\n".join(classes), name=name, loop=loop
+            )
+    return root / "models"
 
 
 @pytest.fixture(scope="module", params=[0, 1], ids=["server", "worker"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("streams") / "models"
-    _write(folder)
-    (folder / "settings.json").write_text(json.dumps({"parallel_workers": request.param}))
-    running = Direct(folder)
-    yield running
-    assert running.stop() == 0, running.text()
+def servers(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Direct]]:
+    """A server for each way of writing a model."""
+    workers = {"INFERSTREAM_PARALLEL_WORKERS": str(request.param)}
+    with ExitStack() as stack:
+        running = []
+        for write in (_write_functions, _write_classes):
+            running.append(Direct(write(tmp_path_factory.mktemp("streams")), **workers))
+            stack.callback(_stop, running[-1])
+        functions, classes = running
+        yield dict.fromkeys(FUNCTIONS, functions) | dict.fromkeys(CLASSES, classes)
+
+
+def _stop(server: Direct) -> None:
+    assert server.stop() == 0, server.text()
 
 
 @pytest.fixture(params=DOORS)
@@ -235,23 +253,23 @@ def door(request: pytest.FixtureRequest):
 
 @pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
 @pytest.mark.parametrize("kind", ENDS)
-def test_a_stream_ends_as_its_generator_does(server, door, way, kind):
+def test_a_stream_ends_as_its_generator_does(servers, door, way, kind):
     items: list[str] = []
-    complete = True
+    ended = None
     try:
-        for each in door.stream(server, Asked(f"{way}-{kind}", "r1", {})):
+        for each in door.stream(servers[way], Asked(f"{way}-{kind}", "r1", {})):
             items.append(each)
     except Failed as failed:
-        assert failed.code in ("internal", None)
-        complete = False
-    assert (items, complete) == ENDS[kind]
+        ended = failed.code or "internal"
+    assert (items, ended) == ENDS[kind]
 
 
 @pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
 @pytest.mark.parametrize("kind", LEAVES)
-def test_a_client_that_leaves_closes_a_generator_at_its_yield(server, door, way, kind):
+def test_a_client_that_leaves_closes_a_generator_at_its_yield(servers, door, way, kind):
+    server = servers[way]
     server.log.write_text("")
-    stream = door.stream(server, Asked(f"{way}-{kind}", "r1", {}))
+    stream = door.stream(servers[way], Asked(f"{way}-{kind}", "r1", {}))
     next(stream)
     eventually(lambda: server.noted("yields"))
     stream.close()

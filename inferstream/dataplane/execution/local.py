@@ -218,11 +218,11 @@ class Local:
         model_version_var.set(self._version or "")
         single = call.operation is INFER
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
-        headers = call.request.carried
+        carried = call.request.carried
         if self._separates:
-            enter(SaltedContext(remaining, single, headers, call.principal))
+            enter(SaltedContext(remaining, single, carried, call.principal))
         else:
-            enter(RequestContext(remaining, single, headers))
+            enter(RequestContext(remaining, single, carried))
         if single:
             return (
                 self._only_response(call) if self._stream_only else self._predict(call.request, call.halved)

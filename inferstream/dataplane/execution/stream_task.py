@@ -1,34 +1,23 @@
 """`StreamTask`: a stream of model code on the server's event loop, in one task and one context."""
 
 import asyncio
-import builtins
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextvars import copy_context
-from functools import lru_cache
-from types import CodeType
 from typing import Any, cast
 
-from ...concurrency.model_task import ModelTask, Outcome, outcome_of
-
-
-@lru_cache(1024)
-def _needs_task(code: CodeType) -> bool:
-    """Whether an async generator may notice which task and context run and close it.
-
-    One that names only built-in functions cannot, and its steps are spared 0.7 µs each.
-    """
-    return bool(code.co_freevars) or not all(hasattr(builtins, name) for name in code.co_names)
+from ...concurrency.model_task import ModelTask, Outcome, needs_task, outcome_of
 
 
 def as_task(generator: AsyncGenerator[Any]) -> "AsyncGenerator[Any] | StreamTask":
     """The responses of a generator, in a task if it needs one."""
-    return StreamTask(generator) if _needs_task(cast(Any, generator).ag_code) else generator
+    return StreamTask(generator) if needs_task(cast(Any, generator).ag_code) else generator
 
 
 class StreamTask(ModelTask):
     """An async iterator of model code, whose steps and end run as one task in a copy of the current context."""
 
     def __init__(self, responses: AsyncIterator[Any]) -> None:
+        super().__init__(asyncio.get_running_loop())
         self._context = copy_context()
         self._responses = responses
         self._early: asyncio.Task[Outcome] | None = None

@@ -5,7 +5,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from inferstream.dataplane.execution.stream_task import StreamTask, _needs_task
+from inferstream.concurrency.model_task import needs_task
+from inferstream.dataplane.execution.stream_task import StreamTask
 
 var: ContextVar[str] = ContextVar("var")
 
@@ -14,11 +15,9 @@ async def plain():
     yield 1
 
 
-async def guarded():
-    try:
-        yield 1
-    finally:
-        pass
+async def helped():
+    plain()
+    yield 1
 
 
 async def asking():
@@ -26,9 +25,9 @@ async def asking():
     yield 1
 
 
-@pytest.mark.parametrize(("generator", "needs"), [(plain, False), (guarded, True), (asking, True)])
+@pytest.mark.parametrize(("generator", "needs"), [(plain, False), (helped, True), (asking, True)])
 def test_only_a_generator_that_may_notice_needs_a_task(generator, needs):
-    assert _needs_task(generator.__code__) is needs
+    assert needs_task(generator.__code__) is needs
 
 
 async def test_another_task_closes_it_in_its_own_task_and_context():
