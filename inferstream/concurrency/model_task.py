@@ -48,6 +48,7 @@ class ModelTask:
     _host: asyncio.Task[Any] | None = None
     _cancels = 0
     _done = _must_cancel = False
+    _message: Any = None  # anyio knows its cancels by their messages
     _fut_waiter: Any = None  # the names of asyncio, because anyio reads them
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -65,8 +66,7 @@ class ModelTask:
         try:
             while True:
                 if self._must_cancel:
-                    self._must_cancel = False
-                    step, argument = steps.throw, asyncio.CancelledError()
+                    step, argument = steps.throw, self._take_cancel()
                 _leave_task(loop, host)
                 _enter_task(loop, self)  # type: ignore[arg-type]
                 try:
@@ -95,10 +95,14 @@ class ModelTask:
             return False
         self._cancels += 1
         if self._fut_waiter is None or not self._fut_waiter.cancel(msg=msg):
-            self._must_cancel = True
+            self._must_cancel, self._message = True, msg
             if self._host is None:
                 self._loop.call_soon(self.interrupt)
         return True
+
+    def _take_cancel(self) -> asyncio.CancelledError:
+        self._must_cancel = False
+        return asyncio.CancelledError() if self._message is None else asyncio.CancelledError(self._message)
 
     def interrupt(self) -> None:
         """Called after a cancel between two steps."""

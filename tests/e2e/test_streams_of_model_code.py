@@ -160,12 +160,24 @@ BODIES = {
         yield item("1")
         raise KeyboardInterrupt
     """,
+    "slow-timeout": """
+        async with asyncio.timeout(0.1):
+            while True:
+                yield item("1")
+                await asyncio.sleep(0)
+    """,
+    "slow-move-on": """
+        with anyio.move_on_after(0.1):
+            while True:
+                yield item("1")
+                await anyio.sleep(0)
+    """,
     "leave-variable": """
         token = var.set("mine")
         try:
             while True:
                 note("yields leave-variable")
-                yield item("x" * 3_000_000)
+                yield item("x" * 700_000)
         finally:
             await asyncio.sleep(0)
             with contextlib.suppress(ValueError):
@@ -179,7 +191,7 @@ BODIES = {
                 group.start_soon(anyio.sleep, 30)
                 while True:
                     note("yields leave-scope")
-                    yield item("x" * 3_000_000)
+                    yield item("x" * 700_000)
         except BaseException as error:
             if isinstance(error, RuntimeError):
                 note(str(error))
@@ -262,6 +274,27 @@ def test_a_stream_ends_as_its_generator_does(servers, door, way, kind):
     except Failed as failed:
         ended = failed.code or "internal"
     assert (items, ended) == ENDS[kind]
+
+
+@pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
+@pytest.mark.parametrize(("kind", "right"), [("slow-timeout", "internal"), ("slow-move-on", None)])
+def test_a_scope_expires_at_a_yield_whose_reader_is_slow(servers, door, way, kind, right):
+    asked = Asked(f"{way}-{kind}", "r1", {"items_per_second": 20.0})
+    ended = None
+    try:
+        assert next(stream := door.stream(servers[way], asked)) == "1"
+        assert {*stream} <= {"1"}
+    except Failed as failed:
+        ended = failed.code or "internal"
+    assert ended == right
+
+
+@pytest.mark.parametrize("way", FUNCTIONS)
+@pytest.mark.parametrize("kind", [kind for kind, (_, error) in ENDS.items() if error])
+def test_a_stream_that_is_gathered_fails_as_a_whole(servers, door, way, kind):
+    with pytest.raises(Failed) as failed:
+        door.single(servers[way], Asked(f"{way}-{kind}", "r1", {}))
+    assert failed.value.code in ("internal", None)
 
 
 @pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])

@@ -30,8 +30,7 @@ class StreamTask(ModelTask):
         if self._early is not None:
             return self._take_early(self._early)
         if self._must_cancel and (throw := getattr(self._responses, "athrow", None)) is not None:
-            self._must_cancel = False
-            return self.run(throw(asyncio.CancelledError()))
+            return self.run(throw(self._take_cancel()))
         return self.run(self._responses.__anext__())
 
     async def _take_early(self, early: asyncio.Task[Outcome]) -> Any:
