@@ -207,6 +207,18 @@ CLASSES = {"class": "own", "class-on-server": "server"}
 LEAVES = [kind for kind in BODIES if kind.startswith("leave")]
 
 
+CALLS = {
+    "cancels": "cancel_this_task()\nawait asyncio.sleep(0)",
+    "cancels-later": "asyncio.get_running_loop().call_later(0.05, asyncio.current_task().cancel)\nawait asyncio.sleep(30)",
+    "raises-cancel": "raise asyncio.CancelledError",
+    "generator-exit": "raise GeneratorExit",
+    "exits": "sys.exit(3)",
+    "interrupts": "raise KeyboardInterrupt",
+    "timeout": "async with asyncio.timeout(0.05):\n    await asyncio.sleep(30)",
+}
+"""Calls that fail."""
+
+
 def _name(kind: str) -> str:
     return kind.title().replace("-", "")
 
@@ -220,6 +232,10 @@ def _write_functions(root) -> Path:
             app.append(
                 f"@app.model('{way}-{kind}')\nasync def {name}({parameters}) -> AsyncIterator[str]:{code}"
             )
+        for kind, body in CALLS.items():
+            code = textwrap.indent(body, "    ")
+            name = _name(f"{way}-call-{kind}")
+            app.append(f"@app.model('{way}-call-{kind}')\nasync def {name}({parameters}) -> str:\n{code}")
     (root / "app.py").write_text("\n\n".join(app))
     return root / "app.py"
 
@@ -232,8 +248,11 @@ def _write_classes(root) -> Path:
         classes.append(
             f"class {_name(kind)}(Kind):\n    async def predict_stream(self, payloads):\n{start}{code}"
         )
+    for kind, body in CALLS.items():
+        code = textwrap.indent(body, "        ")
+        classes.append(f"class {_name('call-' + kind)}(Kind):\n    async def predict(self, payload):\n{code}")
     for way, loop in CLASSES.items():
-        for kind in BODIES:
+        for kind in [*BODIES, *(f"call-{kind}" for kind in CALLS)]:
             name = f"{way}-{kind}"
             write_model(
                 root / "models", name, f"kinds.{_name(kind)}", "\n\n".join(classes), name=name, loop=loop
@@ -279,7 +298,7 @@ def test_a_stream_ends_as_its_generator_does(servers, door, way, kind):
 @pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
 @pytest.mark.parametrize(("kind", "right"), [("slow-timeout", "internal"), ("slow-move-on", None)])
 def test_a_scope_expires_at_a_yield_whose_reader_is_slow(servers, door, way, kind, right):
-    asked = Asked(f"{way}-{kind}", "r1", {"items_per_second": 20.0})
+    asked = Asked(f"{way}-{kind}", "r1", {"items_per_second": 60.0})
     ended = None
     try:
         assert next(stream := door.stream(servers[way], asked)) == "1"
@@ -287,6 +306,14 @@ def test_a_scope_expires_at_a_yield_whose_reader_is_slow(servers, door, way, kin
     except Failed as failed:
         ended = failed.code or "internal"
     assert ended == right
+
+
+@pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_call_that_ends_in_any_way_fails(servers, door, way, kind):
+    with pytest.raises(Failed) as failed:
+        door.single(servers[way], Asked(f"{way}-call-{kind}", "r1", {}))
+    assert failed.value.code in ("internal", None)
 
 
 @pytest.mark.parametrize("way", FUNCTIONS)
@@ -307,3 +334,20 @@ def test_a_client_that_leaves_closes_a_generator_at_its_yield(servers, door, way
     eventually(lambda: server.noted("yields"))
     stream.close()
     eventually(lambda: f"closed {kind}\n" in server.log.read_text())
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(("write", "ways"), [(_write_functions, FUNCTIONS), (_write_classes, CLASSES)])
+def test_a_server_that_stops_closes_generators_at_their_yield(tmp_path, workers, write, ways):
+    asked = [Asked(f"{way}-{kind}", "r1", {}) for way in ways for kind in LEAVES]
+    options = {"INFERSTREAM_PARALLEL_WORKERS": str(workers), "INFERSTREAM_SHUTDOWN_GRACE": "0.1"}
+    server = Direct(write(tmp_path), **options)
+    try:
+        streams = [door.stream(server, each) for door in DOORS.values() for each in asked]
+        for stream in streams:
+            next(stream)
+        server.begin_stop()
+    finally:
+        assert server.stop() == 0, server.text()
+    for kind in LEAVES:
+        assert server.log.read_text().count(f"closed {kind}\n") == len(DOORS) * len(ways)
