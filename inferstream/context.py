@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from .types.parameters import CarriedHeaders, Headers
-
 request_id_var: ContextVar[str] = ContextVar("request_id", default="")
 """The X-Request-Id of the request that is served; empty without one."""
 
@@ -60,6 +58,9 @@ def models() -> OtherModels:
     return models
 
 
+ReadHeaders = Callable[[], Mapping[str, str]]
+
+
 class RequestContext:
     """The time left for a request, and whether its client still waits.
 
@@ -72,7 +73,10 @@ class RequestContext:
     """What keeps the caches of the client's principal apart, such as prefixes that a language model reuses."""
 
     def __init__(
-        self, remaining: float | None = None, single: bool = False, carried: CarriedHeaders | None = None
+        self,
+        remaining: float | None = None,
+        single: bool = False,
+        carried: ReadHeaders | None = None,
     ) -> None:
         self._deadline = None if remaining is None else time.monotonic() + remaining
         self._carried = carried
@@ -86,7 +90,7 @@ class RequestContext:
     @property
     def headers(self) -> Mapping[str, str]:
         """Headers of the request, or metadata of its RPC."""
-        return Headers(*(self._carried or ((),)))
+        return {} if self._carried is None else self._carried()
 
     @property
     def request_id(self) -> str | None:
@@ -110,7 +114,11 @@ class SaltedContext(RequestContext):
     __slots__ = ("cache_salt",)
 
     def __init__(
-        self, remaining: float | None, single: bool, carried: CarriedHeaders | None, principal: str | None
+        self,
+        remaining: float | None,
+        single: bool,
+        carried: ReadHeaders | None,
+        principal: str | None,
     ) -> None:
         super().__init__(remaining, single, carried)
         self.cache_salt = principal or ""

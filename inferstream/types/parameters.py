@@ -1,6 +1,7 @@
 """Parameters of payloads, and the headers of transports, which model code finds in them."""
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping
+from functools import partial
 from typing import Annotated, Any, Protocol, Self
 
 import pydantic
@@ -20,9 +21,6 @@ class Origin(Protocol):
 
 
 Pairs = Iterable[tuple[bytes | str, bytes | str]]
-
-CarriedHeaders = tuple[Pairs, Callable[[], Mapping[str, str]] | None]
-"""What headers are made of, without the client: a context that knew its client would be in a cycle with its task."""
 
 
 class Headers(MutableMapping[str, str]):
@@ -56,8 +54,11 @@ class Headers(MutableMapping[str, str]):
         return self._raw
 
     @property
-    def carried(self) -> CarriedHeaders:
-        return (self._raw, self._more) if self._decoded is None else (self._decoded.items(), None)
+    def carried(self) -> Callable[[], Mapping[str, str]]:
+        """Makes a copy, for a context: one that knew the client would be in a cycle with the task of the client."""
+        if self._decoded is None:
+            return partial(Headers, self._raw, self._more)
+        return partial(Headers, self._decoded.items())
 
     @property
     def peer(self) -> str | None:
