@@ -58,19 +58,26 @@ def models() -> OtherModels:
     return models
 
 
+ReadHeaders = Callable[[], Mapping[str, str]]
+
+
 class RequestContext:
     """The time left for a request, and whether its client still waits.
 
     Async code is cancelled and generators are closed. Blocking code that runs long must check `cancelled` itself.
     """
 
-    __slots__ = ("_deadline", "cache_salt", "cancelled", "headers", "single", "thread")
+    __slots__ = ("_carried", "_deadline", "cache_salt", "cancelled", "single", "thread")
 
-    headers: Mapping[str, str]
-    """Headers of the request, or metadata of its RPC; set for functions that take the context."""
-
-    def __init__(self, remaining: float | None = None, single: bool = False, cache_salt: str = "") -> None:
+    def __init__(
+        self,
+        remaining: float | None = None,
+        single: bool = False,
+        carried: ReadHeaders | None = None,
+        cache_salt: str = "",
+    ) -> None:
         self._deadline = None if remaining is None else time.monotonic() + remaining
+        self._carried = carried
         self.single = single
         """Whether the client takes one response only, so that a streaming model may put everything into one."""
         self.cache_salt = cache_salt
@@ -79,6 +86,11 @@ class RequestContext:
         """Whether the client has left or the deadline has passed."""
         self.thread: Occupancy | None = None
         """The thread that the request occupies, if any. The execution sets it."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers of the request, or metadata of its RPC."""
+        return {} if self._carried is None else self._carried()
 
     @property
     def request_id(self) -> str | None:

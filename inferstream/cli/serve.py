@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, overload
 
 from ..concurrency.background_loop import BackgroundLoop
-from ..concurrency.event_loop import new_event_loop
+from ..concurrency.event_loop import new_event_loop, run_despite_exits
 from ..errors import InvalidSettings
 from ..server.served import Served, resolve
 from ..server.server import Server
@@ -48,7 +48,8 @@ def serve(served: Served = ".", *, background: bool = False, **settings: Any) ->
         return BackgroundServer(Server(own.model_copy(update=free), repository))
     server = Server(own, repository)
     with stopped_by_signals(server.stop), asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(server.run(show))
+        # A second signal raises KeyboardInterrupt.
+        run_despite_exits(runner.get_loop(), server.run(show), SystemExit)
     return None
 
 

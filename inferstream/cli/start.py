@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ..allocator import keep_freed_memory
-from ..concurrency.event_loop import choose_event_loop, new_event_loop
+from ..concurrency.event_loop import choose_event_loop, new_event_loop, run_despite_exits
 from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
 from ..imports.folders import real_path, share_folders
@@ -147,7 +147,7 @@ def _serve(
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     signals.run_on(loop)
-    return loop.run_until_complete(main())
+    return run_despite_exits(loop, main(), SystemExit, KeyboardInterrupt)
 
 
 class Watchdog:

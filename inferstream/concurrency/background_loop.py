@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-from .event_loop import new_event_loop
+from .event_loop import new_event_loop, run_forever
 
 T = TypeVar("T")
 
@@ -63,7 +63,9 @@ class BackgroundLoop:
         with self._starting:
             if self._loop is None:
                 loop = new_event_loop()
-                self._thread = threading.Thread(target=loop.run_forever, name=self._name, daemon=True)
+                self._thread = threading.Thread(
+                    target=run_forever, args=(loop,), name=self._name, daemon=True
+                )
                 self._thread.start()
                 atexit.register(self.close)
                 self._loop = loop

@@ -1,11 +1,18 @@
 """The event loop that the server and its workers run on."""
 
 import asyncio
+import logging
 import os
 import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 CHOICE = "INFERSTREAM_EVENT_LOOP"
 """The variable that worker processes inherit, and that of the setting: auto, asyncio or uvloop."""
+
+T = TypeVar("T")
+
+logger = logging.getLogger("inferstream.server")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -28,3 +35,30 @@ def choose_event_loop(choice: str) -> None:
     if choice == "auto" and "nest_asyncio" in sys.modules:
         choice = "asyncio"
     os.environ[CHOICE] = choice
+
+
+def run_despite_exits(
+    loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, T], *exits: type[BaseException]
+) -> T:
+    """Run `main` to its end. An exit raised in another task, one that model code has started, is logged."""
+    task = loop.create_task(main)
+    _log_exits(lambda: loop.run_until_complete(task), task.done, exits)
+    return task.result()
+
+
+def run_forever(loop: asyncio.AbstractEventLoop) -> None:
+    """Run until the loop is stopped."""
+    _log_exits(loop.run_forever, lambda: False, (SystemExit, KeyboardInterrupt))
+
+
+def _log_exits(
+    run: Callable[[], object], is_done: Callable[[], bool], exits: tuple[type[BaseException], ...]
+) -> None:
+    while True:
+        try:
+            run()
+            return
+        except exits as error:
+            if is_done():
+                raise
+            logger.error("a task ended with %s; the server continues", type(error).__name__, exc_info=error)

@@ -2,7 +2,9 @@
 
 import functools
 import inspect
+from asyncio import CancelledError
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -194,7 +196,13 @@ def stream_method(function: Function) -> Method:
             begun, items = await opened(model, payloads, payloads.take())
             async for item in items if function.streams else _only(items):
                 calls.check_item(model, begun, item)
-                yield item
+                try:
+                    yield item
+                except CancelledError as cancel:  # of a scope that the function has open at its own yield
+                    with suppress(StopAsyncIteration):
+                        yield await items.athrow(cancel)
+                        continue
+                    return
         except Exception as error:
             errors.fail(error)
         finally:

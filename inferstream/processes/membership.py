@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from ..concurrency.event_loop import new_event_loop
+from ..concurrency.event_loop import new_event_loop, run_despite_exits
 from ..telemetry.custom import CUSTOM
 from ..telemetry.reserving import reserve_metric_files
 from . import ending, signals
@@ -65,7 +65,7 @@ def run(start: Callable[[], CustomMetricSender]) -> None:
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     signals.run_on(loop)
-    ending.end(0, loop.run_until_complete(serve()))
+    ending.end(0, run_despite_exits(loop, serve(), SystemExit, KeyboardInterrupt))
 
 
 def belong_to(parent: int, end: int, lifeline: int, *others: int) -> None:

@@ -1,6 +1,7 @@
 """Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object" and on)."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
@@ -116,6 +117,14 @@ class InferenceRequest(
         if self.form is not None:
             return self.values
         return {tensor.name: read(tensor) for tensor in self._inputs}
+
+    @property
+    def carried(self) -> Callable[[], Mapping[str, str]] | None:
+        """Makes a copy of the headers of the transport."""
+        headers = self._headers if self._parameters is None else self._parameters.headers
+        if headers is None:
+            return None
+        return headers.carried if isinstance(headers, Headers) else partial(dict, headers)
 
     def carry(self, headers: Mapping[str, str]) -> Parameters | None:
         """Hold the headers of the transport. Returns the parameters, or None if there are none yet."""

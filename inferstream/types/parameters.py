@@ -1,6 +1,7 @@
 """Parameters of payloads, and the headers of transports, which model code finds in them."""
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping
+from functools import partial
 from typing import Annotated, Any, Protocol, Self
 
 import pydantic
@@ -19,6 +20,9 @@ class Origin(Protocol):
     def identities(self) -> tuple[str, ...]: ...
 
 
+Pairs = Iterable[tuple[bytes | str, bytes | str]]
+
+
 class Headers(MutableMapping[str, str]):
     """Headers of a request, or metadata of an RPC, by lower-case name. The first access decodes them.
 
@@ -30,7 +34,7 @@ class Headers(MutableMapping[str, str]):
 
     def __init__(
         self,
-        raw: Iterable[tuple[bytes | str, bytes | str]],
+        raw: Pairs,
         more: Callable[[], Mapping[str, str]] | None = None,
         origin: Origin | None = None,
     ) -> None:
@@ -45,9 +49,16 @@ class Headers(MutableMapping[str, str]):
         return self._origin
 
     @property
-    def raw(self) -> Iterable[tuple[bytes | str, bytes | str]]:
+    def raw(self) -> Pairs:
         """Names and values as they arrived."""
         return self._raw
+
+    @property
+    def carried(self) -> Callable[[], Mapping[str, str]]:
+        """Makes a copy, for a context: one that knew the client would be in a cycle with the task of the client."""
+        if self._decoded is None:
+            return partial(Headers, self._raw, self._more)
+        return partial(Headers, self._decoded.items())
 
     @property
     def peer(self) -> str | None:

@@ -1,17 +1,20 @@
 """Runs a model's coroutines in the event loop of the model's own thread, or on the server's."""
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from time import perf_counter
 from types import coroutine
 from typing import Any
 
+from ...concurrency.model_task import needs_task, run_as_task, steps_of
 from ...concurrency.model_thread import ModelThread
 from ...context import request_context
 from ...model import MLModel
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
 from ..slots import Slots
+from .stream_task import StreamTask, as_task
 from .threads import ModelThreadResponses
 
 logger = logging.getLogger("inferstream.model")
@@ -87,17 +90,29 @@ class OnLoop:
 
     def __init__(self, model: MLModel) -> None:
         self._model = model
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._calls = self._streams = WATCHED
         self._timed = self._offences = 0
         self._longest = 0.0
+        self._taskless: object = self
+        """The code of a coroutine that runs without a task."""
         self._warned = False
         self.predict: Callable[[InferenceRequest], Awaitable[Any]] = self._watching
 
     def _watching(self, request: InferenceRequest) -> Awaitable[Any]:
         self._calls -= 1
+        awaitable = self._model.predict(request)
         if not self._calls:
-            self.predict = self._model.predict
-        return self.watch(self._model.predict(request))
+            self.predict, self._loop = self._predict, asyncio.get_running_loop()
+            code = getattr(awaitable, "cr_code", None)
+            self._taskless = code if code is not None and not needs_task(code) else self
+        return run_as_task(self.watch(awaitable))
+
+    def _predict(self, request: InferenceRequest) -> Awaitable[Any]:
+        awaitable: Awaitable[Any] = self._model.predict(request)
+        if getattr(awaitable, "cr_code", None) is self._taskless:
+            return awaitable
+        return run_as_task(awaitable, self._loop)
 
     def watch(self, awaitable: Awaitable[Any]) -> Awaitable[Any]:
         self._timed += 1
@@ -120,16 +135,18 @@ class OnLoop:
 
     def stream(self, start: Callable[[], Any], call: Call) -> Any:
         responses = start()
-        if not self._streams or not isinstance(responses, AsyncGenerator):
+        if not isinstance(responses, AsyncGenerator):
             return responses
+        if not self._streams:
+            return as_task(responses)
         self._streams -= 1
-        return _WatchedResponses(responses, self)
+        return _WatchedResponses(as_task(responses), self)
 
 
 class _WatchedResponses(AsyncIterator[InferenceResponse]):
     """An async generator whose first items are timed."""
 
-    def __init__(self, responses: AsyncGenerator[InferenceResponse], on_loop: OnLoop) -> None:
+    def __init__(self, responses: AsyncGenerator[InferenceResponse] | StreamTask, on_loop: OnLoop) -> None:
         self._responses = responses
         self._on_loop = on_loop
         self._left = WATCHED_ITEMS
@@ -147,7 +164,7 @@ class _WatchedResponses(AsyncIterator[InferenceResponse]):
 @coroutine
 def _timed(awaitable: Awaitable[Any], ran: Callable[[float], None]) -> Generator[Any, Any, Any]:
     """Await `awaitable`, and tell `ran` the seconds of each stretch between two awaits."""
-    steps = awaitable.__await__()
+    steps = steps_of(awaitable)
     thrown: list[BaseException] = []  # emptied at once: an error in a local of this frame would be a cycle
     while True:
         started = perf_counter()

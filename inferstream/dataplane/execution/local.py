@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
+from ...concurrency.model_task import run_as_task
 from ...concurrency.threads import THREADS, Threads
 from ...context import RequestContext, enter
 from ...errors import InferstreamError, InvalidOutput, Unsupported
@@ -38,6 +39,7 @@ from .payloads import Payloads
 from .responses import ModelResponses, cause, open_reply, translated
 from .route_body import RouteBody
 from .steps import Steps
+from .stream_task import StreamTask
 from .threads import ThreadedResponses
 
 UNBLOCKED_SLOTS = 4096
@@ -217,7 +219,7 @@ class Local:
     async def _in_model(self, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         """Await a coroutine of the model, not an inference, in the model's thread if it has one."""
         if self._thread is None:
-            return await function(*arguments)
+            return await run_as_task(function(*arguments))
         return await self._thread.call(function, *arguments)
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
@@ -225,7 +227,8 @@ class Local:
         model_version_var.set(self._version or "")
         single = call.operation is INFER
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
-        enter(RequestContext(remaining, single, (self._separates and call.principal) or ""))
+        salt = (self._separates and call.principal) or ""
+        enter(RequestContext(remaining, single, call.request.carried, salt))
         if single:
             return (
                 self._only_response(call) if self._stream_only else self._predict(call.request, call.halved)
@@ -240,7 +243,7 @@ class Local:
             if self._predict_blocks:
                 response = await self._threads.run(self._model.predict, request)
                 if inspect.isawaitable(response):
-                    response = await response
+                    response = await run_as_task(response)
             else:
                 response = await self._coroutines.predict(request)
             return Reply(self._finish(response, request))
@@ -284,9 +287,10 @@ class Local:
         start = partial(predict_stream, payloads)
         stream: Any = self._coroutines.stream(start, payloads.call) if self._stream_is_async else start()
         if inspect.isawaitable(stream):
-            stream = await stream
+            stream = await run_as_task(stream)
         if hasattr(stream, "__aiter__"):
-            return cast(AsyncIterator[InferenceResponse], aiter(stream))
+            responses = cast(AsyncIterator[InferenceResponse], aiter(stream))
+            return responses if self._stream_is_async else StreamTask(responses)
         if isinstance(stream, Iterable):
             return ThreadedResponses(self._threads, lambda: cast(Iterable[InferenceResponse], stream))
         raise TypeError(f"predict_stream returned a {type(stream).__name__}, which cannot be iterated")

@@ -9,16 +9,9 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+from ...concurrency.model_task import Outcome, outcome_of, run_as_task
 from ...concurrency.model_thread import ModelThread
-from ...concurrency.scope import is_own_cancel
 from ...concurrency.threads import Threads
-
-
-class Outcome(NamedTuple):
-    """The result or the exception of a method; a future cannot hold every exception."""
-
-    value: Any
-    error: BaseException | None
 
 
 class ModelMethod:
@@ -136,10 +129,4 @@ async def _await_each(
 
 
 async def _await(method: Callable[[Any], Any], argument: Any) -> Outcome:
-    try:
-        return Outcome(await method(argument), None)
-    except BaseException as error:  # model code may raise anything
-        # No local holds the task: the error is the result of the task, and its traceback refers to this frame.
-        if is_own_cancel(error):
-            raise
-        return Outcome(None, error)
+    return await outcome_of(run_as_task(method(argument)))

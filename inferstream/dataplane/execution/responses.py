@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from ...concurrency.model_task import outcome_of
 from ...concurrency.scope import is_own_cancel, swallowed
 from ...errors import InferenceFailed, InferstreamError
 from ...functions.http_errors import from_http_exception
@@ -63,7 +64,9 @@ class ModelResponses:
         if close is None:
             return
         call = self._call
-        closing = asyncio.ensure_future(close())
+        closing = asyncio.ensure_future(
+            outcome_of(close())
+        )  # a task with SystemExit would end the event loop
         try:
             await asyncio.wait([closing], timeout=CLOSE_LIMIT)
         except BaseException:  # a cancel, which must not give the slot away while the model's code runs
@@ -75,7 +78,7 @@ class ModelResponses:
                 cleanup_lingers(call)
             elif closing.cancelled():
                 cleanup_failed(call, swallowed())
-            elif (error := closing.exception()) is not None:
+            elif (error := closing.result().error) is not None:
                 cleanup_failed(call, error)
 
 
@@ -136,7 +139,12 @@ def cause(error: BaseException) -> BaseException | None:
 
 
 def _stays(error: BaseException) -> bool:
-    return isinstance(error, GeneratorExit | InferstreamError) or is_own_cancel(error)
+    return isinstance(error, InferstreamError) or is_own_cancel(error) or is_closing(error)
+
+
+def is_closing(error: BaseException) -> bool:
+    """Whether Python closes a coroutine that nobody awaits. Model code may raise GeneratorExit without that."""
+    return isinstance(error, GeneratorExit) and asyncio._get_running_loop() is None
 
 
 def _tells_of_memory(error: BaseException) -> bool:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 from ...concurrency.channel import ThreadChannel
 from ...concurrency.model_thread import ModelThread, Work
@@ -121,11 +121,12 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
         made = start()
         responses = aiter(await made if inspect.isawaitable(made) else made)
         rested = 0.0  # the first response crosses alone: its client waits for it
+        following = responses.__anext__
         try:
             while self.open:
                 self._inside = True
                 try:
-                    response = await responses.__anext__()
+                    response = await following()
                 except StopAsyncIteration:
                     return
                 finally:
@@ -133,7 +134,11 @@ class ModelThreadResponses(ThreadChannel[InferenceResponse]):
                 self.put(response)
                 del response
                 if not self.has_room() or perf_counter() - rested > REST_AFTER:
-                    await self._rest()
+                    following = responses.__anext__
+                    try:
+                        await self._rest()
+                    except asyncio.CancelledError as cancel:  # of a scope that is open at the `yield`
+                        following = partial(cast(Any, responses).athrow, cancel)
                     rested = perf_counter()
         finally:
             close = getattr(responses, "aclose", None)

@@ -8,11 +8,14 @@ from functools import partial
 from time import perf_counter
 from typing import NoReturn
 
+from ...concurrency.model_task import run_as_task
+from ...concurrency.scope import is_own_cancel
 from ...errors import InferenceFailed, InferstreamError
 from ...functions.errors import ErrorMap
 from ...functions.middleware import CallEnd, Middleware
 from ...types import InferenceRequest
 from ..call import Call, Handler
+from ..execution.responses import is_closing
 from ..metering import kind_of
 from ..reply import CountedEnd, Reply
 from .base import Pipeline, Shared
@@ -78,7 +81,7 @@ class SeenCall:
         for callback in reversed(self.callbacks):
             try:
                 callback(end)
-            except Exception:
+            except BaseException:  # SystemExit too
                 logger.exception("a middleware's function at the end of a call of %s failed", self.model)
 
 
@@ -113,9 +116,9 @@ class Middlewares:
 
     def _raise(self, error: BaseException) -> NoReturn:
         """Raise an error as the client may know it: the log gets what is no error of ours, and is not mapped."""
-        if not isinstance(error, Exception):
+        if is_own_cancel(error) or is_closing(error):
             raise error
-        raised = self._errors.translated(error)
+        raised = self._errors.translated(error) if isinstance(error, Exception) else error
         if isinstance(raised, InferstreamError):
             raise raised from error.__cause__ if raised is error else error
         logger.error("a middleware of model %s failed", self._model, exc_info=error)
@@ -134,7 +137,7 @@ async def _enter(inner: Handler, seen: SeenCall) -> Reply:
 
 
 async def _pass(middleware: Middleware, call_next: Passage, seen: SeenCall) -> Reply:
-    reply: Reply | None = await middleware(seen, call_next)
+    reply: Reply | None = await run_as_task(middleware(seen, call_next))
     if reply is None or reply is not seen.reply:
         name = getattr(middleware, "__qualname__", repr(middleware))
         raise TypeError(f"middleware {name} returned a {type(reply).__name__}, not the reply of call_next")

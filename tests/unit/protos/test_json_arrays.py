@@ -295,7 +295,9 @@ def test_flat_json_with_long_lists_says_what_others_say(
 
     text = orjson.dumps(document) if document["x" if "x" in document else "inputs"][0] != 2**70 else None
     text = text or json.dumps(document).encode()
-    read = orjson.loads if declared is None else decode  # of undeclared numbers, one beyond 64 bits is a float
+    read = (
+        orjson.loads if declared is None else decode
+    )  # of undeclared numbers, one beyond 64 bits is a float
     assert flat(*load_request(text)) == flat(read(text), text)
 
 

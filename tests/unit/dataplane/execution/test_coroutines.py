@@ -629,7 +629,7 @@ async def test_a_class_runs_here_where_its_settings_say_so(start: Start) -> None
     local = await start(Awaiting, loop="server")
     assert {await infer(local) for _ in range(coroutines.WATCHED + 1)} == {HOME}
     assert {*await stream(local)} == {HOME}
-    assert local._coroutines.predict == local._model.predict  # no longer timed
+    assert local._coroutines.predict == local._coroutines._predict  # no longer timed
 
 
 @pytest.mark.parametrize("ask", [infer, stream])
