@@ -17,7 +17,8 @@ from ...runtimes.artefact import ArtefactModel
 from ...types import InferenceRequest, InferenceResponse, Parameters
 from ..finder import install
 from .calls import BackendRequest, BackendResponse, BackendSender, TritonModelException
-from .config import BackendConfig
+from .config import BackendConfig, using_decoupled_model_transaction_policy, with_defaults
+from .reshape import Reshapes
 
 CLASS = "TritonPythonModel"
 
@@ -33,16 +34,23 @@ class PythonModel(ArtefactModel):
     artefacts = ("model.py",)
 
     _code: Any = None
+    _reshapes: Reshapes
     _names: tuple[str, ...] = ()
     """The outputs of the model."""
 
     def __init__(self, settings: Any) -> None:
+        self._wanted_threads = settings.threads
         settings.threads = settings.threads or 1
         super().__init__(settings)
         self._executing = Lock()
 
     async def load(self) -> bool:
         self._code = await self._read()
+        if using_decoupled_model_transaction_policy(self.settings.triton_config):
+            # Only the code that has just run knows it, and the server asks the class for its methods after the load.
+            self.__class__ = DecoupledPythonModel
+            # Calls whose responses come later do not wait for each other.
+            self.settings.threads = self._wanted_threads
         return True
 
     async def unload(self) -> bool:
@@ -58,29 +66,30 @@ class PythonModel(ArtefactModel):
         if not callable(getattr(kind, "execute", None)):
             raise self._failed(f"{CLASS} in {path.name} has no method execute")
         config = self._completed(kind)
-        batches = config.get("max_batch_size", 0) > 0
+        batches = config["max_batch_size"] > 0
         inputs, outputs = (tensors_of(path, config, each, batches) for each in ("input", "output"))
         self.inputs, self.outputs = [*inputs], [*outputs]
         self._names = tuple(tensor.name for tensor in outputs)
+        self._reshapes = Reshapes(config)
         made = kind()
         if callable(initialize := getattr(made, "initialize", None)):
             initialize(self._arguments(path, config))
         return made
 
     def _completed(self, kind: type) -> dict[str, Any]:
-        """The configuration, with what the code fills in. Raises InvalidSettings."""
-        config = dict(self.settings.written_config)
-        config.setdefault("name", self.name)
+        """The configuration, with its defaults and with what the code fills in. Raises InvalidSettings."""
+        config = with_defaults({**self.settings.written_config, "name": self.name})
         complete = getattr(kind, "auto_complete_config", None)
-        if not callable(complete):
-            return config
-        try:
-            completed = complete(BackendConfig(config))
-            if isinstance(completed, BackendConfig):
+        if callable(complete):
+            try:
+                completed = complete(BackendConfig(config))
+                if not isinstance(completed, BackendConfig):
+                    raise TypeError(f"returned a {type(completed).__name__}, not the ModelConfig")
                 # As `initialize` gets it. Clients read it too, and other processes.
-                config = json.loads(json.dumps(completed.as_dict()))
-        except (ValueError, TypeError) as error:
-            raise InvalidSettings(f"auto_complete_config: {error}") from error
+                config = json.loads(json.dumps(with_defaults(completed.as_dict())))
+            except (ValueError, TypeError) as error:
+                raise InvalidSettings(f"auto_complete_config: {error}") from error
+        config.setdefault("model_transaction_policy", {"decoupled": False})
         self.settings.triton_config = config
         return config
 
@@ -107,7 +116,9 @@ class PythonModel(ArtefactModel):
         """Have the code answer a request, until its last response is sent or nobody waits."""
         sender = BackendSender(lambda response: send(self._response(response)))
         ended = sender.ended
-        request = BackendRequest.of(payload, sender, self._names, lambda: context.cancelled)
+        request = BackendRequest.of(
+            self._reshapes.request(payload), sender, self._names, lambda: context.cancelled
+        )
         try:
             with self._executing:
                 responses = self._code.execute([request])
@@ -142,22 +153,15 @@ class PythonModel(ArtefactModel):
         if (error := response.error()) is not None:
             raise error.raised()
         told = response.told()
-        return InferenceResponse.of(
-            self.name,
-            [tensor.output() for tensor in response.output_tensors()],
-            self.version,
-            None,
-            Parameters.of(dict(told)) if told else None,
+        outputs = [tensor.output() for tensor in response.output_tensors()]
+        parameters = Parameters.of(dict(told)) if told else None
+        return self._reshapes.response(
+            InferenceResponse.of(self.name, outputs, self.version, None, parameters)
         )
 
 
 class DecoupledPythonModel(PythonModel):
     """A class with any number of responses to a request, which it may send after `execute`."""
-
-    def __init__(self, settings: Any) -> None:
-        threads = settings.threads
-        super().__init__(settings)
-        settings.threads = threads  # calls whose responses come later do not wait for each other
 
     predict = ArtefactModel.predict
 

@@ -69,7 +69,7 @@ class Local:
         selects = model.selects_outputs
         if selects is None and self.strictness == "strict":
             selects = False
-        # Triton compares no output with its declaration; one with `reshape`, which is not read, would be refused.
+        # Triton does not compare an output with its declaration.
         triton = settings.input_validation == "auto" and self.strictness == "strict"
         outputs_strictness: Strictness = "declared" if triton else self.strictness
         known = signature if selects is False else self.signature
