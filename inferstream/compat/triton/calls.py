@@ -97,7 +97,8 @@ class Ending(threading.Event):
 class BackendSender:
     """Takes the responses to one request, in any thread, also after `execute` has returned."""
 
-    def __init__(self, send: Callable[[BackendResponse], None]) -> None:
+    def __init__(self, send: Callable[[BackendResponse, bool], None]) -> None:
+        """`send` takes a response, and whether it is the last one."""
         self._send = send
         self.ended = Ending()
 
@@ -116,7 +117,7 @@ class BackendSender:
             raise TritonModelException("the last response to this request has been sent already")
         try:
             if response is not None:
-                self._send(response)
+                self._send(response, bool(flags))
         except Abandoned:
             self.ended.leave()
         except Exception as error:  # the client gets every error

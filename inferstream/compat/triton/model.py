@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -12,6 +12,7 @@ from ...concurrency.pieces import pieces_of
 from ...context import RequestContext, request_context
 from ...errors import InvalidOutput, InvalidSettings, ModelError
 from ...imports.folders import import_from
+from ...protos.dialects import FINAL_RESPONSE
 from ...repository.pbtxt import tensors_of
 from ...runtimes.artefact import ArtefactModel
 from ...types import InferenceRequest, InferenceResponse, Parameters
@@ -112,9 +113,18 @@ class PythonModel(ArtefactModel):
             raise InvalidOutput(f"Model {self.name} answered {len(sent)} responses to one request.")
         return sent[0]
 
-    def _run(self, payload: InferenceRequest, context: RequestContext, send: Send) -> None:
-        """Have the code answer a request, until its last response is sent or nobody waits."""
-        sender = BackendSender(lambda response: send(self._response(response)))
+    def _run(
+        self, payload: InferenceRequest, context: RequestContext, send: Send, *, marks: bool = False
+    ) -> None:
+        """Have the code answer a request, until its last response is sent or nobody waits.
+
+        `marks` tells whether the parameters of the last response say that it is the last.
+        """
+
+        def deliver(response: BackendResponse, final: bool) -> None:
+            send(self._response(response, {FINAL_RESPONSE: True} if final and marks else {}))
+
+        sender = BackendSender(deliver)
         ended = sender.ended
         request = BackendRequest.of(
             self._reshapes.request(payload), sender, self._names, lambda: context.cancelled
@@ -145,16 +155,16 @@ class PythonModel(ArtefactModel):
         if responses[0] is not None:
             sender.send(responses[0], 1)
 
-    def _response(self, response: object) -> InferenceResponse:
+    def _response(self, response: object, marked: Mapping[str, bool]) -> InferenceResponse:
         if not isinstance(response, BackendResponse):
             raise InvalidOutput(
                 f"Model {self.name} answered a {type(response).__name__}, no InferenceResponse."
             )
         if (error := response.error()) is not None:
             raise error.raised()
-        told = response.told()
+        told = {**response.told(), **marked}
         outputs = [tensor.output() for tensor in response.output_tensors()]
-        parameters = Parameters.of(dict(told)) if told else None
+        parameters = Parameters.of(told) if told else None
         return self._reshapes.response(
             InferenceResponse.of(self.name, outputs, self.version, None, parameters)
         )
@@ -168,5 +178,6 @@ class DecoupledPythonModel(PythonModel):
     def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:
         context = request_context()
         for payload in payloads:
-            pieces: Iterator[InferenceResponse] = pieces_of(partial(self._run, payload, context))
+            run = partial(self._run, payload, context, marks=not context.single)
+            pieces: Iterator[InferenceResponse] = pieces_of(run)
             yield from pieces
