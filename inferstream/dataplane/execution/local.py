@@ -24,7 +24,7 @@ from ...telemetry.stages import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import INFER, Call
 from ..checks import Strictness, checks_of, most_rows_of, strictness_of
-from ..classification import labels_of
+from ..classification import batches_of, labels_of
 from ..outputs import finish_of
 from ..reply import Reply
 from ..shares import Shares
@@ -83,7 +83,7 @@ class Local:
             model.writer() if isinstance(model, DescribedModel) else None,
         )
         self._finish.place = location_in(model)
-        self._finish.labels, self._finish.batches = labels_of(settings), settings.max_batch_size > 1
+        self._finish.labels, self._finish.batches = labels_of(settings), batches_of(settings)
         self._threads = Threads(model.name, settings.threads)
         predicts = type(model).predict is not MLModel.predict
         self._meters = ModelMeters(model.name, model.version)

@@ -26,6 +26,7 @@ OTHER_FORMATS = (
 
 def check_media_type(media_type: bytes) -> None:
     """Raise InvalidRequest for a documented body that is not JSON."""
+    media_type = media_type.partition(b";")[0].strip().lower()
     if media_type in OTHER_FORMATS:
         raise InvalidRequest(
             f"content-type: {media_type.decode()} is not read here; send JSON, such as "

@@ -109,3 +109,19 @@ def test_a_sender_that_is_forgotten_sends_no_more() -> None:
     del sender
     thread.join(10)
     assert ended.is_set()
+
+
+def test_parameters_are_those_of_the_client_alone() -> None:
+    given = {"priority": 3, "timeout": 5, "sequence_id": 7, "sequence_start": True, "sequence_end": False}
+    payload = InferenceRequest(inputs=[], parameters={**given, "binary_data_output": True, "mine": "x"})
+    request = BackendRequest.of(payload, BackendSender(lambda *_: None), [], lambda: False)
+    assert json.loads(request.parameters()) == {"mine": "x"}
+    assert (request.timeout(), request.correlation_id(), request.flags()) == (5, 7, 1)
+
+
+def test_a_request_is_not_scheduled_again_and_has_no_trace() -> None:
+    request = BackendRequest()
+    request.set_release_flags(1)
+    for call in (lambda: request.set_release_flags(2), request.trace):
+        with pytest.raises(TritonModelException, match=" here"):
+            call()
