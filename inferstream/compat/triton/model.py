@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,8 @@ from .config import BackendConfig, using_decoupled_model_transaction_policy, wit
 from .reshape import Reshapes
 
 CLASS = "TritonPythonModel"
+
+logger = logging.getLogger("inferstream.runtimes")
 
 LOOK = 1.0
 """Seconds between two looks at whether a client still waits, while the code sends nothing."""
@@ -90,6 +93,11 @@ class PythonModel(ArtefactModel):
                 config = json.loads(json.dumps(with_defaults(completed.as_dict())))
             except (ValueError, TypeError) as error:
                 raise InvalidSettings(f"auto_complete_config: {error}") from error
+        if "dynamic_batching" in config and "dynamic_batching" not in self.settings.written_config:
+            logger.warning(
+                "model %s: dynamic_batching of auto_complete_config is not read; set it in config.pbtxt",
+                self.name,
+            )
         config.setdefault("model_transaction_policy", {"decoupled": False})
         self.settings.triton_config = config
         return config
