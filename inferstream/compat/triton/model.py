@@ -99,7 +99,8 @@ class PythonModel(ArtefactModel):
                 self.name,
             )
         config.setdefault("model_transaction_policy", {"decoupled": False})
-        self.settings.triton_config = config
+        if callable(complete) or self.settings.written_config:  # else the settings declare the tensors
+            self.settings.triton_config = config
         return config
 
     def _arguments(self, path: Path, config: dict[str, Any]) -> dict[str, str]:

@@ -88,9 +88,12 @@ def parameters_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
     if others:
         raise InvalidRequest(f'"{first}" and "{others[0]}" are both given; a request has one of them')
     given = document.get(first) or {}
-    if not isinstance(given, dict) or any(
-        isinstance(each, dict | list | NumbersText) for each in given.values()
-    ):
+    if isinstance(given, dict) and first == "params":  # MLflow has lists among its parameters
+        given = {
+            name: plain(each, name) if type(each) is NumbersText else each for name, each in given.items()
+        }
+    refused = (dict, NumbersText) if first == "params" else (dict, list, NumbersText)
+    if not isinstance(given, dict) or any(isinstance(each, refused) for each in given.values()):
         raise InvalidRequest(f'"{first}" must be an object of strings, numbers and booleans')
     return given
 

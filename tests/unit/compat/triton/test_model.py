@@ -13,6 +13,7 @@ from inferstream.context import RequestContext, enter
 from inferstream.errors import InvalidOutput, InvalidSettings, ModelError, ModelLoadFailed
 from inferstream.model import signature_of
 from inferstream.repository.folder import read_settings
+from inferstream.settings import ModelSettings
 from inferstream.types import InferenceRequest, RequestInput
 
 from . import folders
@@ -357,3 +358,22 @@ async def test_a_reshape_to_other_elements_fails_the_load(tmp_path: Path, reshap
     config = CONFIG.replace("dims: [1]", f"dims: [4] reshape {{ shape: [{reshape}] }}")
     with pytest.raises((InvalidSettings, ModelLoadFailed), match="cannot be reshaped"):
         await of(tmp_path, "  def execute(self, requests): return []\n", config)
+
+
+async def test_without_a_file_the_settings_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(HEAD + "  def execute(self, requests): return []\n")
+    settings = ModelSettings(
+        name="m",
+        implementation="inferstream.compat.triton.model.PythonModel",
+        parameters={"uri": str(tmp_path / "model.py")},
+    )
+    model = settings.implementation(settings)
+    assert await model.load()
+    assert settings.triton_config == {}
+
+
+async def test_dynamic_batching_of_the_code_is_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await made(folders.written(tmp_path, "same"))
+    assert "dynamic_batching of auto_complete_config is not read" in caplog.text
