@@ -7,9 +7,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
 from ..errors import CallFailed, ConnectionFailed, InvalidRequest
+from ..protos.dialects import FINAL_RESPONSE as FINAL
 from ..protos.json_client import dump_request, response_in
 from ..protos.json_requests import load
-from ..protos.websocket import FINAL, LENGTH
+from ..protos.websocket import LENGTH
 from ..types import InferenceRequest, InferenceResponse
 from .failures import in_band, no_response, of_http
 from .feeding import feeding

@@ -9,18 +9,21 @@ VERSION = "2.60.0"
 
 SENTENCES = {
     "METRICS": "inferstream.register and inferstream.log count what a model wants to count",
+    "LOADING": "the routes of /v2/repository load models, and a function with the setting calls uses them",
     "MEMORY": "tensors are in the memory of the processor",
     "TRACE": "the setting tracing_server traces every call",
 }
 
 TABLE = """
-triton_python_backend_utils: from .tensor import BackendTensor as Tensor, deserialize_bytes_tensor,
-      numpy_to_triton_type, serialize_byte_tensor, triton_string_to_numpy, triton_to_numpy_type
+triton_python_backend_utils: from .tensor import BackendTensor as Tensor, TRITON_STRING_TO_NUMPY,
+      deserialize_bytes_tensor, numpy_to_triton_type, serialize_byte_tensor, triton_string_to_numpy,
+      triton_to_numpy_type
   from .calls import BackendRequest as InferenceRequest, BackendResponse as InferenceResponse,
       BackendSender as InferenceResponseSender, TritonError, TritonModelException, get_input_tensor_by_name,
       get_output_tensor_by_name
   from .calls import SEQUENCE_START as TRITONSERVER_REQUEST_FLAG_SEQUENCE_START,
-      SEQUENCE_END as TRITONSERVER_REQUEST_FLAG_SEQUENCE_END, FINAL as TRITONSERVER_RESPONSE_COMPLETE_FINAL
+      SEQUENCE_END as TRITONSERVER_REQUEST_FLAG_SEQUENCE_END, FINAL as TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+      RELEASE_ALL as TRITONSERVER_REQUEST_RELEASE_ALL, RELEASE_RESCHEDULE as TRITONSERVER_REQUEST_RELEASE_RESCHEDULE
   from .config import BackendConfig as ModelConfig, get_input_config_by_name, get_output_config_by_name,
       using_decoupled_model_transaction_policy
   from .log import BackendLogger as Logger
@@ -28,6 +31,7 @@ triton_python_backend_utils: from .tensor import BackendTensor as Tensor, deseri
   no Metric, MetricFamily: METRICS
   no MemoryType, PreferredMemory, TRITONSERVER_MEMORY_CPU, TRITONSERVER_MEMORY_GPU: MEMORY
   no InferenceTrace: TRACE
+  no load_model, unload_model, is_model_ready: LOADING
 """
 """The same as MLServer's table. Targets that begin with a dot are in `compat/triton`."""
 

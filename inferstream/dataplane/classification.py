@@ -24,12 +24,12 @@ Labels = Mapping[str, Sequence[str]]
 
 
 def classified(
-    outputs: list[ResponseOutput], wanted: Sequence[RequestOutput], labels: Labels, batches: bool
+    outputs: list[ResponseOutput], wanted: Sequence[RequestOutput], labels: Labels, batches: bool | None
 ) -> list[ResponseOutput]:
     """These outputs, with classes in place of those that are wanted so. Raises InvalidRequest.
 
-    Each class is a text `score:index`, and `score:index:label` where there are labels. The first dimension is a
-    batch for a model that `batches`, and where there are several dimensions.
+    Each class is a text `score:index`, and `score:index:label` if it has a label. The first dimension is that of a
+    batch if the model `batches`; if that is None, which is not known, an output of several dimensions has one.
     """
     counts = {output.name: count for output in wanted if (count := _count(output))}
     if not counts:
@@ -50,17 +50,20 @@ def _count(output: RequestOutput) -> int:
     return count
 
 
-def _classes(tensor: ResponseOutput, count: int, labels: Sequence[str], batches: bool) -> ResponseOutput:
+def _classes(
+    tensor: ResponseOutput, count: int, labels: Sequence[str], batches: bool | None
+) -> ResponseOutput:
     if tensor.datatype in ("BYTES", "BOOL"):
         raise InvalidRequest(f'output "{tensor.name}": values of {tensor.datatype} are no scores of classes')
     values = tensor.data.to_numpy(tensor.datatype, tensor.shape)
-    batched = values.ndim > 1 or (batches and values.ndim == 1)
+    batched = values.ndim > 1 if batches is None else batches and values.ndim > 0
     rows = values.reshape(values.shape[0] if batched else 1, -1) if values.size else values.reshape(0, 0)
     # Of equal scores the first class comes first: sorting is stable, and goes through the row from its end.
     order = rows.shape[1] - 1 - np.argsort(rows[:, ::-1], axis=1, kind="stable")[:, ::-1][:, :count]
     form = "%d" if values.dtype.kind in "iu" else "%f"
     texts = [
-        f"{form % row[index]}:{index}" + (f":{labels[index]}" if index < len(labels) else "")
+        f"{form % row[index]}:{index}"
+        + (f":{labels[index]}" if index < len(labels) and labels[index] else "")
         for row, chosen in zip(rows, order, strict=True)
         for index in chosen.tolist()
     ]
@@ -70,6 +73,13 @@ def _classes(tensor: ResponseOutput, count: int, labels: Sequence[str], batches:
         datatype="BYTES",
         data=[text.encode() for text in texts],
     )
+
+
+def batches_of(settings: ModelSettings) -> bool | None:
+    """Whether the outputs of a model begin with the dimension of a batch; None if nothing says so."""
+    if settings.triton_config:
+        return int(settings.triton_config.get("max_batch_size", 0)) > 0
+    return True if settings.max_batch_size > 1 else None
 
 
 def labels_of(settings: ModelSettings) -> Labels:

@@ -1,6 +1,5 @@
 """The configuration of a model in Triton's words, made of its settings and of what it says of itself."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..codecs.values.base import OPTIONAL, fact
@@ -38,10 +37,7 @@ def config_of(
         "max_batch_size": size if batches else 0,
         "input": [_tensor(each, batches) | {"optional": bool(fact(each, OPTIONAL))} for each in inputs],
         "output": [_tensor(each, batches) | {LABELS: str(fact(each, LABELS) or "")} for each in outputs],
-        "instance_group": [
-            {**_instance(metadata.name, i, each), **each}
-            for i, each in enumerate(read.get("instance_group") or [_instances(settings)])
-        ],
+        "instance_group": [_instances(metadata.name, settings)],
         "default_model_filename": "",
         "parameters": {},
         # A client of Triton's sends such a model no request outside a stream.
@@ -50,7 +46,7 @@ def config_of(
     }
     if batches and not read:
         made["dynamic_batching"] = {"max_queue_delay_microseconds": round(settings.max_batch_time * 1e6)}
-    return {**made, **read, "instance_group": made["instance_group"]}
+    return {**made, **read, "name": metadata.name}
 
 
 def _tensor(tensor: MetadataTensor, batches: bool) -> dict[str, Any]:
@@ -61,13 +57,7 @@ def _tensor(tensor: MetadataTensor, batches: bool) -> dict[str, Any]:
     }
 
 
-def _instance(name: str, index: int, said: Mapping[str, Any]) -> dict[str, Any]:
-    """What Triton adds to a group of instances that does not say it."""
-    kind = "KIND_GPU" if said.get("gpus") else "KIND_CPU"
-    return {"name": f"{name}_{index}", "kind": kind, "count": 1, "gpus": []}
-
-
-def _instances(settings: ModelSettings) -> dict[str, Any]:
+def _instances(name: str, settings: ModelSettings) -> dict[str, Any]:
     gpus = [int(each) for each in settings.devices if each.isdigit()] if settings.devices != "auto" else []
     kind = "KIND_GPU" if settings.devices else "KIND_CPU"
-    return {"kind": kind, "count": settings.parallel_workers or 1, "gpus": gpus}
+    return {"name": f"{name}_0", "kind": kind, "count": settings.parallel_workers or 1, "gpus": gpus}

@@ -60,7 +60,7 @@ class Finish:
         self.place = ""
         """Where the code is that makes the responses, for the log."""
         self.labels: Labels = {}
-        self.batches = False
+        self.batches: bool | None = None
 
     def __call__(self, response: object, request: InferenceRequest) -> InferenceResponse:
         """The response, checked, with the request's id and only the outputs the client asked for.

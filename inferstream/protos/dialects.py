@@ -9,6 +9,9 @@ Dialect = Literal["mlserver", "triton"]
 HEADER = "x-stream-dialect"
 """The header, or gRPC metadata, that names the dialect a client requests, and the dialect of a response."""
 
+FINAL_RESPONSE = "triton_final_response"
+"""The parameter of a response that is true if no other response follows."""
+
 NAMES: dict[Dialect, tuple[str, ...]] = {"mlserver": ("v2",), "triton": ()}
 """The dialects, and their other names."""
 

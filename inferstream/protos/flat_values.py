@@ -51,7 +51,7 @@ def guessed(values: list[Any]) -> str:
 def fits(datatype: str, kinds: set[type]) -> bool:
     """Whether values of these types can be values of a datatype."""
     if datatype == "BYTES":
-        return kinds <= {str, type(None)}
+        return kinds <= {str, bytes, type(None)}
     if datatype == "BOOL":
         return kinds <= {bool}
     return kinds <= ({int, float, type(None)} if datatype.startswith("FP") else {int})

@@ -165,7 +165,7 @@ def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> Requ
         shape = _sized(described, shape, len(values)) or shape
         return _built(name, described.datatype, shape, values)
     datatype = guessed(values)
-    if datatype == "BYTES" and not all(value is None or isinstance(value, str) for value in values):
+    if datatype == "BYTES" and not all(value is None or isinstance(value, str | bytes) for value in values):
         raise InvalidRequest(f'input "{name}" takes strings')
     return _built(name, datatype, shape, values)
 
@@ -181,7 +181,7 @@ def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:
                 raise InvalidRequest(f'input "{name}": {error}') from None
         value = plain(value, name)
     values, shape = flattened(name, value)
-    if datatype == "BYTES" and not all(isinstance(item, str) for item in values):
+    if datatype == "BYTES" and not all(isinstance(item, str | bytes) for item in values):
         raise InvalidRequest(f'input "{name}" takes strings')
     if len(shape) == 1:
         shape = _shape(declared, len(values))

@@ -6,12 +6,12 @@ import orjson
 
 from ..errors import InferstreamError, InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, Parameters
+from .dialects import FINAL_RESPONSE as FINAL
 from .generate import FlatValues, FlatWriter
 from .json_checks import JsonLimits
 from .json_requests import BinaryOutputs, build_request, check_id, load_request
 from .json_responses import JsonWriter
 
-FINAL = "triton_final_response"
 PARTS = ("first", "next", "last")
 V2_KEYS = frozenset(("id", "parameters", "inputs", "outputs", "cancel"))
 """Keys of a whole request in V2."""

@@ -16,7 +16,15 @@ from ..types import MetadataTensor
 from .artefacts import ONNX, TORCH
 
 PYTHON = "inferstream.compat.triton.model.PythonModel"
-DECOUPLED = "inferstream.compat.triton.model.DecoupledPythonModel"
+
+RESHAPED = {
+    ONNX: "inferstream.compat.triton.reshape.ReshapedOnnx",
+    TORCH: "inferstream.compat.triton.reshape.ReshapedTorch",
+}
+"""The implementation of a runtime for a configuration with `reshape`."""
+
+INVALID = "TYPE_INVALID"
+"""The datatype of a tensor without one."""
 
 BACKENDS = {
     "onnxruntime": (ONNX, "model.onnx"),
@@ -36,8 +44,8 @@ BESIDE = 0.001
 IDLE = 1_000_000
 """Microseconds without a request after which a sequence ends, where the configuration does not say it."""
 
-DECOUPLES = re.compile(r"set_model_transaction_policy\((?:\s*dict)?[({ ]*[\"']?decoupled[\"']?\s*[:=]\s*True")
-"""What completes a configuration with many responses to a request."""
+NUMBERS = ("dims", "shape", "versions", "max_queue_delay_microseconds", "max_sequence_idle_microseconds")
+"""Fields of 64 bits."""
 
 UNKNOWN_FIELD = re.compile(r'^(\d+):\d+ : .*has no field named "(\w+)"')
 
@@ -53,11 +61,12 @@ def settings_of(path: Path) -> dict[str, Any]:
     Raises InvalidSettings. A field that is not read here is a line in the log.
     """
     config = _parsed(path)
-    document = _document(config)
+    name = config.name or path.parent.name
+    document = _document(config, name)
     version = _version(path, config)
     implementation, artefact = _runtime(path, config)
-    if implementation == PYTHON and _is_decoupled(path.parent / version / artefact, config):
-        implementation = DECOUPLED
+    if any(tensor.HasField("reshape") for tensor in (*config.input, *config.output)):
+        implementation = RESHAPED.get(implementation, implementation)
     parameters: dict[str, Any] = {
         "uri": str(path.parent / version / artefact),
         "version": version,
@@ -65,13 +74,22 @@ def settings_of(path: Path) -> dict[str, Any]:
         "triton_config": document,
     }
     batches = config.max_batch_size > 0
+    # Code of Python may complete what the file leaves open.
+    known = {
+        kind: [
+            each
+            for each in document.get(kind, ())
+            if each["data_type"] != INVALID or implementation != PYTHON
+        ]
+        for kind in ("input", "output")
+    }
     settings: dict[str, Any] = {
-        "name": config.name or path.parent.name,
+        "name": name,
         "platform": config.platform,
         "versions": [version],
         "implementation": implementation,
-        "inputs": [*tensors_of(path, document, "input", batches)],
-        "outputs": [*tensors_of(path, document, "output", batches)],
+        "inputs": [*tensors_of(path, known, "input", batches)],
+        "outputs": [*tensors_of(path, known, "output", batches)],
         "cache_enabled": config.response_cache.enable,
         "parameters": parameters,
     }
@@ -140,16 +158,6 @@ def _runtime(path: Path, config: pb.ModelConfig) -> tuple[str, str]:
     return implementation, artefact
 
 
-def _is_decoupled(code: Path, config: pb.ModelConfig) -> bool:
-    """Whether requests have any number of responses: by the configuration, or as the code completes it."""
-    if config.model_transaction_policy.decoupled:
-        return True
-    try:
-        return DECOUPLES.search(code.read_text("utf-8")) is not None
-    except (OSError, UnicodeDecodeError):
-        return False  # the load says what is wrong
-
-
 def tensors_of(
     path: Path, document: Mapping[str, Any], kind: str, batches: bool
 ) -> tuple[MetadataTensor, ...]:
@@ -158,22 +166,44 @@ def tensors_of(
 
 
 def _tensor(path: Path, tensor: Mapping[str, Any], batches: bool) -> MetadataTensor:
-    name = str(tensor.get("data_type", "TYPE_INVALID")).removeprefix("TYPE_")
-    if name == "INVALID":
+    name = str(tensor["data_type"]).removeprefix("TYPE_")
+    if tensor["data_type"] == INVALID:
         raise InvalidSettings(f'{path}: "{tensor.get("name", "")}" has no data_type')
     return MetadataTensor(
         name=tensor.get("name", ""),
         datatype="BYTES" if name == "STRING" else name,
         shape=[-1, *tensor["dims"]] if batches else [*tensor["dims"]],
-        parameters={key: tensor[key] for key in ("optional", "label_filename") if key in tensor} or None,
+        parameters={key: tensor[key] for key in ("optional", "label_filename") if tensor.get(key)} or None,
     )
 
 
-def _document(config: pb.ModelConfig) -> dict[str, Any]:
-    """The configuration as JSON has it, with whole numbers where protobuf's JSON writes texts."""
-    document = MessageToDict(config, preserving_proto_field_name=True)
-    for tensor in (*document.get("input", ()), *document.get("output", ())):
-        tensor["dims"] = [int(size) for size in tensor.get("dims", ())]
-    if batching := document.get("dynamic_batching") or document.get("sequence_batching"):
-        batching.update({name: int(each) for name, each in batching.items() if isinstance(each, str)})
-    return document
+def _document(config: pb.ModelConfig, name: str) -> dict[str, Any]:
+    """The configuration as JSON has it, defaults included, with whole numbers where protobuf's JSON writes texts."""
+    document: dict[str, Any] = _with_numbers(
+        MessageToDict(config, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+    )
+    document["name"] = name
+    document["backend"] = config.backend or PLATFORMS.get(config.platform, config.platform)
+    for index, group in enumerate(document["instance_group"]):
+        group["name"] = group["name"] or f"{name}_{index}"
+        group["count"] = group["count"] or 1
+        if group["kind"] == "KIND_AUTO":
+            group["kind"] = "KIND_GPU" if group["gpus"] else "KIND_CPU"
+    # What Triton fills in itself is absent, not empty.
+    return {field: value for field, value in document.items() if value not in ("", [])}
+
+
+def _with_numbers(value: Any) -> Any:
+    """A part of a configuration with integers for the texts that protobuf's JSON has for 64 bits."""
+    if isinstance(value, list):
+        return [_with_numbers(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _integers(each) if name in NUMBERS and not isinstance(each, dict) else _with_numbers(each)
+        for name, each in value.items()
+    }
+
+
+def _integers(value: str | list[str]) -> int | list[int]:
+    return [*map(int, value)] if isinstance(value, list) else int(value)

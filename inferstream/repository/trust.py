@@ -56,11 +56,11 @@ FETCH = PermittedCall("fetch", DATA)
 @cache
 def shipped() -> frozenset[str]:
     """The import paths of our runtimes, and their names in MLServer."""
-    from .pbtxt import DECOUPLED, PYTHON  # late: it reads protobuf's text format
+    from .pbtxt import PYTHON, RESHAPED  # late: it reads protobuf's text format
 
     ours = [plugin for plugin in plugins(RUNTIMES).values() if plugin.ours]
     names = (text for each in ours for text in (each.name, each.value.replace(":", ".")))
-    return frozenset([*names, *RUNTIME_PATHS, MODEL, STREAMING_MODEL, PYTHON, DECOUPLED])
+    return frozenset([*names, *RUNTIME_PATHS, MODEL, STREAMING_MODEL, PYTHON, *RESHAPED.values()])
 
 
 def is_allowed(kind: Kind, name: str, call: PermittedCall = FETCH) -> bool:

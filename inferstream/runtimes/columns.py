@@ -34,6 +34,11 @@ class Column(NamedTuple):
     category: bool = False
 
 
+def spelled_by_lightgbm(name: str) -> str:
+    """The name of a column as LightGBM keeps it, in its files and in its estimators."""
+    return name.replace(" ", "_")
+
+
 class Columns:
     """Makes a table of the inputs of a request, in the order in which the model was fitted. Made at load.
 

@@ -34,6 +34,11 @@ def columns_of(estimator: Any) -> list[Column] | None:
     ]
 
 
+def is_of(estimator: Any, package: str) -> bool:
+    """Whether the estimator that gets the columns comes from a package."""
+    return type(_first(estimator)).__module__.partition(".")[0] == package
+
+
 def array_of(estimator: Any) -> MetadataTensor | None:
     """The input of an estimator that was fitted with an array or with texts; None if neither is certain."""
     count = getattr(estimator, "n_features_in_", None)

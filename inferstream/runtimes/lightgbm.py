@@ -9,7 +9,7 @@ from typing import Any
 from ..repository.trust import PermittedCall
 from ..types import MetadataTensor, RequestOutput
 from .base import Function, Runtime
-from .columns import Column, Columns, described
+from .columns import Column, Columns, described, spelled_by_lightgbm
 
 UNNAMED = re.compile(r"Column_\d+")
 """LightGBM's names of columns that have none."""
@@ -61,8 +61,8 @@ class LightGBMModel(Runtime):
             else Column(name, "FP64")
             for position, name in enumerate(names)
         ]
-        # LightGBM takes arrays in less time than data frames, and writes `_` for a space in a name.
-        return Columns(columns, frames=bool(chosen), spelled=lambda name: name.replace(" ", "_"))
+        # LightGBM takes arrays in less time than data frames.
+        return Columns(columns, frames=bool(chosen), spelled=spelled_by_lightgbm)
 
     def array(self, artefact: Any) -> MetadataTensor | None:
         return described("features", "FP64", [-1, int(artefact.num_feature())])

@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Request
 from .artefact import ArtefactModel
 from .base import KSERVE_OUTPUT, MLSERVER
 from .columns import described
-from .refusals import refusing
+from .refusals import refusal_of, refusing
 from .tables import DATATYPES, SignatureTable
 from .tensors import TensorSpec, arrays_of
 
@@ -26,6 +28,9 @@ TELEMETRY = "MLFLOW_DISABLE_TELEMETRY"
 UNNAMED_INPUT = "input-0"
 
 FLAVOR = "python_function"
+
+OF_SERVER = ("priority", "timeout", "binary_data_output", "sequence_id", "sequence_start", "sequence_end")
+"""Parameters of requests that are for the server, whatever the signature says."""
 
 KINDS: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),
@@ -54,12 +59,14 @@ class MLflowModel(ArtefactModel):
         self._tensors: dict[str, TensorSpec] = {}
         self._named = False
         self._params: dict[str, Any] = {}
+        self._error: Any = ()
         # MLServer's runtime answers an array under this name.
         self._output = "output-1" if settings.implementation_.startswith(MLSERVER) else KSERVE_OUTPUT
 
     def open(self, path: Path) -> Any:
         os.environ.setdefault(TELEMETRY, "true")
         pyfunc = self._import("mlflow.pyfunc", "mlflow")
+        self._error = self._import("mlflow.exceptions", "mlflow").MlflowException
         try:
             return pyfunc.load_model(str(path.parent))
         except ModuleNotFoundError as error:
@@ -109,9 +116,20 @@ class MLflowModel(ArtefactModel):
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         features, params = self._features(payload), self._given_params(payload)
-        with refusing(payload, self.refused):
+        with self._refusing(payload):
             result = self._artefact.predict(features, params=params)
         return self._response(result)
+
+    @contextmanager
+    def _refusing(self, payload: InferenceRequest) -> Iterator[None]:
+        """Raise what MLflow calls an error of the client as one, with its reason."""
+        try:
+            with refusing(payload, self.refused):
+                yield
+        except self._error as error:
+            if error.get_http_status_code() >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            raise refusal_of(payload, error) from error
 
     def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:
         """The chunks of a model whose flavor streams, else one response."""
@@ -119,9 +137,10 @@ class MLflowModel(ArtefactModel):
         if not self._artefact.metadata.flavors.get(FLAVOR, {}).get("streamable"):
             yield self.predict(payload)
             return
-        chunks = self._artefact.predict_stream(self._features(payload), params=self._given_params(payload))
-        for chunk in chunks:
-            yield self._response(chunk)
+        features, params = self._features(payload), self._given_params(payload)
+        with self._refusing(payload):
+            for chunk in self._artefact.predict_stream(features, params=params):
+                yield self._response(chunk)
 
     def _features(self, request: InferenceRequest) -> Any:
         if self._tensors:
@@ -135,9 +154,16 @@ class MLflowModel(ArtefactModel):
 
     def _given_params(self, request: InferenceRequest) -> dict[str, Any] | None:
         """The parameters of the request that the signature names. Raises InvalidRequest."""
-        given = request.parameters.model_extra if request.parameters is not None else None
-        named = {name: value for name, value in (given or {}).items() if name in self._params}
+        given = (request.parameters.model_extra if request.parameters is not None else None) or {}
+        named = {
+            name: value for name, value in given.items() if name not in OF_SERVER or name in self._params
+        }
         for name, value in named.items():
+            if name not in self._params:
+                known = f"has {', '.join(self._params)}" if self._params else "has none"
+                raise InvalidRequest(
+                    f'parameter "{name}" is not in the signature of the model, which {known}'
+                )
             spec = self._params[name]
             values = value if spec.shape and isinstance(value, list) else [value]
             kinds = KINDS.get(_name_of(spec.dtype), (dict,))

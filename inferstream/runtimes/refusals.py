@@ -34,10 +34,15 @@ def refusing(request: InferenceRequest, kinds: tuple[type[Exception], ...]) -> I
     except kinds as error:
         if type(error) not in kinds or not LIBRARIES.issuperset(_packages(error.__traceback__)):
             raise
-        message = " ".join(str(error).split())
-        if len(message) > LONGEST:
-            message = f"{message[:LONGEST]}..."
-        raise InvalidRequest(f"{inputs_of(request)}: {message}") from error
+        raise refusal_of(request, error) from error
+
+
+def refusal_of(request: InferenceRequest, error: Exception) -> InvalidRequest:
+    """The error of the client with a framework's reason."""
+    message = " ".join(str(error).split())
+    if len(message) > LONGEST:
+        message = f"{message[:LONGEST]}..."
+    return InvalidRequest(f"{inputs_of(request)}: {message}")
 
 
 def inputs_of(request: InferenceRequest) -> str:

@@ -5,8 +5,8 @@ from typing import Any
 
 from ..types import MetadataTensor
 from .base import Function, Runtime
-from .columns import Columns
-from .estimators import array_of, columns_of, output_of
+from .columns import Columns, spelled_by_lightgbm
+from .estimators import array_of, columns_of, is_of, output_of
 
 
 class SKLearnModel(Runtime):
@@ -40,7 +40,8 @@ class SKLearnModel(Runtime):
 
     def columns(self, artefact: Any) -> Columns | None:
         columns = columns_of(artefact)
-        return None if columns is None else Columns(columns, frames=True)
+        spelled = spelled_by_lightgbm if is_of(artefact, "lightgbm") else None
+        return None if columns is None else Columns(columns, frames=True, spelled=spelled)
 
     def output(self, artefact: Any, method: str) -> MetadataTensor | None:
         return output_of(artefact, method)

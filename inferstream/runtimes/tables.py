@@ -106,7 +106,8 @@ def _read(column: Any, kind: str) -> Any:
     if kind == "string":
         return column
     if kind == "datetime":
-        return pd.to_datetime(column, format="ISO8601")
+        # MLflow takes times without a zone; those with one become UTC.
+        return pd.to_datetime(column, format="ISO8601", utc=True).dt.tz_localize(None)
     if kind == "binary":
         return column.map(
             lambda each: each if isinstance(each, bytes) else base64.b64decode(each, validate=True)

@@ -19,6 +19,8 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
+from ..errors import InvalidSettings
+
 logger = logging.getLogger("inferstream.telemetry")
 
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
@@ -34,6 +36,17 @@ class MetricFiles:
     """
 
     def __init__(self, root: str | None) -> None:
+        """Makes the folder that the environment names, or no metric of model code could be counted in this process.
+
+        Raises InvalidSettings if that fails.
+        """
+        if named := os.environ.get(VARIABLE) or os.environ.get(VARIABLE.lower()):
+            try:
+                Path(named).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InvalidSettings(
+                    f"{VARIABLE}={named}: {error.strerror}; unset it or name a folder"
+                ) from None
         self._root = root
         self._folder: Path | None = None
         self._lock: int | None = None

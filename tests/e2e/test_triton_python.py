@@ -110,7 +110,10 @@ def test_what_the_code_completes_is_in_the_configuration_and_holds(server: Runni
     client = triton_http.InferenceServerClient(f"127.0.0.1:{server.http_port}")
     config = client.get_model_config("same")
     assert (config["max_batch_size"], config["dynamic_batching"]) == (4, {})
-    assert config["input"] == [{"name": "IN", "data_type": "TYPE_INT32", "dims": [2]}]
+    (declared,) = config["input"]
+    assert (
+        declared.items() >= {"name": "IN", "data_type": "TYPE_INT32", "dims": [2], "optional": False}.items()
+    )
     assert client.get_model_metadata("same")["inputs"][0]["shape"] == [-1, 2]
     four = np.zeros((4, 2), np.int32)
     answer = client.infer("same", [tensor(triton_http, "IN", four, "INT32")])
@@ -155,3 +158,31 @@ def test_a_request_outside_a_stream_has_one_response(server: Running) -> None:
     with pytest.raises(InferenceServerException, match="more than one response; call it as a stream"):
         client.infer("square", [tensor(triton_http, "IN", np.array([2], np.int32), "INT32")])
     client.close()
+
+
+@pytest.mark.parametrize("empty", [False, True])
+@pytest.mark.parametrize(
+    ("count", "apart", "threaded"), [(3, 0, 0), (1, 0, 0), (2, 1, 0), (3, 0, 1), (2, 1, 1)]
+)
+def test_the_flag_of_the_last_response(
+    server: Running, count: int, apart: int, threaded: int, empty: bool
+) -> None:
+    client = triton_grpc.InferenceServerClient(server.grpc)
+    answers: Queue[tuple[Any, Any]] = Queue()
+    client.start_stream(lambda result, error: answers.put((result, error)))
+    ask = tensor(triton_grpc, "ASK", np.array([count, apart, threaded], np.int32), "INT32")
+    client.async_stream_infer("last", [ask], enable_empty_final_response=empty)
+    wanted = [*[False] * (count - 1), not apart, *([True] if apart and empty else [])]
+    found = [answers.get(timeout=30)[0].get_response() for _ in wanted]
+    client.stop_stream()
+    client.close()
+    assert [each.parameters["triton_final_response"].bool_param for each in found] == wanted
+    assert [len(each.outputs) for each in found] == [*[1] * count, 0][: len(wanted)]
+    assert answers.empty()
+
+
+def test_the_only_response_of_a_call_has_no_mark(server: Running) -> None:
+    asked = {"inputs": [{"name": "ASK", "datatype": "INT32", "shape": [3], "data": [1, 0, 0]}]}
+    body = httpx.post(f"{server.url}/v2/models/last/infer", json=asked).json()
+    assert "parameters" not in body
+    assert body["outputs"][0]["data"] == [0]

@@ -15,6 +15,14 @@ SEQUENCE_START, SEQUENCE_END = 1, 2
 FINAL = 1
 """Flag of the last response to a request."""
 
+RELEASE_ALL, RELEASE_RESCHEDULE = 1, 2
+"""Flags of a request that the code returns."""
+
+OF_SERVER = ("priority", "binary_data_output")
+"""Parameters of a request that Triton keeps for itself."""
+
+TRACES = "a request has no trace here; the setting tracing_server traces every call"
+
 CALLS = (
     "a model of Triton's Python backend calls no other model here; a function with the setting `calls` does"
 )
@@ -97,7 +105,8 @@ class Ending(threading.Event):
 class BackendSender:
     """Takes the responses to one request, in any thread, also after `execute` has returned."""
 
-    def __init__(self, send: Callable[[BackendResponse], None]) -> None:
+    def __init__(self, send: Callable[[BackendResponse, bool], None]) -> None:
+        """`send` takes a response, and whether it is the last one."""
         self._send = send
         self.ended = Ending()
 
@@ -116,7 +125,7 @@ class BackendSender:
             raise TritonModelException("the last response to this request has been sent already")
         try:
             if response is not None:
-                self._send(response)
+                self._send(response, bool(flags))
         except Abandoned:
             self.ended.leave()
         except Exception as error:  # the client gets every error
@@ -168,6 +177,8 @@ class BackendRequest:
         said = dict(payload.parameters.items()) if payload.parameters is not None else {}
         flags = SEQUENCE_START * bool(said.pop("sequence_start", False))
         flags |= SEQUENCE_END * bool(said.pop("sequence_end", False))
+        for name in OF_SERVER:
+            said.pop(name, None)
         return cls(
             payload.id or "",
             said.pop("sequence_id", 0),
@@ -213,10 +224,18 @@ class BackendRequest:
             raise TritonModelException("only a request of a client has a response sender")
         return self._sender
 
-    def exec(self, **_: Any) -> NoReturn:
+    def set_release_flags(self, flags: int) -> None:
+        """Raise TritonModelException unless the code is done with the request."""
+        if flags != RELEASE_ALL:
+            raise TritonModelException("a request is not scheduled again here; send responses in one execute")
+
+    def trace(self) -> NoReturn:
+        raise TritonModelException(TRACES)
+
+    def exec(self, *_: Any, **__: Any) -> NoReturn:
         raise TritonModelException(CALLS)
 
-    def async_exec(self, **_: Any) -> NoReturn:
+    def async_exec(self, *_: Any, **__: Any) -> NoReturn:
         raise TritonModelException(CALLS)
 
 

@@ -1,16 +1,55 @@
 """The configuration of a model, which code for Triton's Python backend reads and completes."""
 
 import copy
+import json
 from collections.abc import Mapping
 from typing import Any
 
 Tensor = Mapping[str, Any]
 
+FIELDS = """
+{"name": "", "platform": "", "backend": "python", "runtime": "", "version_policy": {"latest": {"num_versions": 1}},
+ "max_batch_size": 0, "input": [], "output": [], "batch_input": [], "batch_output": [],
+ "optimization": {"priority": "PRIORITY_DEFAULT", "input_pinned_memory": {"enable": true},
+  "output_pinned_memory": {"enable": true}, "gather_kernel_buffer_threshold": 0, "eager_batching": false},
+ "instance_group": [{}], "default_model_filename": "model.py", "cc_model_filenames": {}, "metric_tags": {},
+ "parameters": {}, "model_warmup": []}
+"""
+"""The fields of every configuration, as Triton gives them to model code where the file does not."""
+
+FIELDS_OF_INPUT = """
+{"format": "FORMAT_NONE", "is_shape_tensor": false, "allow_ragged_batch": false, "optional": false,
+ "is_non_linear_format_io": false}
+"""
+
+FIELDS_OF_OUTPUT = """
+{"label_filename": "", "is_shape_tensor": false, "is_non_linear_format_io": false}
+"""
+
+FIELDS_OF_GROUP = """
+{"kind": "KIND_CPU", "count": 1, "gpus": [], "secondary_devices": [], "profile": [], "passive": false,
+ "host_policy": ""}
+"""
+
+
+def with_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a configuration with every field that model code may read."""
+    complete: dict[str, Any] = {**json.loads(FIELDS), **copy.deepcopy(dict(config))}
+    complete["input"] = [{**json.loads(FIELDS_OF_INPUT), **each} for each in complete["input"]]
+    complete["output"] = [{**json.loads(FIELDS_OF_OUTPUT), **each} for each in complete["output"]]
+    complete["instance_group"] = [
+        {"name": f"{complete['name']}_{index}", **json.loads(FIELDS_OF_GROUP), **group}
+        for index, group in enumerate(complete["instance_group"])
+    ]
+    return complete
+
 
 class BackendConfig:
     """What `auto_complete_config` fills in. What the configuration has already must not differ."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, model_config: Mapping[str, Any] | str) -> None:
+        """Takes the configuration, or its JSON as Triton passes it."""
+        config = json.loads(model_config) if isinstance(model_config, str) else model_config
         self._config: dict[str, Any] = copy.deepcopy(dict(config))
 
     def as_dict(self) -> dict[str, Any]:
@@ -25,26 +64,27 @@ class BackendConfig:
         self._config["max_batch_size"] = max_batch_size
 
     def set_dynamic_batching(self) -> None:
-        """Let the server gather requests, unless the configuration schedules them in another way."""
-        if "sequence_batching" not in self._config:
-            self._config.setdefault("dynamic_batching", {})
+        """Let the server gather requests. Raises ValueError if the configuration keeps sequences."""
+        if "sequence_batching" in self._config:
+            raise ValueError("the configuration has sequence_batching, and the code sets dynamic_batching")
+        self._config.setdefault("dynamic_batching", {})
 
-    def set_model_transaction_policy(self, transaction_policy: Mapping[str, Any]) -> None:
+    def set_model_transaction_policy(self, transaction_policy_dict: Mapping[str, Any]) -> None:
         """Raises ValueError for another key than `decoupled`, or a value that the configuration denies."""
-        if unknown := sorted({*transaction_policy} - {"decoupled"}):
+        if unknown := sorted({*transaction_policy_dict} - {"decoupled"}):
             raise ValueError(f"a transaction policy has no {unknown[0]!r}")
-        said = self._config.get("model_transaction_policy", {})
-        if said.get("decoupled", transaction_policy["decoupled"]) != transaction_policy["decoupled"]:
-            raise ValueError("the configuration and the code differ in whether the model is decoupled")
-        self._config["model_transaction_policy"] = dict(transaction_policy)
+        policy = self._config.setdefault("model_transaction_policy", {})
+        for name, value in transaction_policy_dict.items():
+            if policy.setdefault(name, value) != value:
+                raise ValueError("the configuration and the code differ in whether the model is decoupled")
 
-    def add_input(self, tensor: Tensor) -> None:
+    def add_input(self, input: Tensor) -> None:
         """Raises ValueError for a tensor without a name, datatype or shape, or that the configuration denies."""
-        self._add("input", tensor, {"name", "data_type", "dims", "optional"})
+        self._add("input", input, {"name", "data_type", "dims", "optional"})
 
-    def add_output(self, tensor: Tensor) -> None:
+    def add_output(self, output: Tensor) -> None:
         """The same for an output."""
-        self._add("output", tensor, {"name", "data_type", "dims"})
+        self._add("output", output, {"name", "data_type", "dims"})
 
     def _add(self, kind: str, tensor: Tensor, known: set[str]) -> None:
         if unknown := sorted({*tensor} - known):
@@ -52,15 +92,14 @@ class BackendConfig:
         if missing := sorted({"name", "data_type", "dims"} - {*tensor}):
             raise ValueError(f"an {kind} needs {missing[0]!r}")
         tensors: list[dict[str, Any]] = self._config.setdefault(kind, [])
-        for there in tensors:
-            if there.get("name") == tensor["name"]:
-                for name, value in tensor.items():
-                    if there.setdefault(name, value) != value:
-                        raise ValueError(
-                            f'{kind} "{tensor["name"]}": {name} is {there[name]!r} in the configuration'
-                        )
-                return
-        tensors.append(dict(tensor))
+        there = _named(tensors, tensor["name"])
+        if there is None:
+            tensors.append(dict(tensor))
+            return
+        for name, value in tensor.items():
+            if there.get(name) not in (None, "TYPE_INVALID", [], False, value):
+                raise ValueError(f'{kind} "{tensor["name"]}": {name} is {there[name]!r} in the configuration')
+            there[name] = value
 
 
 def get_input_config_by_name(model_config: Mapping[str, Any], name: str) -> dict[str, Any] | None:

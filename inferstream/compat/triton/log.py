@@ -14,7 +14,18 @@ class BackendLogger:
     def log(message: str, level: int = logging.INFO) -> None:
         logger.log(level, "%s", message)
 
-    log_info = staticmethod(logger.info)
-    log_warn = staticmethod(logger.warning)
-    log_error = staticmethod(logger.error)
-    log_verbose = staticmethod(logger.debug)
+    @staticmethod
+    def log_info(message: str) -> None:
+        logger.info("%s", message)
+
+    @staticmethod
+    def log_warn(message: str) -> None:
+        logger.warning("%s", message)
+
+    @staticmethod
+    def log_error(message: str) -> None:
+        logger.error("%s", message)
+
+    @staticmethod
+    def log_verbose(message: str) -> None:
+        logger.debug("%s", message)

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterator
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -12,14 +13,18 @@ from ...concurrency.pieces import pieces_of
 from ...context import RequestContext, request_context
 from ...errors import InvalidOutput, InvalidSettings, ModelError
 from ...imports.folders import import_from
+from ...protos.dialects import FINAL_RESPONSE
 from ...repository.pbtxt import tensors_of
 from ...runtimes.artefact import ArtefactModel
 from ...types import InferenceRequest, InferenceResponse, Parameters
 from ..finder import install
 from .calls import BackendRequest, BackendResponse, BackendSender, TritonModelException
-from .config import BackendConfig
+from .config import BackendConfig, using_decoupled_model_transaction_policy, with_defaults
+from .reshape import Reshapes
 
 CLASS = "TritonPythonModel"
+
+logger = logging.getLogger("inferstream.runtimes")
 
 LOOK = 1.0
 """Seconds between two looks at whether a client still waits, while the code sends nothing."""
@@ -33,16 +38,23 @@ class PythonModel(ArtefactModel):
     artefacts = ("model.py",)
 
     _code: Any = None
+    _reshapes: Reshapes
     _names: tuple[str, ...] = ()
     """The outputs of the model."""
 
     def __init__(self, settings: Any) -> None:
+        self._wanted_threads = settings.threads
         settings.threads = settings.threads or 1
         super().__init__(settings)
         self._executing = Lock()
 
     async def load(self) -> bool:
         self._code = await self._read()
+        if using_decoupled_model_transaction_policy(self.settings.triton_config):
+            # Only the code that has just run knows it, and the server asks the class for its methods after the load.
+            self.__class__ = DecoupledPythonModel
+            # Calls whose responses come later do not wait for each other.
+            self.settings.threads = self._wanted_threads
         return True
 
     async def unload(self) -> bool:
@@ -58,30 +70,37 @@ class PythonModel(ArtefactModel):
         if not callable(getattr(kind, "execute", None)):
             raise self._failed(f"{CLASS} in {path.name} has no method execute")
         config = self._completed(kind)
-        batches = config.get("max_batch_size", 0) > 0
+        batches = config["max_batch_size"] > 0
         inputs, outputs = (tensors_of(path, config, each, batches) for each in ("input", "output"))
         self.inputs, self.outputs = [*inputs], [*outputs]
         self._names = tuple(tensor.name for tensor in outputs)
+        self._reshapes = Reshapes(config)
         made = kind()
         if callable(initialize := getattr(made, "initialize", None)):
             initialize(self._arguments(path, config))
         return made
 
     def _completed(self, kind: type) -> dict[str, Any]:
-        """The configuration, with what the code fills in. Raises InvalidSettings."""
-        config = dict(self.settings.written_config)
-        config.setdefault("name", self.name)
+        """The configuration, with its defaults and with what the code fills in. Raises InvalidSettings."""
+        config = with_defaults({**self.settings.written_config, "name": self.name})
         complete = getattr(kind, "auto_complete_config", None)
-        if not callable(complete):
-            return config
-        try:
-            completed = complete(BackendConfig(config))
-            if isinstance(completed, BackendConfig):
+        if callable(complete):
+            try:
+                completed = complete(BackendConfig(config))
+                if not isinstance(completed, BackendConfig):
+                    raise TypeError(f"returned a {type(completed).__name__}, not the ModelConfig")
                 # As `initialize` gets it. Clients read it too, and other processes.
-                config = json.loads(json.dumps(completed.as_dict()))
-        except (ValueError, TypeError) as error:
-            raise InvalidSettings(f"auto_complete_config: {error}") from error
-        self.settings.triton_config = config
+                config = json.loads(json.dumps(with_defaults(completed.as_dict())))
+            except (ValueError, TypeError) as error:
+                raise InvalidSettings(f"auto_complete_config: {error}") from error
+        if "dynamic_batching" in config and "dynamic_batching" not in self.settings.written_config:
+            logger.warning(
+                "model %s: dynamic_batching of auto_complete_config is not read; set it in config.pbtxt",
+                self.name,
+            )
+        config.setdefault("model_transaction_policy", {"decoupled": False})
+        if callable(complete) or self.settings.written_config:  # else the settings declare the tensors
+            self.settings.triton_config = config
         return config
 
     def _arguments(self, path: Path, config: dict[str, Any]) -> dict[str, str]:
@@ -103,11 +122,22 @@ class PythonModel(ArtefactModel):
             raise InvalidOutput(f"Model {self.name} answered {len(sent)} responses to one request.")
         return sent[0]
 
-    def _run(self, payload: InferenceRequest, context: RequestContext, send: Send) -> None:
-        """Have the code answer a request, until its last response is sent or nobody waits."""
-        sender = BackendSender(lambda response: send(self._response(response)))
+    def _run(
+        self, payload: InferenceRequest, context: RequestContext, send: Send, *, marks: bool = False
+    ) -> None:
+        """Have the code answer a request, until its last response is sent or nobody waits.
+
+        `marks` tells whether the parameters of the last response say that it is the last.
+        """
+
+        def deliver(response: BackendResponse, final: bool) -> None:
+            send(self._response(response, {FINAL_RESPONSE: True} if final and marks else {}))
+
+        sender = BackendSender(deliver)
         ended = sender.ended
-        request = BackendRequest.of(payload, sender, self._names, lambda: context.cancelled)
+        request = BackendRequest.of(
+            self._reshapes.request(payload), sender, self._names, lambda: context.cancelled
+        )
         try:
             with self._executing:
                 responses = self._code.execute([request])
@@ -134,35 +164,29 @@ class PythonModel(ArtefactModel):
         if responses[0] is not None:
             sender.send(responses[0], 1)
 
-    def _response(self, response: object) -> InferenceResponse:
+    def _response(self, response: object, marked: Mapping[str, bool]) -> InferenceResponse:
         if not isinstance(response, BackendResponse):
             raise InvalidOutput(
                 f"Model {self.name} answered a {type(response).__name__}, no InferenceResponse."
             )
         if (error := response.error()) is not None:
             raise error.raised()
-        told = response.told()
-        return InferenceResponse.of(
-            self.name,
-            [tensor.output() for tensor in response.output_tensors()],
-            self.version,
-            None,
-            Parameters.of(dict(told)) if told else None,
+        told = {**response.told(), **marked}
+        outputs = [tensor.output() for tensor in response.output_tensors()]
+        parameters = Parameters.of(told) if told else None
+        return self._reshapes.response(
+            InferenceResponse.of(self.name, outputs, self.version, None, parameters)
         )
 
 
 class DecoupledPythonModel(PythonModel):
     """A class with any number of responses to a request, which it may send after `execute`."""
 
-    def __init__(self, settings: Any) -> None:
-        threads = settings.threads
-        super().__init__(settings)
-        settings.threads = threads  # calls whose responses come later do not wait for each other
-
     predict = ArtefactModel.predict
 
     def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:
         context = request_context()
         for payload in payloads:
-            pieces: Iterator[InferenceResponse] = pieces_of(partial(self._run, payload, context))
+            run = partial(self._run, payload, context, marks=not context.single)
+            pieces: Iterator[InferenceResponse] = pieces_of(run)
             yield from pieces

@@ -104,6 +104,14 @@ def triton_to_numpy_type(number: int) -> Any:
     return _dtype(NUMBERS[number - 1] if 0 < number <= len(NUMBERS) else "", number)
 
 
+TRITON_STRING_TO_NUMPY = {
+    f"TYPE_{name}": np.object_ if name == "STRING" else DTYPES[name].type
+    for name in NUMBERS
+    if name != "BF16"
+}
+"""The types of arrays by the datatypes of a configuration."""
+
+
 def _dtype(name: str, said: object) -> Any:
     if name == "STRING":
         return np.object_

@@ -25,7 +25,7 @@ from ...telemetry.stages import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import INFER, Call
 from ..checks import Strictness, checks_of, most_rows_of, strictness_of
-from ..classification import labels_of
+from ..classification import batches_of, labels_of
 from ..outputs import finish_of
 from ..reply import Reply
 from ..shares import Shares
@@ -76,7 +76,7 @@ class Local:
         selects = model.selects_outputs
         if selects is None and self.strictness == "strict":
             selects = False
-        # Triton compares no output with its declaration; one with `reshape`, which is not read, would be refused.
+        # Triton does not compare an output with its declaration.
         triton = settings.input_validation == "auto" and self.strictness == "strict"
         outputs_strictness: Strictness = "declared" if triton else self.strictness
         known = signature if selects is False else self.signature
@@ -90,7 +90,7 @@ class Local:
             model.writer() if isinstance(model, DescribedModel) else None,
         )
         self._finish.place = location_in(model)
-        self._finish.labels, self._finish.batches = labels_of(settings), settings.max_batch_size > 1
+        self._finish.labels, self._finish.batches = labels_of(settings), batches_of(settings)
         self._threads = self._loaded.threads or Threads(model.name, settings.threads)
         predicts = type(model).predict is not MLModel.predict
         self._meters = ModelMeters(model.name, model.version)

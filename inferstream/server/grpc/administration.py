@@ -39,7 +39,7 @@ class AdministrationService:
             config = await self._dataplane.model_config(request.name, request.version or None)
         except ModelNotFound as error:
             raise of_name(error, "name") from None
-        return ParseDict({"config": config}, pb.ModelConfigResponse())
+        return ParseDict({"config": config}, pb.ModelConfigResponse(), ignore_unknown_fields=True)
 
     async def LogSettings(
         self, request: pb.LogSettingsRequest, context: RpcContext

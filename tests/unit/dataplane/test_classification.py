@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from inferstream.dataplane.classification import classified, labels_of
+from inferstream.dataplane.classification import batches_of, classified, labels_of
 from inferstream.errors import InvalidRequest, InvalidSettings
 from inferstream.settings import ModelSettings
 from inferstream.types import Parameters, RequestOutput, ResponseOutput
@@ -18,7 +18,9 @@ def wanted(count: object) -> list[RequestOutput]:
     return [RequestOutput(name="p", parameters=Parameters(classification=count))]
 
 
-def texts(output: ResponseOutput, count: int, labels: tuple[str, ...] = (), batches: bool = False) -> object:
+def texts(
+    output: ResponseOutput, count: int, labels: tuple[str, ...] = (), batches: bool | None = None
+) -> object:
     (classes,) = classified([output], wanted(count), {"p": labels}, batches)
     assert classes.datatype == "BYTES"
     return classes.shape, [each.decode() for each in classes.data.flat()]
@@ -38,6 +40,45 @@ def test_each_row_of_a_batch_has_its_own() -> None:
     assert texts(scores([[1.0, 2.0], [4.0, 3.0]]), 1) == ([2, 1], ["2.000000:1", "4.000000:0"])
     assert texts(scores([1.0, 2.0]), 1, batches=True) == ([2, 1], ["1.000000:0", "2.000000:0"])
     assert texts(scores([[[1, 9], [5, 2]]], "INT32"), 2) == ([1, 2], ["9:1", "5:2"])
+
+
+@pytest.mark.parametrize(
+    ("shape", "batches", "found"),
+    [
+        ([2, 3], None, [2, 1]),
+        ([2, 3], True, [2, 1]),
+        ([2, 3], False, [1]),
+        ([6], None, [1]),
+        ([6], True, [6, 1]),
+        ([6], False, [1]),
+        ([1, 2, 3], False, [1]),
+        ([2, 1, 3], True, [2, 1]),
+    ],
+)
+def test_the_first_dimension_is_a_batch_if_the_model_batches(
+    shape: list[int], batches: bool | None, found: list[int]
+) -> None:
+    assert texts(scores(np.arange(6).reshape(shape)), 1, batches=batches)[0] == found  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("config", "size", "batches"),
+    [
+        (None, 1, None),
+        (None, 8, True),
+        ({"max_batch_size": 0}, 8, False),
+        ({"max_batch_size": 4}, 1, True),
+        ({"name": "m"}, 1, False),
+    ],
+)
+def test_the_configuration_says_whether_a_model_batches(config: object, size: int, batches: object) -> None:
+    parameters = {} if config is None else {"triton_config": config}
+    settings = ModelSettings(name="m", implementation="a.B", max_batch_size=size, parameters=parameters)
+    assert batches_of(settings) is batches
+
+
+def test_an_empty_label_adds_no_colon() -> None:
+    assert texts(scores([3, 1, 7], "INT32"), 3, ("cat", "", "")) == ([3], ["7:2", "3:0:cat", "1:1"])
 
 
 def test_more_than_there_are_gives_all_and_none_of_none() -> None:

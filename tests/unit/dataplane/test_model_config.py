@@ -55,12 +55,3 @@ def test_a_configuration_that_was_read_is_told_again() -> None:
     assert (made["max_batch_size"], made["input"]) == (4, read["input"])
     assert made["output"][0]["dims"] == [2]
     assert "dynamic_batching" not in made
-
-
-def test_groups_of_instances_that_were_read_have_names_and_counts() -> None:
-    read = {"instance_group": [{"count": 2}, {"gpus": [1]}]}
-    made = config(parallel_workers=3, parameters={"triton_config": read})
-    assert made["instance_group"] == [
-        {"name": "m_0", "kind": "KIND_CPU", "count": 2, "gpus": []},
-        {"name": "m_1", "kind": "KIND_GPU", "count": 1, "gpus": [1]},
-    ]

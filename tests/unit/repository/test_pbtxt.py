@@ -71,6 +71,32 @@ def test_without_a_delay_requests_gather_while_a_batch_runs(tmp_path, more: str,
     assert (settings["max_batch_size"], settings["max_batch_time"]) == (8, seconds)
 
 
+def test_groups_of_instances_have_names_and_counts(tmp_path) -> None:
+    text = 'backend: "onnxruntime" instance_group [{ count: 2 }, { gpus: [ 1 ] }]'
+    config = settings_of(written(tmp_path / "m", text))["parameters"]["triton_config"]
+    assert config["instance_group"] == [
+        {"name": "m_0", "kind": "KIND_CPU", "count": 2, "gpus": []},
+        {"name": "m_1", "kind": "KIND_GPU", "count": 1, "gpus": [1]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("backend", "reshape", "implementation"),
+    [
+        ("onnxruntime", "", "inferstream.runtimes.onnx.OnnxModel"),
+        ("onnxruntime", "reshape { shape: [ ] }", "inferstream.compat.triton.reshape.ReshapedOnnx"),
+        ("pytorch", "reshape { shape: [ 1, 1 ] }", "inferstream.compat.triton.reshape.ReshapedTorch"),
+        ("python", "reshape { shape: [ 1, 1 ] }", "inferstream.compat.triton.model.PythonModel"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["input", "output"])
+def test_reshape_chooses_the_implementation(tmp_path, backend, reshape, implementation, kind) -> None:
+    tensor = f'{kind} [{{ name: "x" data_type: TYPE_FP32 dims: [ 1 ] {reshape} }}]'
+    assert (
+        settings_of(written(tmp_path, f'backend: "{backend}" {tensor}'))["implementation"] == implementation
+    )
+
+
 def test_without_dynamic_batching_requests_are_not_gathered(tmp_path) -> None:
     settings = settings_of(written(tmp_path, 'platform: "pytorch_libtorch" max_batch_size: 8'))
     assert "max_batch_size" not in settings

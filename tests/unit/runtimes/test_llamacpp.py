@@ -494,7 +494,7 @@ async def test_the_prompt_before_is_reused_by_its_principal_alone(
     await model.load()
     found = []
     for principal in (None, "alice", "alice", "jwt:alice", None):
-        enter(RequestContext(None, True, principal or ""))
+        enter(RequestContext(None, True, cache_salt=principal or ""))
         model.predict(asked({"prompt": "hello"}))
         found.append(Llama.made[-1].resets)
     assert found == resets

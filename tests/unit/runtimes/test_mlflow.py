@@ -4,6 +4,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ with warnings.catch_warnings():
 
 import pandas as pd
 from mlflow.models import ModelSignature, infer_signature
+from mlflow.protos.databricks_pb2 import RESOURCE_DOES_NOT_EXIST
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 from sklearn.linear_model import LogisticRegression
 
@@ -50,9 +52,15 @@ class Echo(mlflow.pyfunc.PythonModel):
             return [repr(sorted((params or {}).items()))]
         if form == "secret":
             raise mlflow.exceptions.MlflowException("the secret of the input")
+        if form == "mine":
+            raise mlflow.exceptions.MlflowException.invalid_parameter_value("an empty text")
+        if form == "not found":
+            raise mlflow.exceptions.MlflowException("none", error_code=RESOURCE_DOES_NOT_EXIST)
         return model_input
 
     def predict_stream(self, context: Any, model_input: Any, params: Any = None) -> Iterator[Any]:
+        if params:
+            self.predict(context, model_input, params)
         yield from ["one", "two"]
 
 
@@ -250,7 +258,7 @@ async def test_without_a_signature_a_request_is_an_array(tmp_path: Path) -> None
 async def test_parameters_of_the_signature_reach_the_model(tmp_path: Path) -> None:
     echo(tmp_path, Schema([ColSpec(DataType.string, "text")]))
     model = await opened(tmp_path)
-    request = one("text", "BYTES", "a", form="params", top=3, stop=["x", "y"], other=1)
+    request = one("text", "BYTES", "a", form="params", top=3, stop=["x", "y"], priority=1)
     assert StringCodec.decode_output(model.predict(request).outputs[0]) == [
         "[('form', 'params'), ('stop', ['x', 'y']), ('top', 3)]"
     ]
@@ -259,6 +267,7 @@ async def test_parameters_of_the_signature_reach_the_model(tmp_path: Path) -> No
         ({"top": True}, 'parameter "top": the model takes long, got a bool'),
         ({"stop": "x"}, 'parameter "stop": the model takes a list of string, got a str'),
         ({"form": ["x"]}, 'parameter "form": the model takes string, got a list'),
+        ({"from": "x"}, 'parameter "from" is not in the signature of the model, which has form, top, stop'),
     ):
         with pytest.raises(InvalidRequest, match=error):
             model.predict(one("text", "BYTES", "a", **given))
@@ -271,6 +280,50 @@ async def test_an_error_of_mlflow_is_no_error_of_the_client(tmp_path: Path) -> N
     model = await opened(tmp_path)
     with pytest.raises(mlflow.exceptions.MlflowException):
         model.predict(one("text", "BYTES", "a", form="secret"))
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        *("2024-01-02T03:04:05", "2024-01-02 03:04:05", "2024-01-02T03:04:05Z", "2024-01-02T03:04:05.000Z"),
+        *("2024-01-02T05:04:05+02:00", "2024-01-01T22:04:05-05:00"),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 2])
+async def test_times_with_a_zone_become_utc(tmp_path: Path, time: str, rows: int) -> None:
+    echo(tmp_path, Schema([ColSpec(DataType.datetime, "day")]))
+    model = await opened(tmp_path)
+    times = [time, "2024-01-02T03:04:05"][:rows]
+    request = InferenceRequest(inputs=[RequestInput(name="day", datatype="BYTES", shape=[rows], data=times)])
+    frame = PandasCodec.decode_response(model.predict(request))
+    assert [str(each)[:19].replace("T", " ") for each in frame["day"]] == ["2024-01-02 03:04:05"] * rows
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("form", "refused"), [("secret", False), ("mine", True), ("not found", True), ("text", True)]
+)
+async def test_what_mlflow_calls_an_error_of_the_client_is_one(
+    tmp_path: Path, form: str, refused: bool, streamed: bool
+) -> None:
+    if form == "text":
+        schema, request = Schema([ColSpec(DataType.long, "n")]), one("n", "INT64", 1)
+        request.inputs[0].name = "n"
+    else:
+        schema, request = Schema([ColSpec(DataType.string, "text")]), one("text", "BYTES", "a", form=form)
+    echo(tmp_path, schema, streamable=streamed)
+    model = await opened(tmp_path)
+    if form == "text":
+
+        def refuse(*_: Any, **__: Any) -> None:
+            raise mlflow.exceptions.MlflowException.invalid_parameter_value("Failed to enforce schema")
+
+        model._artefact = SimpleNamespace(
+            predict=refuse, predict_stream=refuse, metadata=model._artefact.metadata
+        )
+    error: type[Exception] = InvalidRequest if refused else mlflow.exceptions.MlflowException
+    with pytest.raises(error, match="input" if refused else "secret"):
+        [*model.predict_stream(iter([request]))] if streamed else model.predict(request)
 
 
 async def test_a_flavor_that_streams_streams(tmp_path: Path) -> None:

@@ -3,10 +3,13 @@
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from inferstream.codecs import PandasCodec, StringRequestCodec
 from inferstream.errors import InvalidRequest
+from inferstream.types import InferenceRequest, RequestInput
 from tests.unit.runtimes import models
 from tests.unit.runtimes.fitted import arrays, asked, fitted
 
@@ -50,3 +53,19 @@ async def test_a_function_is_called(tmp_path) -> None:
         model.predict(asked(FLOWERS, "transform"))
     metadata = await model.metadata()
     assert (metadata.inputs, metadata.outputs) == ([], [])
+
+
+@pytest.mark.parametrize("module", ["lightgbm.sklearn", "sklearn.linear_model"])
+async def test_an_estimator_of_lightgbm_takes_spaces_in_names(tmp_path, module: str) -> None:
+    frame = pd.DataFrame({"a_b": [0.0, 1.0, 2.0], "c": [1.0, 0.0, 1.0]})
+    estimator = LinearRegression().fit(frame, [0.0, 1.0, 2.0])
+    model = await fitted(estimator, tmp_path)
+    columns = model.columns(
+        type("Estimator", (LinearRegression,), {"__module__": module})().fit(frame, [0, 1, 2])
+    )
+    inputs = [RequestInput(name=name, datatype="FP64", shape=[1], data=[1.0]) for name in ("a b", "c")]
+    if module.startswith("lightgbm"):
+        assert [*columns.table(InferenceRequest(inputs=inputs))] == ["a_b", "c"]
+    else:
+        with pytest.raises(InvalidRequest, match='column "a b" is not one of'):
+            columns.table(InferenceRequest(inputs=inputs))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import REGISTRY, Counter
 
+from inferstream.errors import InvalidSettings
 from inferstream.telemetry.files import MetricFiles, ModelMetrics
 
 WORKER = """
@@ -38,6 +39,19 @@ def work(files: MetricFiles) -> int:
 
 def samples(files: MetricFiles) -> dict[str, float]:
     return {sample.name: sample.value for metric in files.collect() for sample in metric.samples}
+
+
+@pytest.mark.parametrize("name", ["PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir"])
+def test_a_folder_that_the_environment_names_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, str(tmp_path / "left" / "over"))
+    MetricFiles(None)
+    assert (tmp_path / "left" / "over").is_dir()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(name, str(tmp_path / "file" / "below"))
+    with pytest.raises(InvalidSettings, match=r"PROMETHEUS_MULTIPROC_DIR=.*: Not a directory"):
+        MetricFiles(None)
 
 
 def test_without_workers_there_is_nothing(tmp_path: Path) -> None:
@@ -73,6 +87,7 @@ def test_workers_beside_each_other_are_added_up(files: MetricFiles) -> None:
 
 SERVER = """
 import sys
+from inferstream.errors import InvalidSettings
 from inferstream.telemetry.files import MetricFiles
 files = MetricFiles(sys.argv[1])
 print(files.variables()["PROMETHEUS_MULTIPROC_DIR"], flush=True)

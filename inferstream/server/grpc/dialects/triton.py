@@ -10,13 +10,14 @@ from ....dataplane.dataplane import DataPlane
 from ....dataplane.region_use import RegionUse
 from ....errors import InferstreamError, InvalidRequest
 from ....protos.dataplane_pb2 import InferParameter, ModelInferResponse, ModelStreamInferResponse
+from ....protos.dialects import FINAL_RESPONSE as FINAL
 from ....protos.dialects import HEADER
 from ....protos.grpc import request_from
 from ....protos.grpc_messages import MessageWriter
 from ....protos.grpc_requests import InferMessage
 from ....protos.grpc_responses import WRITERS, length
 from ....protos.regions import UsesRegions
-from ....types import Headers, InferenceRequest
+from ....types import Headers, InferenceRequest, InferenceResponse
 from ...status import Profile
 from ..rpc import outcome
 from .dialect import StreamDialect, StreamExchange, StreamRequest
@@ -24,7 +25,6 @@ from .dialect import StreamDialect, StreamExchange, StreamRequest
 AT_ONCE = 64
 """Requests of one stream that may run at once; the next is read when one ends."""
 
-FINAL = "triton_final_response"
 WANTS_EMPTY_FINAL = "triton_enable_empty_final_response"
 
 _INFER_RESPONSE = b"\x12"
@@ -175,16 +175,18 @@ class TritonStream:
         try:
             writer, usage = MessageWriter(typed=False), admission.usage
             inputs, use, empty_final = await self._read_request(message)
+            marks, final = bool(admission.pipeline.execution.settings.triton_config), False
             async with await admission.open(Operation.STREAM, inputs) as reply:
                 async for response in reply:
+                    final = marks and _is_final(response)
                     if use is not None:
                         response = await use.store(response)
                     part = response.accept(writer)
                     if usage is not None:
                         usage.sent += len(part)
-                    await self._send(_part(part, final=False))
+                    await self._send(_part(part, final))
                     del response  # freed now, while the core has it in its caches
-            if empty_final:
+            if empty_final and not final:
                 await self._send(_part(_empty(message).SerializeToString(), final=True))
         except Exception as error:
             await self._send(self._refusal(message, error))
@@ -224,6 +226,12 @@ def _part(response: bytes, final: bool) -> bytes:
     """A response as a message of the stream. An entry of its parameters may have any position in its bytes."""
     body = response + _FINAL_IS[final]
     return _INFER_RESPONSE + length(len(body)) + body
+
+
+def _is_final(response: InferenceResponse) -> bool:
+    """Whether code for Triton has sent a response as its last."""
+    parameters = response.parameters
+    return parameters is not None and parameters.get(FINAL) is True
 
 
 def _empty(message: InferMessage) -> ModelInferResponse:

@@ -1,4 +1,4 @@
-"""Requests of instances: KServe's V1, and the routes of SageMaker and Vertex AI."""
+"""Requests of instances: KServe's V1, and the routes of SageMaker, Vertex AI and MLflow."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -28,6 +28,7 @@ from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import Answer, InferenceDialect, ParsedRequest, ReadClaim, Route, in_json
 from .cloud_events import EventRequest, read_event
+from .instance_fields import check_media_type, decode_bytes, instances_of, parameters_of
 from .v2 import v2_request, with_binary
 from .whole import WholeRequest
 
@@ -87,36 +88,27 @@ class Instances(InferenceDialect):
         length = exchange.head.header_length(len(body))
         if length is not None:
             return with_binary(self._dataplane, admission, route.operation, body, length)
+        check_media_type(exchange.head.media_type)
         document, text = json_requests.load_request(body)
         if not isinstance(document, dict):
             raise InvalidRequest("The body must be a JSON object.")
         v2 = "instances" not in document and is_v2(document, admission.signature.declared_inputs)
+        if v2 and "params" in document:
+            raise InvalidRequest('"params" is not a field of a V2 request; it has "parameters"')
         if v2 and not explained:
             return v2_request(self._dataplane, admission, route.operation, document, text)
         refuse_duplicate_keys(text, keys_of(document))
         if (flat := admission.pipeline.flat) is not None and flat.strict and flat.arguments.takes_json:
             document = load_exactly(document, text)
-        instances = document.get("instances", document.get("inputs"))
-        if type(instances) is not NumbersText and not (isinstance(instances, list) and instances):
-            raise InvalidRequest('"instances" must be a list with an instance or more')
-        return InstancesRequest(admission, instances, _parameters(document, explained), explained)
+        if b'"b64"' in text:
+            document = decode_bytes(document)
+        return InstancesRequest(admission, instances_of(document), parameters_of(document), explained)
 
 
 def _named(variable: str) -> Sequence[str]:
     """The path in a variable of Vertex AI; none where the server has the path in any case."""
     path = os.environ.get(variable, "")
     return () if not path.startswith("/") or path == "/" or path.startswith(SERVED) else (path,)
-
-
-def _parameters(document: Mapping[str, Any], explained: bool) -> Parameters | None:
-    given = document.get("parameters")
-    if not given:
-        return Parameters.of({EXPLAIN: True}) if explained else None
-    if not isinstance(given, dict) or any(
-        isinstance(each, dict | list | NumbersText) for each in given.values()
-    ):
-        raise InvalidRequest('"parameters" must be an object of strings, numbers and booleans')
-    return Parameters.of({**given, EXPLAIN: True} if explained else given)
 
 
 class InstancesRequest(WholeRequest):
@@ -127,24 +119,26 @@ class InstancesRequest(WholeRequest):
     def __init__(
         self,
         admission: Admission,
-        instances: list[Any] | NumbersText,
-        parameters: Parameters | None,
+        instances: list[Any] | NumbersText | dict[str, Any],
+        parameters: Mapping[str, Any],
         explained: bool = False,
     ) -> None:
-        """Raises InvalidRequest that names the wrong input."""
+        """An object as `instances` holds whole inputs by name. Raises InvalidRequest that names the wrong input."""
         self._field = "explanations" if explained else "predictions"
         flat = admission.pipeline.flat
         declared = admission.signature.declared_inputs
         strict = flat is not None and flat.strict
         self._each = strict or any(tensor.shape[:1] != [-1] for tensor in declared)
         documents: list[Any] = [instances]
-        if self._each:
+        if self._each and not isinstance(instances, dict):
             documents = plain(instances, "instances") if isinstance(instances, NumbersText) else instances
             if len(documents) > MOST_SINGLE:
                 raise InvalidRequest(
                     f'"instances": {len(documents)} are more than the {MOST_SINGLE} that a model without a '
                     "dimension of rows takes"
                 )
+        if explained:
+            parameters = {**parameters, EXPLAIN: True}
         super().__init__(admission, [_request(admission, document, parameters) for document in documents])
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
@@ -159,19 +153,21 @@ class InstancesRequest(WholeRequest):
         return [rows[0] if len(rows) == 1 else rows] if self._each else rows
 
 
-def _request(admission: Admission, document: Any, parameters: Parameters | None) -> InferenceRequest:
+def _request(admission: Admission, document: Any, parameters: Mapping[str, Any]) -> InferenceRequest:
     flat = admission.pipeline.flat
     if flat is not None and flat.strict:
         names = flat.arguments.names
         arguments = document if isinstance(document, dict) else {names[0] if names else UNNAMED: document}
-        return InferenceRequest.of(flat.arguments.read(arguments))
+        if twice := arguments.keys() & parameters.keys():
+            raise InvalidRequest(f'"{min(twice)}" is in an instance and in the parameters')
+        return InferenceRequest.of(flat.arguments.read({**arguments, **parameters}))
     declared = {tensor.name: tensor for tensor in admission.signature.declared_inputs}
     described = {tensor.name: tensor for tensor in admission.signature.described}
     values = _columns(document, next(iter(declared), UNNAMED))
     inputs = [
         tensor_of(name, value, declared.get(name), described.get(name)) for name, value in values.items()
     ]
-    return InferenceRequest.of(inputs, None, parameters)
+    return InferenceRequest.of(inputs, None, Parameters.of({**parameters}) if parameters else None)
 
 
 def _columns(document: Any, only: str) -> Mapping[str, Any]:

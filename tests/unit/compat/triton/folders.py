@@ -198,9 +198,47 @@ output [ { name: "OUT" data_type: TYPE_INT32 dims: [ 1 ] } ]
 dynamic_batching { }
 """
 
+LAST = '''
+import threading
+
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+FINAL = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+POLICY = {"decoupled": True}
+
+
+class TritonPythonModel:
+    """Sends the flag of the last response with it or apart from it, in execute or in a thread."""
+
+    @staticmethod
+    def auto_complete_config(config):
+        config.add_input({"name": "ASK", "data_type": "TYPE_INT32", "dims": [3]})
+        config.add_output({"name": "OUT", "data_type": "TYPE_INT32", "dims": [1]})
+        config.set_model_transaction_policy(POLICY)
+        return config
+
+    def execute(self, requests):
+        for request in requests:
+            count, apart, threaded = pb_utils.get_input_tensor_by_name(request, "ASK").as_numpy().tolist()
+            sender = request.get_response_sender()
+            if threaded:
+                threading.Thread(target=self.respond, args=(sender, count, apart), daemon=True).start()
+            else:
+                self.respond(sender, count, apart)
+
+    def respond(self, sender, count, apart):
+        for number in range(count):
+            response = pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array([number], np.int32))])
+            sender.send(response, flags=0 if apart or number < count - 1 else FINAL)
+        if apart:
+            sender.send(flags=FINAL)
+'''
+
 MODELS = {
     "add_sub": (ADD_SUB, ADD_SUB_CONFIG),
     "count_rows": (COUNT_ROWS, COUNT_ROWS_CONFIG),
+    "last": (LAST, 'backend: "python"'),
     "repeat": (REPEAT, REPEAT_CONFIG),
     "same": (SAME, 'backend: "python"'),
     "square": (SQUARE, 'backend: "python"'),

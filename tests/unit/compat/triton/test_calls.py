@@ -30,7 +30,7 @@ def test_a_request_has_what_the_client_sent() -> None:
         outputs=[RequestOutput(name="y")],
         parameters=Parameters(sequence_id="s", sequence_start=True, sequence_end=True, depth=2, timeout=50),
     )
-    request = BackendRequest.of(payload, BackendSender(lambda _: None), ["y", "z"], lambda: False)
+    request = BackendRequest.of(payload, BackendSender(lambda *_: None), ["y", "z"], lambda: False)
     assert (request.request_id(), request.correlation_id(), request.flags()) == ("7", "s", 3)
     assert (request.requested_output_names(), request.timeout()) == (["y"], 50)
     assert json.loads(request.parameters()) == {"depth": 2}
@@ -67,7 +67,7 @@ def test_a_response_has_tensors_or_an_error() -> None:
 
 def test_responses_go_until_the_last_one() -> None:
     sent: list[BackendResponse] = []
-    sender = BackendSender(sent.append)
+    sender = BackendSender(lambda response, _: sent.append(response))
     sender.send(BackendResponse([X]))
     assert not sender.ended.is_set()
     sender.send(BackendResponse([X]), FINAL)
@@ -77,11 +77,11 @@ def test_responses_go_until_the_last_one() -> None:
         with pytest.raises(TritonModelException, match=said):
             sender.send(BackendResponse([X]), flags)
     with pytest.raises(TritonModelException, match="takes the flag of the last one"):
-        BackendSender(sent.append).send()
+        BackendSender(lambda response, _: sent.append(response)).send()
 
 
 def test_nothing_is_sent_to_a_client_that_has_left() -> None:
-    def send(_: BackendResponse) -> None:
+    def send(_: BackendResponse, final: bool) -> None:
         raise Abandoned
 
     sender = BackendSender(send)
@@ -92,7 +92,7 @@ def test_nothing_is_sent_to_a_client_that_has_left() -> None:
 
 
 def test_an_error_ends_the_request() -> None:
-    def send(_: BackendResponse) -> None:
+    def send(_: BackendResponse, final: bool) -> None:
         raise KeyError("x")
 
     sender = BackendSender(send)
@@ -102,10 +102,26 @@ def test_an_error_ends_the_request() -> None:
 
 
 def test_a_sender_that_is_forgotten_sends_no_more() -> None:
-    sender = BackendSender(lambda _: None)
+    sender = BackendSender(lambda *_: None)
     ended = sender.ended
     thread = threading.Thread(target=ended.wait)
     thread.start()
     del sender
     thread.join(10)
     assert ended.is_set()
+
+
+def test_parameters_are_those_of_the_client_alone() -> None:
+    given = {"priority": 3, "timeout": 5, "sequence_id": 7, "sequence_start": True, "sequence_end": False}
+    payload = InferenceRequest(inputs=[], parameters={**given, "binary_data_output": True, "mine": "x"})
+    request = BackendRequest.of(payload, BackendSender(lambda *_: None), [], lambda: False)
+    assert json.loads(request.parameters()) == {"mine": "x"}
+    assert (request.timeout(), request.correlation_id(), request.flags()) == (5, 7, 1)
+
+
+def test_a_request_is_not_scheduled_again_and_has_no_trace() -> None:
+    request = BackendRequest()
+    request.set_release_flags(1)
+    for call in (lambda: request.set_release_flags(2), request.trace):
+        with pytest.raises(TritonModelException, match=" here"):
+            call()

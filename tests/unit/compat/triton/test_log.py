@@ -10,8 +10,8 @@ from inferstream.compat.triton.log import BackendLogger
 def test_each_level_is_a_level_of_the_servers_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "inferstream.model"):
         BackendLogger.log_info("100 %s")
-        BackendLogger.log_warn("a")
-        BackendLogger.log_error("b")
+        BackendLogger.log_warn(message="a")
+        BackendLogger.log_error(message="b")
         BackendLogger.log_verbose("c")
         BackendLogger.log("d", BackendLogger.WARNING)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [

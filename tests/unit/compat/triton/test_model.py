@@ -11,7 +11,9 @@ import pytest
 
 from inferstream.context import RequestContext, enter
 from inferstream.errors import InvalidOutput, InvalidSettings, ModelError, ModelLoadFailed
+from inferstream.model import signature_of
 from inferstream.repository.folder import read_settings
+from inferstream.settings import ModelSettings
 from inferstream.types import InferenceRequest, RequestInput
 
 from . import folders
@@ -77,9 +79,8 @@ async def test_the_arguments_of_initialize(tmp_path: Path) -> None:
         "model_version": "1",
         "model_name": "m",
     }
-    assert json.loads(args["model_config"])["output"] == [
-        {"name": "OUT", "data_type": "TYPE_INT32", "dims": [1]}
-    ]
+    (output,) = json.loads(args["model_config"])["output"]
+    assert output.items() >= {"name": "OUT", "data_type": "TYPE_INT32", "dims": [1]}.items()
 
 
 async def test_many_responses_come_from_threads(tmp_path: Path) -> None:
@@ -199,3 +200,180 @@ async def test_what_does_not_load_says_why(tmp_path: Path) -> None:
     (folder.parent / "config.pbtxt").write_text(CONFIG)
     with pytest.raises(ModelLoadFailed, match="has no class TritonPythonModel"):
         await made(folder.parent)
+
+
+MAX_BATCH_SIZES = ["", "max_batch_size: 0 ", "max_batch_size: 8 "]
+
+PATHS = (
+    *("name", "backend", "platform", "max_batch_size", "input.0.optional", "input.0.format", "input.0.dims"),
+    *(
+        "output.0.label_filename",
+        "output.0.dims",
+        "parameters",
+        "default_model_filename",
+        "cc_model_filenames",
+    ),
+    *("instance_group.0.name", "instance_group.0.count", "instance_group.0.kind", "instance_group.0.gpus"),
+    *("version_policy.latest.num_versions", "model_warmup", "optimization.priority", "metric_tags"),
+)
+
+
+def at(config: Any, path: str) -> Any:
+    for part in path.split("."):
+        config = config[int(part) if part.isdigit() else part]
+    return config
+
+
+@pytest.mark.parametrize("size", MAX_BATCH_SIZES)
+@pytest.mark.parametrize(
+    "groups", ["", "instance_group [{ }]", "instance_group [{ count: 2 kind: KIND_CPU }]"]
+)
+async def test_the_configuration_that_code_sees_is_complete(tmp_path: Path, size: str, groups: str) -> None:
+    body = (
+        "  @staticmethod\n  def auto_complete_config(config):\n"
+        "    TritonPythonModel.first = config.as_dict()\n    return config\n"
+        "  def initialize(self, args): self.args = args\n  def execute(self, requests): return []\n"
+    )
+    config = f'{size}backend: "python" {groups} input [{{ name: "X" data_type: TYPE_FP32 dims: [2] }}] '
+    model = await of(tmp_path, body, config + CONFIG.removeprefix('backend: "python" '))
+    for seen in (model._code.first, json.loads(model._code.args["model_config"])):
+        for path in PATHS:
+            at(seen, path)
+        assert seen["max_batch_size"] == (8 if "8" in size else 0)
+        assert seen["instance_group"][0]["name"] == "m_0"
+        assert seen["instance_group"][0]["count"] == (2 if "count" in groups else 1)
+    assert json.loads(model._code.args["model_config"])["model_transaction_policy"] == {"decoupled": False}
+
+
+async def test_a_configuration_without_tensors_has_empty_lists(tmp_path: Path) -> None:
+    body = (
+        "  def auto_complete_config(config):\n"
+        "    there = config.as_dict()\n    assert there['input'] == there['output'] == []\n"
+        "    config.add_input({'name': 'X', 'data_type': 'TYPE_FP32', 'dims': [-1]})\n"
+        "    config.set_max_batch_size(there['max_batch_size'])\n    return config\n"
+        "  def execute(self, requests): return []\n"
+    )
+    model = await of(tmp_path, body, 'backend: "python"')
+    assert [each.name for each in model.inputs] == ["X"]
+
+
+async def test_code_completes_a_tensor_of_which_the_file_has_only_the_name(tmp_path: Path) -> None:
+    body = (
+        "  def auto_complete_config(config):\n"
+        "    config.add_input({'name': 'X', 'data_type': 'TYPE_FP32', 'dims': [-1], 'optional': True})\n"
+        "    return config\n  def execute(self, requests): return []\n"
+    )
+    model = await of(tmp_path, body, 'backend: "python" input [{ name: "X" }]')
+    assert [(each.name, each.datatype, each.shape) for each in model.inputs] == [("X", "FP32", [-1])]
+
+
+async def test_a_completion_that_returns_no_configuration_is_named(tmp_path: Path) -> None:
+    body = "  def auto_complete_config(config): pass\n  def execute(self, requests): return []\n"
+    with pytest.raises((InvalidSettings, ModelLoadFailed), match="returned a NoneType"):
+        await of(tmp_path, body)
+
+
+DECOUPLES = {
+    "literal": "config.set_model_transaction_policy({'decoupled': True})",
+    "dict": "config.set_model_transaction_policy(dict(decoupled=True))",
+    "variable": "policy = {'decoupled': True}; config.set_model_transaction_policy(policy)",
+    "keyword": "config.set_model_transaction_policy(transaction_policy_dict={'decoupled': True})",
+    "function": "TritonPythonModel.decouple(config)",
+    "loop": "[config.set_model_transaction_policy({name: True}) for name in ['decoupled']]",
+    "in place": "config.as_dict()['model_transaction_policy'] = {'decoupled': True}",
+}
+
+
+@pytest.mark.parametrize("way", [*DECOUPLES, "file", "comment", "false"])
+@pytest.mark.parametrize("threads", [None, 3])
+async def test_a_model_is_decoupled_if_its_completed_configuration_is(
+    tmp_path: Path, way: str, threads: int | None
+) -> None:
+    line = DECOUPLES.get(way, "pass")
+    if way == "comment":
+        line = "pass  # config.set_model_transaction_policy(dict(decoupled=True))"
+    elif way == "false":
+        line = "config.set_model_transaction_policy({'decoupled': False})"
+    body = (
+        "  def decouple(config): config.set_model_transaction_policy({'decoupled': True})\n"
+        f"  @staticmethod\n  def auto_complete_config(config):\n    {line}\n    return config\n"
+        "  def execute(self, requests): return None\n"
+    )
+    config = CONFIG + (" model_transaction_policy { decoupled: true }" if way == "file" else "")
+    (tmp_path / "m" / "1").mkdir(parents=True)
+    (tmp_path / "m" / "1" / "model.py").write_text(HEAD + body)
+    (tmp_path / "m" / "config.pbtxt").write_text(config)
+    settings = read_settings(tmp_path / "m" / "config.pbtxt", tmp_path)
+    settings.threads = threads
+    model = settings.implementation(settings)
+    assert await model.load()
+    decoupled = way not in ("comment", "false")
+    assert signature_of(model).streams is decoupled
+    assert settings.triton_config["model_transaction_policy"] == {"decoupled": decoupled}
+    assert settings.threads == (threads if decoupled else threads or 1)
+
+
+TELLS_SHAPE = """  def execute(self, requests):
+    responses = []
+    for request in requests:
+      shape = pb_utils.get_input_tensor_by_name(request, "X").shape()
+      self.seen = [*getattr(self, "seen", []), shape]
+      array = pb_utils.get_input_tensor_by_name(request, "X").as_numpy()
+      responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array)]))
+    return responses
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "dims", "reshape", "asked", "inner"),
+    [
+        (0, "4", "2, 2", [4], [2, 2]),
+        (0, "1", "", [1], []),
+        (4, "1", "", [2, 1], [2]),
+        (4, "4", "1, 4, 1", [2, 4], [2, 1, 4, 1]),
+        (0, "-1, 4", "-1, 2, 2", [3, 4], [3, 2, 2]),
+        (0, "-1, 1, -1", "-1, -1", [3, 1, 2], [3, 2]),
+        (4, "-1", "1, -1", [2, 3], [2, 1, 3]),
+    ],
+)
+async def test_reshape_of_inputs_and_outputs(
+    tmp_path: Path, size: int, dims: str, reshape: str, asked: list[int], inner: list[int]
+) -> None:
+    tensor = f"data_type: TYPE_INT32 dims: [{dims}] reshape: {{ shape: [{reshape}] }}"
+    config = (
+        f'backend: "python" max_batch_size: {size} '
+        f'input [{{ name: "X" {tensor} }}] output [{{ name: "OUT" {tensor} }}]'
+    )
+    model = await of(tmp_path, TELLS_SHAPE, config)
+    values = [*range(int(np.prod(asked)))]
+    given = InferenceRequest(inputs=[RequestInput(name="X", datatype="INT32", shape=asked, data=values)])
+    (output,) = model.predict(given).outputs
+    assert (output.shape, output.data.flat()) == (asked, values)
+    assert model._code.seen == [inner]
+    assert given.inputs[0].shape == asked
+
+
+@pytest.mark.parametrize("reshape", ["3", "-1", "2, -1"])
+async def test_a_reshape_to_other_elements_fails_the_load(tmp_path: Path, reshape: str) -> None:
+    config = CONFIG.replace("dims: [1]", f"dims: [4] reshape {{ shape: [{reshape}] }}")
+    with pytest.raises((InvalidSettings, ModelLoadFailed), match="cannot be reshaped"):
+        await of(tmp_path, "  def execute(self, requests): return []\n", config)
+
+
+async def test_without_a_file_the_settings_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(HEAD + "  def execute(self, requests): return []\n")
+    settings = ModelSettings(
+        name="m",
+        implementation="inferstream.compat.triton.model.PythonModel",
+        parameters={"uri": str(tmp_path / "model.py")},
+    )
+    model = settings.implementation(settings)
+    assert await model.load()
+    assert settings.triton_config == {}
+
+
+async def test_dynamic_batching_of_the_code_is_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await made(folders.written(tmp_path, "same"))
+    assert "dynamic_batching of auto_complete_config is not read" in caplog.text

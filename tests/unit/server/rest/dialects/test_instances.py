@@ -98,6 +98,22 @@ async def predict(client: httpx.AsyncClient, model: str, body: Any) -> httpx.Res
         ("add", {"instances": [{"a": 1, "b": 2}]}, [3]),
         ("add", {"instances": [{"a": 1, "b": 2}, 5, {"a": 9}]}, [3, 6, 10]),
         ("shout", {"instances": ["a"]}, ["A"]),
+        ("doubling", {"inputs": {"a": [1, 2], "b": [3, 4]}}, [{"a": 2, "b": 6}, {"a": 4, "b": 8}]),
+        ("doubling", {"dataframe_split": {"columns": ["a", "b"], "data": [[1, 2], [3, 4]]}},
+         [{"a": 2, "b": 4}, {"a": 6, "b": 8}]),
+        ("doubling", {"dataframe_split": {"columns": ["a"], "index": [7], "data": [[1]]}}, [2]),
+        ("doubling", {"dataframe_split": {"data": [[1, 2]]}}, [[2, 4]]),
+        ("doubling", {"dataframe_records": [{"a": 1, "b": 2}]}, [{"a": 2, "b": 4}]),
+        ("declared", {"dataframe_records": [{"rows": [1, 2]}]}, [[2.0, 4.0]]),
+        ("prompted", {"dataframe_split": {"columns": ["text"], "data": [["one"], ["two"]]}}, ["one", "two"]),
+        ("prompted", {"inputs": {"text": ["one"]}}, ["one"]),
+        ("prompted", {"instances": ["one"], "params": {"max_tokens": 1}}, ["o"]),
+        ("prompted", {"instances": ["one"], "parameters": {}, "params": {"max_tokens": 1}}, ["o"]),
+        ("prompted", {"instances": [{"b64": "b25l"}, {"text": {"b64": "dHdv"}}]}, ["one", "two"]),
+        ("add", {"dataframe_records": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}, [3, 7]),
+        ("add", {"inputs": {"a": 1, "b": 2}}, [3]),
+        ("add", {"instances": [1, {"a": 2}], "parameters": {"b": 5}}, [6, 7]),
+        ("add", {"instances": [1], "params": {"b": 5}}, [6]),
     ],
     ids=str,
 )  # fmt: skip
@@ -133,6 +149,56 @@ async def test_instances_that_are_a_request_each_have_a_bound(client: httpx.Asyn
         ("doubling", {"instances": [{"a": 1}, {"b": 1}]}, 'row 1 has no "a", which row 0 has'),
         ("doubling", {"instances": [1, {"b": 1}]}, 'input "input-0" must be a value or lists of values'),
         ("prompted", {"instances": ["x"], "parameters": {"a": [1]}}, '"parameters" must be an object of'),
+        ("prompted", {"instances": ["x"], "params": [1]}, '"params" must be an object of'),
+        (
+            "prompted",
+            {"instances": ["x"], "params": {"a": 1}, "parameters": {"a": 1}},
+            '"parameters" and "params" are both given',
+        ),
+        ("prompted", {"instances": ["x"], "inputs": ["x"]}, '"instances" and "inputs" are both given'),
+        ("prompted", {"instances": ["x"], "parms": {"a": 1}}, '"parms" is not a field of this request'),
+        ("prompted", {"instances": [{"b64": "%"}]}, '"b64" must be a string in base64'),
+        ("prompted", {"instances": [{"b64": 1}]}, '"b64" must be a string in base64'),
+        ("doubling", {"dataframe_split": [1]}, '"dataframe_split" must be an object of'),
+        ("doubling", {"dataframe_split": {"columns": ["a"]}}, '"dataframe_split" must be an object of'),
+        (
+            "doubling",
+            {"dataframe_split": {"columns": 1, "data": [[1]]}},
+            '"dataframe_split": "columns" must be a list',
+        ),
+        (
+            "doubling",
+            {"dataframe_split": {"columns": ["a"], "data": [1]}},
+            '"dataframe_split": "data[0]" must be a list',
+        ),
+        (
+            "doubling",
+            {"dataframe_split": {"columns": ["a"], "data": [[1, 2]]}},
+            '"dataframe_split": row 0 has 2 values, and there',
+        ),
+        (
+            "doubling",
+            {"dataframe_split": {"columns": ["a", "a"], "data": [[1, 2]]}},
+            '"dataframe_split": a name is twice',
+        ),
+        (
+            "doubling",
+            {"dataframe_split": {"columns": ["a"], "data": []}},
+            '"dataframe_split" must be a list with',
+        ),
+        ("doubling", {"dataframe_records": {}}, '"dataframe_records" must be a list with'),
+        ("doubling", {"inputs": {}}, '"inputs" must be a list with'),
+        (
+            "doubling",
+            {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}], "params": {"a": 1}},
+            '"params" is not a field of a V2 request; it has "parameters"',
+        ),
+        (
+            "add",
+            {"instances": [{"a": 1, "b": 2}], "parameters": {"b": 3}},
+            '"b" is in an instance and in the',
+        ),
+        ("add", {"instances": [1], "parameters": {"c": 3}}, '"c" is no argument of the model'),
     ],
     ids=str,
 )
@@ -210,3 +276,20 @@ async def test_paths_that_the_server_has_stay(health: str, predict: str, monkeyp
         assert (await client.get(health)).status_code == 200
         tensor = {"name": "a", "datatype": "INT64", "shape": [1], "data": [2]}
         assert (await client.post(predict, json={"inputs": [tensor]})).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/models/doubling:predict", "/invocations"])
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        *("text/csv", "text/csv; charset=utf-8", "application/x-npy", "application/jsonlines"),
+        "application/x-parquet",
+    ],
+)
+async def test_a_documented_body_that_is_not_json_is_refused_by_name(media_type: str, path: str) -> None:
+    async with serving([ModelSettings(name="doubling", implementation=Doubling)]) as client:
+        response = await client.post(path, content=b"a,b\n1,2\n", headers={"content-type": media_type})
+    assert response.status_code == 400
+    assert response.json()["error"].startswith(
+        f"content-type: {media_type.partition(';')[0]} is not read here"
+    )

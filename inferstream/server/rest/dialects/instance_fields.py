@@ -1,0 +1,112 @@
+"""The fields of a request of instances, as KServe, MLflow, SageMaker and Vertex AI document them."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from ....errors import InvalidRequest
+from ....protos.json_arrays import plain
+from ....types.json_numbers import NumbersText
+
+PAYLOADS = ("instances", "inputs", "dataframe_split", "dataframe_records")
+"""The fields that hold the instances. A request has one of them; the last three are those of MLflow."""
+
+PARAMETERS = ("parameters", "params")
+"""The fields of parameters: of Vertex AI, and of MLflow."""
+
+SIGNATURE = "signature_name"
+"""A field of TensorFlow Serving. A model has one signature here, so it has no effect."""
+
+OTHER_FORMATS = (
+    *(b"text/csv", b"application/x-npy", b"application/jsonlines", b"application/x-parquet"),
+    *(b"application/x-recordio-protobuf", b"application/x-protobuf"),
+)
+"""Media types that SageMaker and MLflow document, and that are not read."""
+
+
+def check_media_type(media_type: bytes) -> None:
+    """Raise InvalidRequest for a documented body that is not JSON."""
+    media_type = media_type.partition(b";")[0].strip().lower()
+    if media_type in OTHER_FORMATS:
+        raise InvalidRequest(
+            f"content-type: {media_type.decode()} is not read here; send JSON, such as "
+            '{"dataframe_split": {"columns": […], "data": […]}}'
+        )
+
+
+def instances_of(document: Mapping[str, Any]) -> list[Any] | NumbersText | dict[str, Any]:
+    """The instances of a request, or an object of whole inputs by name. Raises InvalidRequest."""
+    for name in document:
+        if name not in (*PAYLOADS, *PARAMETERS, SIGNATURE):
+            known = ", ".join(f'"{each}"' for each in (*PAYLOADS, *PARAMETERS))
+            raise InvalidRequest(f'"{name[:40]}" is not a field of this request; it has {known}')
+    given = [name for name in PAYLOADS if name in document] or ["instances"]
+    if len(given) > 1:
+        raise InvalidRequest(f'"{given[0]}" and "{given[1]}" are both given; a request has one of them')
+    instances = document.get(given[0])
+    if given[0] == "inputs" and isinstance(instances, dict) and instances:
+        return instances
+    if given[0] == "dataframe_split":
+        instances = _rows(instances)
+    if type(instances) is NumbersText or (isinstance(instances, list) and instances):
+        return instances
+    raise InvalidRequest(f'"{given[0]}" must be a list with an instance or more')
+
+
+def _rows(frame: Any) -> Any:
+    """The rows of a data frame that pandas wrote with `orient="split"`; objects if it names its columns."""
+    if not isinstance(frame, dict) or "data" not in frame or not frame.keys() <= {"index", "columns", "data"}:
+        raise InvalidRequest('"dataframe_split" must be an object of "columns", "data" and perhaps "index"')
+    columns, rows = frame.get("columns"), frame["data"]
+    if columns is None:
+        return rows
+    columns = _listed(columns, "columns")
+    if len({*map(str, columns)}) < len(columns):
+        raise InvalidRequest('"dataframe_split": a name is twice among the columns')
+    named: list[Any] = []
+    for index, row in enumerate(_listed(rows, "data")):
+        values = _listed(row, f"data[{index}]")
+        if len(values) != len(columns):
+            raise InvalidRequest(
+                f'"dataframe_split": row {index} has {len(values)} values, and there are {len(columns)} columns'
+            )
+        named.append(dict(zip(map(str, columns), values, strict=True)))
+    return named
+
+
+def _listed(value: Any, name: str) -> list[Any]:
+    if type(value) is NumbersText:
+        value = plain(value, name)
+    if not isinstance(value, list):
+        raise InvalidRequest(f'"dataframe_split": "{name}" must be a list')
+    return value
+
+
+def parameters_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters of a request. Raises InvalidRequest."""
+    first, *others = [name for name in PARAMETERS if document.get(name)] or [PARAMETERS[0]]
+    if others:
+        raise InvalidRequest(f'"{first}" and "{others[0]}" are both given; a request has one of them')
+    given = document.get(first) or {}
+    if isinstance(given, dict) and first == "params":  # MLflow has lists among its parameters
+        given = {
+            name: plain(each, name) if type(each) is NumbersText else each for name, each in given.items()
+        }
+    refused = (dict, NumbersText) if first == "params" else (dict, list, NumbersText)
+    if not isinstance(given, dict) or any(isinstance(each, refused) for each in given.values()):
+        raise InvalidRequest(f'"{first}" must be an object of strings, numbers and booleans')
+    return given
+
+
+def decode_bytes(value: Any) -> Any:
+    """A part of a document with bytes for each `{"b64": …}`. Raises InvalidRequest."""
+    if isinstance(value, list):
+        return [decode_bytes(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() != {"b64"}:
+        return {name: decode_bytes(each) for name, each in value.items()}
+    try:
+        return base64.b64decode(value["b64"], validate=True)
+    except (TypeError, ValueError):
+        raise InvalidRequest('"b64" must be a string in base64') from None
