@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from ..clients.client import AsyncClient, InProcessClient
 from ..codecs.registry import load_plugins
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
@@ -24,6 +25,7 @@ from ..telemetry.meter_set import Buckets
 from ..telemetry.metrics import Meters
 from ..telemetry.workers import WorkerMeters
 from .custom import build_route_handler
+from .in_process import InProcessCalls, InProcessTransport
 from .served import Served, resolve
 from .spans import build_push, build_tracing
 from .stopping import AFTERWARDS, SPARE, UNLOADING, within
@@ -33,11 +35,26 @@ if TYPE_CHECKING:
     from .grpc.rpc import Rpcs
     from .rest.asgi import AsgiApp
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 WORKER = str(Path(__file__).with_name("bootstrap.py"))
 """The script that a worker process runs."""
 
 WITHOUT_PORTS = {"host": "0.0.0.0", "frontends": 1}
 """Settings of an application that another server gives its ports: those may be open to everybody."""
+
+
+def _delegated(
+    method: Callable[Concatenate[AsyncClient, P], T],
+) -> Callable[Concatenate["Application", P], T]:
+    """The method of `Application` that calls this one of its client."""
+
+    @wraps(method)
+    def call(self: "Application", /, *arguments: P.args, **named: P.kwargs) -> T:
+        return method(self._client, *arguments, **named)
+
+    return call
 
 
 class Application:
@@ -171,6 +188,24 @@ class Application:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.stop()
+
+    predict = _delegated(AsyncClient.predict)
+    """The result of a model, in this process: the arguments, values and errors of `AsyncClient.predict`.
+
+    Without `timeout`, the settings limit the time. `__cause__` of a CallFailed is the error itself.
+    """
+    stream = _delegated(AsyncClient.stream)
+    """Each item of a stream, when the model makes it. Closing the stream ends the call."""
+
+    @cached_property
+    def calls(self) -> InProcessCalls:
+        """Calls of the models with requests, which raise the errors of the models as they are."""
+        return InProcessCalls(self.dataplane, lambda: self.started)
+
+    @cached_property
+    def _client(self) -> AsyncClient:
+        transport = InProcessTransport(self.calls, self.dataplane, self.settings.status_profile)
+        return InProcessClient(transport)
 
     @cached_property
     def asgi(self) -> "AsgiApp":
