@@ -13,6 +13,7 @@ from .clients.transport import ModelName, OutgoingCall
 from .codecs import NumpyCodec, StringCodec
 from .codecs.undeclared import encode
 from .concurrency.background_loop import BackgroundLoop, background
+from .functions.injection import Overrides
 from .server.application import Application
 from .server.served import Served
 from .settings import Settings
@@ -113,11 +114,13 @@ class run:  # noqa: N801  # a verb in its use, and a context manager of two kind
     Raises the error of a model that does not load.
     """
 
-    def __init__(self, served: Served = ".", **settings: Any) -> None:
+    def __init__(self, served: Served = ".", *, overrides: Overrides | None = None, **settings: Any) -> None:
+        """`overrides` are functions by the dependency (`Depends`) that they replace."""
         if isinstance(served, Settings):
-            self._application = Application(served.model_copy(update={"strict": True}), **settings)
+            served = served.model_copy(update={"strict": True})
         else:
-            self._application = Application(served, **{"strict": True, **settings})
+            settings = {"strict": True, **settings}
+        self._application = Application(served, overrides=overrides, **settings)
         self._left = ExitStack()
         self._runner: asyncio.Runner | BackgroundLoop = background
 

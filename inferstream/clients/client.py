@@ -58,7 +58,8 @@ class AsyncClient:
         # Compression takes longer than it saves, except over slow networks.
         known = {**({} if self._over_grpc else {"accept-encoding": "identity"}), **(headers or {})}
         self._call_over(transport_to(target, self._over_grpc), timeout, retries, known)
-        self._functions = {} if app is None else _functions(app)
+        if app is not None:
+            self._functions = _functions(app)
 
     def _call_over(
         self, transport: Transport, timeout: float, retries: int, headers: Mapping[str, str]

@@ -16,6 +16,7 @@ from ..dataplane.execution.base import Execution
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
+from ..functions.injection import Overrides, Replacements, replacing
 from ..plugins import check_names
 from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
@@ -62,7 +63,7 @@ class Application:
 
     `served` is a folder of models, `Settings`, a class of models, a model, `ModelSettings`, several of these,
     or a mapping from names to classes and models. Keyword arguments are settings of the server; those of
-    ports, further front ends and Kafka have no effect.
+    ports, further front ends and Kafka have no effect. `overrides` are functions by the dependency that they replace.
 
     `async with application` loads the models. At the end it ends their calls within `shutdown_grace` seconds and
     unloads them. An application runs once, on one event loop. Raises InvalidSettings.
@@ -73,11 +74,14 @@ class Application:
         served: Served = ".",
         *,
         repository: ModelRepository | None = None,
+        overrides: Overrides | None = None,
         supervise: "Callable[[Settings, Meters, MetricFiles], Supervisor | None] | None" = None,
         **settings: Any,
     ) -> None:
         """A server with ports of its own gives `supervise`, which makes the supervisor of its front ends."""
-        own, repository = resolve(served, settings, repository)
+        self._replacements = Replacements(overrides or {})
+        with replacing(self._replacements):
+            own, repository = resolve(served, settings, repository)
         embedded = supervise is None
         if supervise is None:
             own = own.model_copy(update=WITHOUT_PORTS)
@@ -113,7 +117,8 @@ class Application:
         self._begun = False
 
     async def _load(self, settings: ModelSettings) -> Execution:
-        execution = await self.placements.load(settings)
+        with replacing(self._replacements):
+            execution = await self.placements.load(settings)
         if execution.routes:
             from .rest.mounting import warn_of_hidden  # late: few models have routes
 
@@ -132,7 +137,10 @@ class Application:
         self._begun = True
         self.start_timers()
         try:
-            await self.registry.start()
+            with replacing(self._replacements):
+                await self.registry.start()
+            if unknown := self._replacements.unknown():
+                raise InvalidSettings(f"overrides: no function depends on {', '.join(unknown)}")
         except BaseException:  # a cancelled start too
             await self.stop()
             raise

@@ -23,7 +23,7 @@ from ..types import (
     RepositoryIndexResponse,
     TensorData,
 )
-from .request_ids import HEADER, RequestIds, enter
+from .request_ids import RequestIds, enter
 from .status import Profile, retry_after, status_of
 
 AHEAD = 1
