@@ -40,6 +40,11 @@ class InProcessCalls:
         self._dataplane = dataplane
         self._is_started = is_started
 
+    def check_started(self) -> None:
+        """Raise NotStarted before every model has loaded or failed."""
+        if not self._is_started():
+            raise NotStarted
+
     async def infer(self, call: OutgoingCall) -> InferenceResponse:
         return await asyncio.create_task(self._infer(call))
 
@@ -74,8 +79,7 @@ class InProcessCalls:
             responses.end()
 
     async def _open(self, operation: Operation, call: OutgoingCall) -> Reply:
-        if not self._is_started():
-            raise NotStarted
+        self.check_started()
         sent = None if call.request.parameters is None else call.request.parameters.headers
         raw = {name.lower(): str(value) for name, value in {**(sent or {}), **call.headers}.items()}
         encoded = [(name.encode(), value.encode("latin-1", "replace")) for name, value in raw.items()]
@@ -117,6 +121,7 @@ class InProcessTransport:
 
     async def metadata(self, model: ModelName, timeout: float) -> MetadataModelResponse:
         try:
+            self._calls.check_started()
             return await self._dataplane.model_metadata(model.name, model.version)
         except InferstreamError as error:
             raise self._failure(error) from error
