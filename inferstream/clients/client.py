@@ -40,6 +40,8 @@ class AsyncClient:
     Calls raise `CallFailed`, and TypeError or ValueError for a wrong argument.
     """
 
+    _functions: dict[ModelName, ModelTypes]
+
     def __init__(
         self,
         url: str,
@@ -68,7 +70,7 @@ class AsyncClient:
         self._timeout = timeout
         self._retries = retries
         self._headers = headers
-        self._functions: dict[ModelName, ModelTypes] = {}
+        self._functions = {}
         self._known: dict[ModelName, ModelTypes] = {}
         self._fetching = asyncio.Lock()
 

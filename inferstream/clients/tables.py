@@ -74,7 +74,7 @@ def given(arguments: "Arguments | None", named: Mapping[str, Any]) -> Mapping[st
             arguments = columns_of(list(arguments))
         except InvalidRequest as error:
             raise TypeError(f"the arguments are no mapping and no rows: {error.message}") from None
-    return {**(arguments or {}), **named}
+    return {**cast("Mapping[str, Any]", arguments or {}), **named}
 
 
 def with_missing(tensor: MetadataTensor, column: Any) -> Any:

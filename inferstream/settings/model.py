@@ -1,7 +1,6 @@
 """Settings of one model: `model-settings.json`, then the environment."""
 
 import json
-import sys
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validat
 from ..imports.implementation import resolve
 from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
+from .provided import ProvidedModel, import_path, is_importable
 from .traffic import Shadow, Split
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class ModelSettings(EnvironmentModel):
     _source: str | None = PrivateAttr(default=None)
     _recognised: str | None = PrivateAttr(default=None)
     _completed_config: Mapping[str, Any] | None = PrivateAttr(default=None)
-    _provided: "ProvidedModel | None" = PrivateAttr(default=None)
+    _provided: ProvidedModel | None = PrivateAttr(default=None)
     implementation_: str = Field(
         alias="implementation",
         # pydantic adds no prefix to the variable of a field with an alias.
@@ -233,7 +233,7 @@ class ModelSettings(EnvironmentModel):
     def _accept_class(cls, values: Any) -> Any:
         """Accept the class itself in place of its import path."""
         if isinstance(values, dict) and isinstance(values.get("implementation"), type):
-            values = {**values, "implementation": _import_path(values["implementation"])}
+            values = {**values, "implementation": import_path(values["implementation"])}
         return values
 
     @model_validator(mode="after")
@@ -277,18 +277,18 @@ class ModelSettings(EnvironmentModel):
 
     @implementation.setter
     def implementation(self, value: type[Any] | str) -> None:
-        self.implementation_ = value if isinstance(value, str) else _import_path(value)
-        provided = isinstance(value, type) and not _is_importable(value)
+        self.implementation_ = value if isinstance(value, str) else import_path(value)
+        provided = isinstance(value, type) and not is_importable(value)
         self._provided = ProvidedModel(value) if provided else None
 
     def serve_object(self, model: object) -> None:
         """Serve this object, in this process, instead of a new instance of a class."""
-        self.implementation_ = _import_path(type(model))
+        self.implementation_ = import_path(type(model))
         self._provided = ProvidedModel(model)
 
     def serve_class(self, model: type[Any], path: str | None) -> None:
         """Serve this class, which other processes import by `path`; None if they cannot."""
-        self.implementation_ = path or _import_path(model)
+        self.implementation_ = path or import_path(model)
         self._provided = ProvidedModel(model, importable=path is not None)
 
     @property
@@ -333,25 +333,3 @@ class ModelSettings(EnvironmentModel):
     def source(self) -> str | None:
         """Path of the file of these settings; None if they come from no file."""
         return self._source
-
-
-class ProvidedModel:
-    """Holds a class or model of the program. Copies of the settings share it."""
-
-    def __init__(self, model: Any, importable: bool = False) -> None:
-        self.model = model
-        self.importable = importable
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
-
-def _is_importable(implementation: type[Any]) -> bool:
-    """Whether the import path of this class works in any process."""
-    module = implementation.__module__
-    imported = getattr(sys.modules.get(module), implementation.__qualname__, None)
-    return imported is implementation and module != "__main__"
-
-
-def _import_path(implementation: type[Any]) -> str:
-    return f"{implementation.__module__}.{implementation.__qualname__}"
