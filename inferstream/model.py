@@ -123,7 +123,8 @@ class MLModel:
         self._outputs = tensors
         self._outputs_index = {tensor.name: tensor for tensor in tensors}
 
-    async def load(self) -> bool:
+    @_overridable
+    async def load(self) -> bool | None:
         """Read artefacts and prepare the model, once, before its first request.
 
         Return False if the model cannot serve; None counts as True. An exception fails the load, and its
@@ -131,7 +132,8 @@ class MLModel:
         """
         return True
 
-    async def unload(self) -> bool:
+    @_overridable
+    async def unload(self) -> bool | None:
         """Release the resources of `load`, once, after the last call has ended. The result is ignored."""
         return True
 

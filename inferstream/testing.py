@@ -1,71 +1,71 @@
 """Tests of models: a folder, a class or a model runs in this process, without a port."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from .clients.transport import ModelName, OutgoingCall
 from .codecs import NumpyCodec, StringCodec
 from .codecs.undeclared import encode
 from .concurrency.background_loop import BackgroundLoop, background
-from .dataplane.call import Operation
-from .dataplane.caller import Caller
-from .dataplane.reply import Reply
+from .functions.injection import Overrides
 from .server.application import Application
 from .server.served import Served
 from .settings import Settings
-from .types import Headers, InferenceRequest, InferenceResponse, ResponseOutput
+from .types import InferenceRequest, InferenceResponse, ResponseOutput
 
 Arrays = dict[str, npt.NDArray[Any]]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 Exit = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 
 class InProcess:
-    """Calls the models of an application through all their stages, without a transport."""
+    """Calls the models of an application through all their stages, without a transport.
+
+    `predict` and `predict_stream` give values, as `Application.predict` and `Application.stream` do; `infer` and
+    `stream` give responses. `headers` are those of an HTTP request, or metadata of an RPC.
+    """
 
     def __init__(self, application: Application) -> None:
         self.application = application
+        self.predict = application.predict
+        self.predict_stream = application.stream
 
     async def infer(
-        self, model: str, request: InferenceRequest | None = None, /, **inputs: Any
+        self,
+        model: str,
+        request: InferenceRequest | None = None,
+        /,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **inputs: Any,
     ) -> InferenceResponse:
         """The response to `request`, or to a request with these inputs (see `encode`).
 
         Raises the error of the model or the server. The cause of an `InferenceFailed` is the model's own exception.
         """
-        reply = await self._open(Operation.INFER, model, _one_of(request, inputs))
-        assert reply.first is not None
-        return reply.first
+        return await self.application.calls.infer(_call(model, request, inputs, headers))
 
-    async def stream(
+    def stream(
         self,
         model: str,
         request: InferenceRequest | None = None,
         more: AsyncIterator[InferenceRequest] | None = None,
         /,
+        *,
+        headers: Mapping[str, str] | None = None,
         **inputs: Any,
-    ) -> AsyncIterator[InferenceResponse]:
+    ) -> AsyncGenerator[InferenceResponse, None]:
         """Each response to a request, when the model makes it; `more` yields later requests of the same call."""
-        opening = self._open(Operation.STREAM, model, _one_of(request, inputs), more)
-        async with await opening as reply:
-            async for response in reply:
-                yield response
-
-    async def _open(
-        self,
-        operation: Operation,
-        model: str,
-        request: InferenceRequest,
-        more: AsyncIterator[InferenceRequest] | None = None,
-    ) -> Reply:
-        caller = Caller(Headers(()), "", asyncio.current_task())
-        admission = await self.application.dataplane.admit_loaded(model, None, caller)
-        return await admission.open(operation, request, more)
+        return self.application.calls.stream(_call(model, request, inputs, headers, more))
 
 
 class InProcessSync:
@@ -79,6 +79,14 @@ class InProcessSync:
         self._runner = runner
         self._client = client
 
+    def predict(self, model: str, /, *arguments: Any, **named: Any) -> Any:
+        """The value of one call, as of `Application.predict`."""
+        return self._runner.run(self._client.predict(model, *arguments, **named))
+
+    def predict_stream(self, model: str, /, *arguments: Any, **named: Any) -> list[Any]:
+        """All items of a stream, after the last, as of `Application.stream`."""
+        return self._runner.run(_all_of(self._client.predict_stream, model, *arguments, **named))
+
     def infer(
         self, model: str, request: InferenceRequest | None = None, /, **inputs: Any
     ) -> InferenceResponse:
@@ -89,11 +97,13 @@ class InProcessSync:
         self, model: str, request: InferenceRequest | None = None, /, **inputs: Any
     ) -> list[InferenceResponse]:
         """All responses to one request, after the last."""
+        return self._runner.run(_all_of(self._client.stream, model, request, **inputs))
 
-        async def responses() -> list[InferenceResponse]:
-            return [response async for response in self._client.stream(model, request, **inputs)]
 
-        return self._runner.run(responses())
+async def _all_of(
+    begin: Callable[P, AsyncGenerator[T, None]], *arguments: P.args, **named: P.kwargs
+) -> list[T]:
+    return [item async for item in begin(*arguments, **named)]
 
 
 class run:  # noqa: N801  # a verb in its use, and a context manager of two kinds
@@ -104,11 +114,13 @@ class run:  # noqa: N801  # a verb in its use, and a context manager of two kind
     Raises the error of a model that does not load.
     """
 
-    def __init__(self, served: Served = ".", **settings: Any) -> None:
+    def __init__(self, served: Served = ".", *, overrides: Overrides | None = None, **settings: Any) -> None:
+        """`overrides` are functions by the dependency (`Depends`) that they replace."""
         if isinstance(served, Settings):
-            self._application = Application(served.model_copy(update={"strict": True}), **settings)
+            served = served.model_copy(update={"strict": True})
         else:
-            self._application = Application(served, **{"strict": True, **settings})
+            settings = {"strict": True, **settings}
+        self._application = Application(served, overrides=overrides, **settings)
         self._left = ExitStack()
         self._runner: asyncio.Runner | BackgroundLoop = background
 
@@ -140,10 +152,16 @@ def _loop_runs() -> bool:
     return True
 
 
-def _one_of(request: InferenceRequest | None, inputs: dict[str, Any]) -> InferenceRequest:
+def _call(
+    model: str,
+    request: InferenceRequest | None,
+    inputs: dict[str, Any],
+    headers: Mapping[str, str] | None,
+    more: AsyncIterator[InferenceRequest] | None = None,
+) -> OutgoingCall:
     if request is not None and inputs:
         raise TypeError(f"a whole request was given, so there can be no input {', '.join(inputs)} beside it")
-    return request or request_of(inputs)
+    return OutgoingCall(ModelName(model), request or request_of(inputs), headers or {}, more=more)
 
 
 def request_of(inputs: dict[str, Any]) -> InferenceRequest:

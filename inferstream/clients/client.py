@@ -1,6 +1,7 @@
 """`AsyncClient`: calls the models of a server with Python values, over REST or gRPC."""
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -39,6 +40,8 @@ class AsyncClient:
     Calls raise `CallFailed`, and TypeError or ValueError for a wrong argument.
     """
 
+    _functions: dict[ModelName, ModelTypes]
+
     def __init__(
         self,
         url: str,
@@ -54,12 +57,20 @@ class AsyncClient:
             raise ValueError(f"{url} is no URL of a server: it begins with {', '.join(SCHEMES)}")
         self._over_grpc = SCHEMES[scheme]
         target = Target(url, min(timeout, CONNECT), verify=verify, connections=CONNECTIONS)
-        self._transport = transport_to(target, self._over_grpc)
+        # Compression takes longer than it saves, except over slow networks.
+        known = {**({} if self._over_grpc else {"accept-encoding": "identity"}), **(headers or {})}
+        self._call_over(transport_to(target, self._over_grpc), timeout, retries, known)
+        if app is not None:
+            self._functions = _functions(app)
+
+    def _call_over(
+        self, transport: Transport, timeout: float, retries: int, headers: Mapping[str, str]
+    ) -> None:
+        self._transport = transport
         self._timeout = timeout
         self._retries = retries
-        # Compression takes longer than it saves, except over slow networks.
-        self._headers = {**({} if self._over_grpc else {"accept-encoding": "identity"}), **(headers or {})}
-        self._functions = {} if app is None else _functions(app)
+        self._headers = headers
+        self._functions = {}
         self._known: dict[ModelName, ModelTypes] = {}
         self._fetching = asyncio.Lock()
 
@@ -261,6 +272,15 @@ class AsyncClient:
         until = asyncio.get_running_loop().time() + seconds
         known = {**self._headers, **headers} if headers else self._headers
         return AskedCall(model, arguments, parameters or {}, known, seconds, until)
+
+
+class InProcessClient(AsyncClient):
+    """A client of the models of its own process. No call is repeated, because no connection can fail."""
+
+    _over_grpc = False
+
+    def __init__(self, transport: Transport) -> None:
+        self._call_over(transport, math.inf, 0, {})
 
 
 def transport_to(target: Target, over_grpc: bool) -> Transport:

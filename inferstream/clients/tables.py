@@ -1,7 +1,7 @@
 """Data frames, rows and columns as the arguments of a call."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -14,7 +14,15 @@ from ..types import MetadataTensor, Parameters, RequestInput, TensorData
 if TYPE_CHECKING:
     import pandas as pd
 
-    Arguments = Mapping[str, Any] | Sequence[Mapping[str, Any]] | pd.DataFrame
+    class DataFrame(Protocol):
+        """A `pandas.DataFrame`, for type checkers where pandas is not installed."""
+
+        @property
+        def columns(self) -> Any: ...
+
+        def to_numpy(self) -> Any: ...
+
+    Arguments = Mapping[str, Any] | Sequence[Mapping[str, Any]] | DataFrame
 
 
 class Table(Mapping[str, Any]):
@@ -66,7 +74,7 @@ def given(arguments: "Arguments | None", named: Mapping[str, Any]) -> Mapping[st
             arguments = columns_of(list(arguments))
         except InvalidRequest as error:
             raise TypeError(f"the arguments are no mapping and no rows: {error.message}") from None
-    return {**(arguments or {}), **named}
+    return {**cast("Mapping[str, Any]", arguments or {}), **named}
 
 
 def with_missing(tensor: MetadataTensor, column: Any) -> Any:

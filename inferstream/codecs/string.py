@@ -1,7 +1,7 @@
 """Lists of text, content type `str`."""
 
 from types import NoneType
-from typing import Any
+from typing import Any, cast
 
 from ..types.conversion import TEXT
 from .base import SingleInputRequestCodec
@@ -28,7 +28,7 @@ def decode_strings(elements: list[Element]) -> list[str | None]:
 
 
 @register_input_codec
-class StringCodec(ListCodec[str | None]):
+class StringCodec(ListCodec[str]):
     """Converts between a list of N texts and one BYTES tensor of shape [N, 1].
 
     Text travels as UTF-8. None is a missing text. Decoding accepts any shape and gives a flat list.
@@ -53,8 +53,9 @@ class StringCodec(ListCodec[str | None]):
         return values
 
     @classmethod
-    def from_elements(cls, elements: list[Element]) -> list[str | None]:
-        return decode_strings(elements)
+    def from_elements(cls, elements: list[Element]) -> list[str]:
+        # None in it is rare, and a type that has it makes every user check each text.
+        return cast("list[str]", decode_strings(elements))
 
 
 @register_request_codec

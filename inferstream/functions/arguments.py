@@ -3,6 +3,7 @@
 import inspect
 import typing
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from copy import copy
 from functools import partial
 from math import prod
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from ..types import InferenceRequest, RequestInput
 from ..types.forms import KINDS, InputsForm
 from .docstring import descriptions
 from .errors import unbound
-from .injection import Injection, State
+from .injection import Injection, Replacements, State
 
 STREAMS = (AsyncIterator, AsyncIterable, Iterator)
 REQUIRED = inspect.Parameter.empty
@@ -91,8 +92,18 @@ class Arguments:
             isinstance(argument.value, Array) and argument.value.dimensions for argument in every
         )
         """Whether an argument is an array with named dimensions."""
-        self.given = self._with_injected if self.injection else self.read
+        self._inject(self.injection)
+
+    def _inject(self, injection: Injection) -> None:
+        self.injection = injection
+        self.given = self._with_injected if injection else self.read
         """All arguments of a call. No dependency may be a coroutine. Raises as `read`."""
+
+    def replaced(self, replacements: Replacements) -> "Arguments":
+        """The same arguments, of other dependencies. Raises TypeError."""
+        other = copy(self)
+        other._inject(self.injection.replaced(replacements))
+        return other
 
     def _with_injected(self, request: InferenceRequest) -> dict[str, Any]:
         return self.read(request) | self.injection.fill(request)

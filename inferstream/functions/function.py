@@ -3,8 +3,9 @@
 import inspect
 import typing
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from ..codecs.values.hints import ASYNC_STREAMS, item_of
 from ..errors import InvalidSettings
@@ -13,7 +14,7 @@ from .arguments import Arguments, hints_of
 from .batches import check_batch
 from .errors import ErrorMap, location_of, no_function, unbound
 from .hooks import Hooks
-from .injection import State
+from .injection import Replacements, State
 from .results import Results
 
 
@@ -74,6 +75,15 @@ class ModelFunction:
         """File, line and name, for error messages."""
         return location_of(self.function)
 
+    def replaced(self, replacements: Replacements) -> Self:
+        """The same function with other dependencies. Raises InvalidSettings."""
+        other = copy(self)
+        try:
+            other._arguments = self.arguments.replaced(replacements)
+        except TypeError as error:
+            raise InvalidSettings(f"{self.location}: {error}") from None
+        return other
+
     def signature(self) -> Signature:
         """What clients know of it."""
         return Signature(
@@ -126,12 +136,15 @@ class Function(ModelFunction):
         self.streams = self.annotated_stream or self.yields
         self.blocks = not (self.is_async or typing.get_origin(returned) in ASYNC_STREAMS)
         """Whether its stream must be read in a thread."""
-        injection = self.arguments.injection
-        self.awaits = bool(injection.coroutines or (self.is_async and injection.dependencies))
-        """Whether its dependencies are awaited: coroutines, and those of a coroutine that may block."""
         self._check_streams()
         if self.batching.rows > 1:
             check_batch(self.location, self.arguments, self.results)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether its dependencies are awaited: coroutines, and those of a coroutine that may block."""
+        injection = self.arguments.injection
+        return bool(injection.coroutines or (self.is_async and injection.dependencies))
 
     def _check_batching(self) -> None:
         """Raises InvalidSettings for limits of a batch that would have no effect."""

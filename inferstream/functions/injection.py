@@ -2,7 +2,9 @@
 
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,11 +36,17 @@ def depends(function: Callable[..., Any] | None = None) -> Any:
     return Depends(function)
 
 
+Overrides = Mapping[Callable[..., Any], Callable[..., Any]]
+"""Functions by the dependency that they replace."""
+
 Made = dict[Any, Any]
 """The results of the dependencies of one call, by function."""
 
 Source = Callable[[InferenceRequest, Made], Any]
 """Gives the value of an argument."""
+
+replacements_var: ContextVar["Replacements | None"] = ContextVar("replacements", default=None)
+"""Replacements for the dependencies of the functions that become models in this context."""
 
 InThread = Callable[..., Awaitable[Any]]
 """Calls a function with the arguments behind it, in a thread."""
@@ -55,11 +63,35 @@ class Dependency(typing.NamedTuple):
         return {name: source(request, made) for name, source in self.sources.items()}
 
 
+class Replacements(dict[Any, Any]):
+    """Overrides in use. `known` are the dependencies of all functions so far."""
+
+    def __init__(self, overrides: Overrides) -> None:
+        super().__init__(overrides)
+        self.known: set[Any] = set()
+
+    def unknown(self) -> list[str]:
+        """The names of those that replace no dependency."""
+        return [getattr(each, "__qualname__", repr(each)) for each in self if each not in self.known]
+
+
+@contextmanager
+def replacing(replacements: Replacements) -> Iterator[None]:
+    """Replace dependencies of the functions that become models in the block."""
+    token = replacements_var.set(replacements)
+    try:
+        yield
+    finally:
+        replacements_var.reset(token)
+
+
 class Injection:
     """The arguments of one function that no client gives. Raises TypeError for a dependency that cannot be called."""
 
-    def __init__(self, state: State | None = None) -> None:
+    def __init__(self, state: State | None = None, replacements: Mapping[Any, Any] | None = None) -> None:
         self._state = State() if state is None else state
+        self._replacements = replacements or {}
+        self._added: dict[str, tuple[Any, Any]] = {}
         self._sources: dict[str, Source] = {}
         self.dependencies: dict[Callable[..., Any], Dependency] = {}
         """In an order in which each follows those that it needs."""
@@ -79,7 +111,16 @@ class Injection:
         source = self._source(hint, default, ())
         if source is not None:
             self._sources[name] = source
+            self._added[name] = hint, default
         return source is not None
+
+    def replaced(self, replacements: Replacements) -> "Injection":
+        """The same arguments, of other dependencies."""
+        replacements.known.update(self.dependencies)
+        other = Injection(self._state, replacements)
+        for name, (hint, default) in self._added.items():
+            other.add(name, hint, default)
+        return other
 
     def fill(self, request: InferenceRequest) -> dict[str, Any]:
         """The arguments for a request. No dependency may be a coroutine."""
@@ -117,6 +158,9 @@ class Injection:
         return None
 
     def _dependency(self, function: Any, above: tuple[Any, ...]) -> Source:
+        replacement = self._replacements.get(function, function)
+        if replacement not in above:  # one that wraps the dependency needs it
+            function = replacement
         if function not in self.dependencies:
             self.dependencies[function] = self._described(function, above)
         return lambda request, made: made[function]
@@ -147,7 +191,8 @@ class Injection:
                     f'{Depends(function)!r}: nothing fills its parameter "{parameter.name}"; '
                     "a dependency takes RequestContext, Headers, State or Depends"
                 )
-        return Dependency(function, sources, inspect.iscoroutinefunction(code))
+        is_async = inspect.iscoroutinefunction(code) or inspect.iscoroutinefunction(function)
+        return Dependency(function, sources, is_async)
 
 
 def _code_of(function: Any) -> Any:

@@ -10,6 +10,7 @@ from ..signature import Signature
 from ..types.forms import InputsForm
 from .calls import predict_method, stream_method
 from .function import Function, ModelFunction
+from .injection import replacements_var
 from .results import ResultWriter
 from .steps import StepFunction
 
@@ -52,6 +53,8 @@ class FunctionModel(DescribedModel):
 
 def model_class(function: ModelFunction) -> type[DescribedModel]:
     """The class of models that run a function. Raises InvalidSettings for one that cannot be a model."""
+    if replacements := replacements_var.get():
+        function = function.replaced(replacements)
     code = function.function
     members: dict[str, Any] = {
         "described": function,

@@ -156,9 +156,9 @@ def _check_names(what: str, names: Iterable[str], known: Collection[str]) -> Non
 def texts_of(tensor: RequestInput) -> list[str]:
     """The texts of a tensor. Raises InvalidRequest for a missing one, CodecError for what is no text."""
     texts = StringCodec.decode_input(tensor)
-    if None in texts:
-        raise InvalidRequest(f'input "{tensor.name}": element {texts.index(None)} is null, not a text')
-    return texts  # type: ignore[return-value]  # as just checked
+    if (missing := next((at for at, text in enumerate(texts) if text is None), None)) is not None:
+        raise InvalidRequest(f'input "{tensor.name}": element {missing} is null, not a text')
+    return texts
 
 
 def _output(name: str, array: Array) -> ResponseOutput:

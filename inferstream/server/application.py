@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from ..clients.client import AsyncClient, InProcessClient
 from ..codecs.registry import load_plugins
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
@@ -15,6 +16,7 @@ from ..dataplane.execution.base import Execution
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
+from ..functions.injection import Overrides, Replacements, replacing
 from ..plugins import check_names
 from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
@@ -24,6 +26,7 @@ from ..telemetry.meter_set import Buckets
 from ..telemetry.metrics import Meters
 from ..telemetry.workers import WorkerMeters
 from .custom import build_route_handler
+from .in_process import InProcessCalls, InProcessTransport
 from .served import Served, resolve
 from .spans import build_push, build_tracing
 from .stopping import AFTERWARDS, SPARE, UNLOADING, within
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     from .grpc.rpc import Rpcs
     from .rest.asgi import AsgiApp
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 WORKER = str(Path(__file__).with_name("bootstrap.py"))
 """The script that a worker process runs."""
 
@@ -40,12 +46,24 @@ WITHOUT_PORTS = {"host": "0.0.0.0", "frontends": 1}
 """Settings of an application that another server gives its ports: those may be open to everybody."""
 
 
+def _delegated(
+    method: Callable[Concatenate[AsyncClient, P], T],
+) -> Callable[Concatenate["Application", P], T]:
+    """The method of `Application` that calls this one of its client."""
+
+    @wraps(method)
+    def call(self: "Application", /, *arguments: P.args, **named: P.kwargs) -> T:
+        return method(self._client, *arguments, **named)
+
+    return call
+
+
 class Application:
     """Serves models in this process, and in workers if their settings name any; it opens no port.
 
     `served` is a folder of models, `Settings`, a class of models, a model, `ModelSettings`, several of these,
     or a mapping from names to classes and models. Keyword arguments are settings of the server; those of
-    ports, further front ends and Kafka have no effect.
+    ports, further front ends and Kafka have no effect. `overrides` are functions by the dependency that they replace.
 
     `async with application` loads the models. At the end it ends their calls within `shutdown_grace` seconds and
     unloads them. An application runs once, on one event loop. Raises InvalidSettings.
@@ -56,11 +74,14 @@ class Application:
         served: Served = ".",
         *,
         repository: ModelRepository | None = None,
+        overrides: Overrides | None = None,
         supervise: "Callable[[Settings, Meters, MetricFiles], Supervisor | None] | None" = None,
         **settings: Any,
     ) -> None:
         """A server with ports of its own gives `supervise`, which makes the supervisor of its front ends."""
-        own, repository = resolve(served, settings, repository)
+        self._replacements = Replacements(overrides or {})
+        with replacing(self._replacements):
+            own, repository = resolve(served, settings, repository)
         embedded = supervise is None
         if supervise is None:
             own = own.model_copy(update=WITHOUT_PORTS)
@@ -96,7 +117,8 @@ class Application:
         self._begun = False
 
     async def _load(self, settings: ModelSettings) -> Execution:
-        execution = await self.placements.load(settings)
+        with replacing(self._replacements):
+            execution = await self.placements.load(settings)
         if execution.routes:
             from .rest.mounting import warn_of_hidden  # late: few models have routes
 
@@ -115,7 +137,10 @@ class Application:
         self._begun = True
         self.start_timers()
         try:
-            await self.registry.start()
+            with replacing(self._replacements):
+                await self.registry.start()
+            if unknown := self._replacements.unknown():
+                raise InvalidSettings(f"overrides: no function depends on {', '.join(unknown)}")
         except BaseException:  # a cancelled start too
             await self.stop()
             raise
@@ -171,6 +196,24 @@ class Application:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.stop()
+
+    predict = _delegated(AsyncClient.predict)
+    """The result of a model, in this process: the arguments, values and errors of `AsyncClient.predict`.
+
+    Without `timeout`, the settings limit the time. `__cause__` of a CallFailed is the error itself.
+    """
+    stream = _delegated(AsyncClient.stream)
+    """Each item of a stream, when the model makes it. Closing the stream ends the call."""
+
+    @cached_property
+    def calls(self) -> InProcessCalls:
+        """Calls of the models with requests, which raise the errors of the models as they are."""
+        return InProcessCalls(self.dataplane, lambda: self.started)
+
+    @cached_property
+    def _client(self) -> AsyncClient:
+        transport = InProcessTransport(self.calls, self.dataplane, self.settings.status_profile)
+        return InProcessClient(transport)
 
     @cached_property
     def asgi(self) -> "AsgiApp":

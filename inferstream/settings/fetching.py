@@ -24,18 +24,18 @@ class FetchSettings(EnvironmentModel):
         description="Folder for what is fetched from remote URIs.",
     )
     offline: bool = Field(
-        False, description="Serve remote URIs from `sources_dir` alone, without the network."
+        default=False, description="Serve remote URIs from `sources_dir` alone, without the network."
     )
     repository_poll: float | None = Field(
-        None, gt=0, description="Seconds from one look for new versions at remote URIs to the next."
+        default=None, gt=0, description="Seconds from one look for new versions at remote URIs to the next."
     )
     max_fetch_bytes: int = Field(
-        200 * 10**9,
+        default=200 * 10**9,
         gt=0,
         description="Largest content of one remote URI, fetched and unpacked, as in `200GB`.",
     )
     trust_remote_code: bool = Field(
-        False,
+        default=False,
         description="Run code and unpickle files of a repository with a remote URI. Without it they are left out.",
     )
 

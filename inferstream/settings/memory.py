@@ -12,7 +12,7 @@ class MemorySettings(EnvironmentModel):
     """Limits of what models hold together, and when they leave."""
 
     frontends: int = Field(
-        1, ge=1, le=64, description="Processes that share the ports; more than 1 needs Linux."
+        default=1, ge=1, le=64, description="Processes that share the ports; more than 1 needs Linux."
     )
     event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
         "auto",
@@ -20,7 +20,7 @@ class MemorySettings(EnvironmentModel):
         "imports `nest_asyncio`; `asyncio` lets any model use that package.",
     )
     max_memory: int | None = Field(
-        None,
+        default=None,
         gt=0,
         description="Memory of all models together, as in `600MB`: the least recently used leaves first, and comes "
         "back with its next call. Each model gets a worker process of its own.",
@@ -30,19 +30,19 @@ class MemorySettings(EnvironmentModel):
         description='The same for devices, as in `{"0": "20GB"}`; needs `pynvml`.',
     )
     idle_unload: float | None = Field(
-        None, gt=0, description="Seconds without a call after which a model leaves memory."
+        default=None, gt=0, description="Seconds without a call after which a model leaves memory."
     )
     clients_may_evict: bool | None = Field(
-        None,
+        default=None,
         description="Whether calls may make other models leave memory, and `keep_alive` counts; if absent: without "
         "keys. A key with the scope `repository` always may.",
     )
     spare_workers: int = Field(
-        0, ge=0, description="Worker processes that wait without a model, so that one loads sooner."
+        default=0, ge=0, description="Worker processes that wait without a model, so that one loads sooner."
     )
 
     shared_memory: bool | None = Field(
-        None,
+        default=None,
         description="Whether clients may have tensors in shared memory of this machine; if absent: on loopback alone.",
     )
 

@@ -1,7 +1,6 @@
 """Settings of one model: `model-settings.json`, then the environment."""
 
 import json
-import sys
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validat
 from ..imports.implementation import resolve
 from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
+from .provided import ProvidedModel, import_path, is_importable
 from .traffic import Shadow, Split
 
 if TYPE_CHECKING:
@@ -32,20 +32,28 @@ class ModelParameters(EnvironmentModel):
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
     uri: str | None = Field(
-        None,
+        default=None,
         description="File or folder of the model's artefacts, or its remote URI; the settings file's folder if absent.",
     )
-    version: str | None = Field(None, description="Version that clients address as /versions/{version}.")
+    version: str | None = Field(
+        default=None, description="Version that clients address as /versions/{version}."
+    )
     environment_path: str | None = Field(
-        None, description="Folder of an unpacked Python environment, relative to the settings file."
+        default=None, description="Folder of an unpacked Python environment, relative to the settings file."
     )
     environment_tarball: str | None = Field(
-        None, description="Packed Python environment, relative to the settings file."
+        default=None, description="Packed Python environment, relative to the settings file."
     )
-    inference_pool_gid: str | None = Field(None, description="Name of the worker pool to run in.")
-    autogenerate_inference_pool_gid: bool = Field(False, description="Run in a worker pool of its own.")
-    format: str | None = Field(None, description="Format of the artefacts, for runtimes that know several.")
-    content_type: str | None = Field(None, description="Content type that decodes requests naming none.")
+    inference_pool_gid: str | None = Field(default=None, description="Name of the worker pool to run in.")
+    autogenerate_inference_pool_gid: bool = Field(
+        default=False, description="Run in a worker pool of its own."
+    )
+    format: str | None = Field(
+        default=None, description="Format of the artefacts, for runtimes that know several."
+    )
+    content_type: str | None = Field(
+        default=None, description="Content type that decodes requests naming none."
+    )
     extra: dict[str, Any] | None = Field(default_factory=dict, description="Runtime-specific settings.")
 
     _paths = field_validator("uri", "environment_path", "environment_tarball")(expanded)
@@ -67,7 +75,7 @@ class ModelSettings(EnvironmentModel):
     _source: str | None = PrivateAttr(default=None)
     _recognised: str | None = PrivateAttr(default=None)
     _completed_config: Mapping[str, Any] | None = PrivateAttr(default=None)
-    _provided: "ProvidedModel | None" = PrivateAttr(default=None)
+    _provided: ProvidedModel | None = PrivateAttr(default=None)
     implementation_: str = Field(
         alias="implementation",
         # pydantic adds no prefix to the variable of a field with an alias.
@@ -76,93 +84,101 @@ class ModelSettings(EnvironmentModel):
         ),
         description="Import path of the MLModel subclass.",
     )
-    name: str = Field("", description="Name that clients address; the folder's name if empty.")
-    platform: str = Field("", description="Shown in the model's metadata.")
+    name: str = Field(default="", description="Name that clients address; the folder's name if empty.")
+    platform: str = Field(default="", description="Shown in the model's metadata.")
     versions: list[str] = Field(
         default_factory=list, description="Versions of the framework, shown in metadata."
     )
     inputs: list[MetadataTensor] = Field(default_factory=list, description="Declared inputs.")
     outputs: list[MetadataTensor] = Field(default_factory=list, description="Declared outputs.")
     parallel_workers: int | None = Field(
-        None, description="Worker processes of this model's own; 0 runs it in the server process."
+        default=None, description="Worker processes of this model's own; 0 runs it in the server process."
     )
-    warm_workers: bool = Field(False, description="Accepted for compatibility; has never had an effect.")
-    max_batch_size: int = Field(0, ge=0, description="Requests in one batch; 0 or 1 switches batching off.")
-    max_batch_time: float = Field(0.0, ge=0, description="Seconds to wait for a batch to fill.")
-    cache_enabled: bool = Field(False, description="Use the response cache, if the server has one.")
+    warm_workers: bool = Field(
+        default=False, description="Accepted for compatibility; has never had an effect."
+    )
+    max_batch_size: int = Field(
+        default=0, ge=0, description="Requests in one batch; 0 or 1 switches batching off."
+    )
+    max_batch_time: float = Field(default=0.0, ge=0, description="Seconds to wait for a batch to fill.")
+    cache_enabled: bool = Field(default=False, description="Use the response cache, if the server has one.")
     cache_ttl: float | None = Field(
-        None, gt=0, description="Seconds a response may be reused; the server's if absent."
+        default=None, gt=0, description="Seconds a response may be reused; the server's if absent."
     )
-    parameters: ModelParameters | None = Field(None, description="Artefacts, version and free settings.")
+    parameters: ModelParameters | None = Field(
+        default=None, description="Artefacts, version and free settings."
+    )
 
     trust_remote_code: bool = Field(
-        False,
+        default=False,
         description="Let code and files that are unpickled come from a remote `parameters.uri`. Without it they are "
         "left out.",
     )
-    max_concurrency: int | None = Field(None, ge=1, description="Calls that may run at once.")
-    max_queue: int = Field(1024, ge=0, description="Calls that may wait for their turn.")
+    max_concurrency: int | None = Field(default=None, ge=1, description="Calls that may run at once.")
+    max_queue: int = Field(default=1024, ge=0, description="Calls that may wait for their turn.")
     max_active: int = Field(
-        32, ge=1, description="Streams of a model with steps that advance together, in each process."
+        default=32, ge=1, description="Streams of a model with steps that advance together, in each process."
     )
     default_priority: int = Field(
-        5, ge=1, le=9, description="Priority of calls that name none: 1 goes first, 9 last."
+        default=5, ge=1, le=9, description="Priority of calls that name none: 1 goes first, 9 last."
     )
     priority_aging: float = Field(
-        1.0, ge=0, description="Seconds of waiting that one step of priority is worth; 0 ignores priorities."
+        default=1.0,
+        ge=0,
+        description="Seconds of waiting that one step of priority is worth; 0 ignores priorities.",
     )
     threads: int | None = Field(
-        None,
+        default=None,
         ge=1,
         description="Threads for blocking model code written `def`. If absent: 64; one for each core for a runtime's.",
     )
     loop: Literal["own", "server"] | None = Field(
-        None,
+        default=None,
         description="The event loop of its `async def` code: one of its own, in a thread, or the server's. If absent: "
         "its own for a class, the server's for a function of an app.",
     )
     worker_concurrency: int | None = Field(
-        None, ge=1, description="Calls that may run at once in one worker process."
+        default=None, ge=1, description="Calls that may run at once in one worker process."
     )
     devices: list[str] | Literal["auto"] = Field(
         default_factory=list,
         description="CUDA_VISIBLE_DEVICES of each worker process, in turn; `auto` is all that NVIDIA's driver lists.",
     )
     load: Literal["start", "demand"] = Field(
-        "start", description="When it loads: at the start of the server, or with its first call."
+        default="start", description="When it loads: at the start of the server, or with its first call."
     )
-    pinned: bool = Field(False, description="Keep it in memory whatever other models need.")
+    pinned: bool = Field(default=False, description="Keep it in memory whatever other models need.")
     stream_buffer: int = Field(
-        32, ge=1, description="Responses a stream in a worker process may be ahead of its reader."
+        default=32, ge=1, description="Responses a stream in a worker process may be ahead of its reader."
     )
     items_per_second: float | None = Field(
-        None,
+        default=None,
         ge=SLOWEST,
         allow_inf_nan=False,
         description="Responses of a stream in a second, at most; 0.001 or more.",
     )
     resumable_streams: bool | None = Field(
-        None,
+        default=None,
         description="Whether clients may resume all its event streams. If absent: as the server's setting.",
     )
     request_timeout: float | None = Field(
-        None,
+        default=None,
         ge=0,
         description="Seconds a call may take, waiting included; null or 0 for no limit. If absent: the server's.",
     )
     sequence_idle: float | None = Field(
-        None,
+        default=None,
         gt=0,
         description="The model serves sequences (the parameters `sequence_id`, `sequence_start`, `sequence_end`): one "
         "runs in one worker, a request after the other, and ends after so many seconds without any.",
     )
     input_validation: InputValidation = Field(
-        "auto",
+        default="auto",
         description="How tensors are checked against the model's declaration; `auto` is `off` for models "
         "written for MLServer and `declared` for others.",
     )
     grpc_stream_dialect: Literal["mlserver", "triton"] | None = Field(
-        None, description="Response type of ModelStreamInfer when the client gives no hint."
+        default=None, description="Response type of ModelStreamInfer when the client gives no hint."
     )
 
     calls: list[str] = Field(
@@ -170,32 +186,32 @@ class ModelSettings(EnvironmentModel):
         description="Names of the models that its code calls. It runs in the server's process; they may have workers.",
     )
     split: Split | None = Field(
-        None,
+        default=None,
         description='Shares of the calls that name no version, as `{"1": 95, "2": 5}`. Read from the version that '
         "would get them all.",
     )
     shadow: Shadow | None = Field(
-        None,
+        default=None,
         description='Another version that gets copies of calls, whose answers nobody waits for: `{"to": "2", '
         '"percent": 5}`.',
     )
 
     openai: bool | None = Field(
-        None,
+        default=None,
         description="Whether the text routes (`/v1`, `/generate`) serve the model. If absent: whether it takes "
         "a BYTES input and returns texts or vectors.",
     )
     chat_template: str | None = Field(
-        None,
+        default=None,
         description="Jinja template that makes a prompt of chat messages, or the path of its file. If absent: that "
         "of the tokenizer in the model's folder.",
     )
     tool_format: ToolFormat | None = Field(
-        None,
+        default=None,
         description="How the model writes tool calls in its text. If absent: what its chat template shows.",
     )
     reasoning_format: Literal["think", "think_open", "none"] | None = Field(
-        None,
+        default=None,
         description="How the model writes reasoning: between `<think>` and `</think>`, of which `think_open` has the "
         "first in its prompt. If absent: what its chat template shows.",
     )
@@ -217,7 +233,7 @@ class ModelSettings(EnvironmentModel):
     def _accept_class(cls, values: Any) -> Any:
         """Accept the class itself in place of its import path."""
         if isinstance(values, dict) and isinstance(values.get("implementation"), type):
-            values = {**values, "implementation": _import_path(values["implementation"])}
+            values = {**values, "implementation": import_path(values["implementation"])}
         return values
 
     @model_validator(mode="after")
@@ -261,18 +277,18 @@ class ModelSettings(EnvironmentModel):
 
     @implementation.setter
     def implementation(self, value: type[Any] | str) -> None:
-        self.implementation_ = value if isinstance(value, str) else _import_path(value)
-        provided = isinstance(value, type) and not _is_importable(value)
+        self.implementation_ = value if isinstance(value, str) else import_path(value)
+        provided = isinstance(value, type) and not is_importable(value)
         self._provided = ProvidedModel(value) if provided else None
 
     def serve_object(self, model: object) -> None:
         """Serve this object, in this process, instead of a new instance of a class."""
-        self.implementation_ = _import_path(type(model))
+        self.implementation_ = import_path(type(model))
         self._provided = ProvidedModel(model)
 
     def serve_class(self, model: type[Any], path: str | None) -> None:
         """Serve this class, which other processes import by `path`; None if they cannot."""
-        self.implementation_ = path or _import_path(model)
+        self.implementation_ = path or import_path(model)
         self._provided = ProvidedModel(model, importable=path is not None)
 
     @property
@@ -317,25 +333,3 @@ class ModelSettings(EnvironmentModel):
     def source(self) -> str | None:
         """Path of the file of these settings; None if they come from no file."""
         return self._source
-
-
-class ProvidedModel:
-    """Holds a class or model of the program. Copies of the settings share it."""
-
-    def __init__(self, model: Any, importable: bool = False) -> None:
-        self.model = model
-        self.importable = importable
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
-
-def _is_importable(implementation: type[Any]) -> bool:
-    """Whether the import path of this class works in any process."""
-    module = implementation.__module__
-    imported = getattr(sys.modules.get(module), implementation.__qualname__, None)
-    return imported is implementation and module != "__main__"
-
-
-def _import_path(implementation: type[Any]) -> str:
-    return f"{implementation.__module__}.{implementation.__qualname__}"

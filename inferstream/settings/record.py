@@ -14,15 +14,15 @@ class RecordSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     path: str | None = Field(
-        None, description="File of records; binary parts are in the file of this name and `.bin`."
+        default=None, description="File of records; binary parts are in the file of this name and `.bin`."
     )
-    url: str | None = Field(None, description="Where CloudEvents of requests and responses are sent.")
-    mode: Literal["all", "request", "response"] = Field("all", description="Which events are sent.")
-    sample: float = Field(1.0, gt=0, le=1, description="Share of the requests.")
+    url: str | None = Field(default=None, description="Where CloudEvents of requests and responses are sent.")
+    mode: Literal["all", "request", "response"] = Field(default="all", description="Which events are sent.")
+    sample: float = Field(default=1.0, gt=0, le=1, description="Share of the requests.")
     models: list[str] = Field(default_factory=list, description="Models whose requests are recorded; or all.")
-    bodies: bool = Field(False, description="Record contents, and not sizes alone.")
+    bodies: bool = Field(default=False, description="Record contents, and not sizes alone.")
     max_bytes: int = Field(
-        256 * 2**20, ge=2**16, description="Bytes of all files. The older half is removed."
+        default=256 * 2**20, ge=2**16, description="Bytes of all files. The older half is removed."
     )
     redact: list[str] = Field(
         default_factory=list, description="Headers, keys of JSON and tensors whose values are not recorded."

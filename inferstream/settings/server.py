@@ -9,31 +9,22 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
-from .cors import CORSSettings
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
 from .fetching import FetchSettings
 from .memory import MemorySettings
 from .record import RecordSettings
+from .served import ServedSettings
+from .served import own_version as own_version
 from .state import StateSettings
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
 
 
-def own_version() -> str:
-    """The version of the installed package."""
-    from importlib.metadata import PackageNotFoundError, version  # late: it is slow to import
-
-    try:
-        return version("inferstream")
-    except PackageNotFoundError:
-        return "0"
-
-
 def _private(name: str, description: str) -> Any:
     """A field by MLServer's name of the setting, which is private there, and by its environment variables."""
     spellings = AliasChoices(f"_{name}", f"{PREFIX}{name}".upper(), f"{MLSERVER_PREFIX}{name}".upper())
-    return Field(None, alias=f"_{name}", validation_alias=spellings, description=description)
+    return Field(default=None, alias=f"_{name}", validation_alias=spellings, description=description)
 
 
 def _other_name(name: str) -> property:
@@ -41,138 +32,111 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class Settings(MemorySettings, FetchSettings, StateSettings):
+class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
 
-    debug: bool = Field(False, description="Log at debug level, with one line per request.")
-    server_name: str = Field("inferstream", description="Shown in the server's metadata.")
-    server_version: str = Field(default_factory=own_version, description="Shown in the server's metadata.")
-    extensions: list[str] = Field(default_factory=list, description="Further extensions to name in metadata.")
-
-    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 opens it to the network.")
-    http_port: int = Field(8080, ge=0, le=65535, description="Port of REST, SSE and WebSocket.")
-    grpc_port: int | None = Field(
-        8081,
-        ge=0,
-        le=65535,
-        description="Port of gRPC; null, or the same as http_port, for one port that serves both.",
-    )
-    metrics_port: int = Field(8082, ge=0, le=65535, description="Port of the metrics endpoint.")
-    root_path: str = Field("", description="Path prefix a proxy in front of the server strips.")
-    cors_settings: CORSSettings | None = Field(None, description="Cross-origin rules for browsers.")
-    allowed_hosts: list[str] = Field(
-        default_factory=list,
-        description="Further values of `Host` that lead to a server on loopback; `.example.org` is every name below "
-        "it, `*` any. Beyond loopback every value does.",
-    )
-    page: bool = Field(True, description="Serve the page for people at `/` and `/docs`.")
-
-    model_repository_root: str = Field(".", description="Folder of models; the command line's argument wins.")
-    model_repository_implementation: str | None = Field(None, description="Import path of a ModelRepository.")
-    model_repository_implementation_args: dict[str, Any] = Field(
-        default_factory=dict, description="Further arguments of that ModelRepository."
-    )
-    load_models_at_startup: bool = Field(True, description="Load every model found before serving.")
-    default_model: str | None = Field(
-        None,
-        description="Model of the text routes that name none (`/generate`). If absent: the only one that returns "
-        "texts, if there is one.",
-    )
-    model_load_timeout: float = Field(600.0, gt=0, description="Seconds a model may take to load.")
-    strict: bool = Field(
-        False,
-        description="End the process when a model fails to load at start, or what another package brings.",
-    )
-    allow_open_repository: bool = Field(False, description="Open the repository API beyond loopback.")
-
     max_body_bytes: int = Field(
-        64 * 2**20, ge=1, description="Largest request body, also after decompression."
+        default=64 * 2**20, ge=1, description="Largest request body, also after decompression."
     )
     max_json_bytes: int | None = Field(
-        None, ge=1, description="Largest JSON of a request in bytes. If absent: `max_body_bytes`."
+        default=None, ge=1, description="Largest JSON of a request in bytes. If absent: `max_body_bytes`."
     )
     max_json_depth: int = Field(
-        128, ge=1, description="Levels of lists and objects in the JSON of a request."
+        default=128, ge=1, description="Levels of lists and objects in the JSON of a request."
     )
     max_json_values: int = Field(
-        1_000_000,
+        default=1_000_000,
         ge=1,
         description="Keys, strings, lists and literals in the JSON of a request, where an object counts eight times, "
         "and elements of its BYTES tensors; numbers count in JSON texts and lists of functions.",
     )
     max_inflight_bytes: int = Field(
-        2**30,
+        default=2**30,
         ge=1,
         description="Bytes of request bodies, and of decoded tensors that wait, in all front ends together; beyond "
         "them requests get a 503.",
     )
-    grpc_max_message_length: int | None = Field(None, description="Largest gRPC message in bytes, both ways.")
-    gzip_enabled: bool = Field(True, description="Compress large responses for clients that ask for it.")
-    gzip_min_bytes: int = Field(500, ge=0, description="Responses of fewer bytes are never compressed.")
+    grpc_max_message_length: int | None = Field(
+        default=None, description="Largest gRPC message in bytes, both ways."
+    )
+    gzip_enabled: bool = Field(
+        default=True, description="Compress large responses for clients that ask for it."
+    )
+    gzip_min_bytes: int = Field(
+        default=500, ge=0, description="Responses of fewer bytes are never compressed."
+    )
     max_connections: int = Field(
-        4096,
+        default=4096,
         ge=1,
         description="Open HTTP connections; one more gets a 503, except for liveness and readiness.",
     )
-    header_timeout: float = Field(10.0, gt=0, description="Seconds a client may take to send its headers.")
-    body_timeout: float = Field(60.0, gt=0, description="Seconds a client may take to send its body.")
+    header_timeout: float = Field(
+        default=10.0, gt=0, description="Seconds a client may take to send its headers."
+    )
+    body_timeout: float = Field(default=60.0, gt=0, description="Seconds a client may take to send its body.")
 
     request_timeout: float | None = Field(
-        300.0,
+        default=300.0,
         ge=0,
         description="Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams "
         "and no messages of Kafka.",
     )
-    shadow_max_in_flight: int = Field(8, ge=1, description="Copies in shadows at once; more are dropped.")
+    shadow_max_in_flight: int = Field(
+        default=8, ge=1, description="Copies in shadows at once; more are dropped."
+    )
     sse_heartbeat: float = Field(
-        15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
+        default=15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
     )
     resumable_streams: bool = Field(
-        False,
+        default=False,
         description="Make all event streams resumable; if not, those whose clients ask for it.",
     )
     resume_timeout: float = Field(
-        10.0, gt=0, description="Seconds for which a resumable stream waits for its client to come back."
+        default=10.0,
+        gt=0,
+        description="Seconds for which a resumable stream waits for its client to come back.",
     )
-    resume_items: int = Field(16384, ge=1, description="Events that a resumable stream records.")
+    resume_items: int = Field(default=16384, ge=1, description="Events that a resumable stream records.")
     resume_bytes: int = Field(
-        4 * 2**20,
+        default=4 * 2**20,
         ge=1,
         description="Bytes of memory for the events that a resumable stream records: their own and 41 for each.",
     )
     max_held_streams: int = Field(
-        128, ge=0, description="Resumable streams at once in each front end; one more gets a 429."
+        default=128, ge=0, description="Resumable streams at once in each front end; one more gets a 429."
     )
     get_streams: bool | None = Field(
-        None,
+        default=None,
         description="Serve streams of `generate_stream` to GET, for EventSource; null: on loopback and over TLS only.",
     )
     credential_headers: list[str] = Field(
-        ["authorization", "proxy-authorization", "x-api-key"],
+        default=["authorization", "proxy-authorization", "x-api-key"],
         description="Headers that tell clients apart: who resumes or cancels a request sends the same ones.",
     )
-    stream_stall_timeout: float = Field(60.0, gt=0, description="Seconds a stream's reader may read nothing.")
+    stream_stall_timeout: float = Field(
+        default=60.0, gt=0, description="Seconds a stream's reader may read nothing."
+    )
     websocket_silence_timeout: float = Field(
-        30.0, ge=0, description="Seconds without a sign of life that end a WebSocket; 0 is never."
+        default=30.0, ge=0, description="Seconds without a sign of life that end a WebSocket; 0 is never."
     )
     grpc_stream_dialect: Literal["mlserver", "triton"] = Field(
-        "mlserver", description="Response type of ModelStreamInfer when the client gives no hint."
+        default="mlserver", description="Response type of ModelStreamInfer when the client gives no hint."
     )
     grpc_engine: Literal["native", "auto", "grpcio"] = Field(
-        "native",
+        default="native",
         description="What serves the gRPC port: HTTP/2 of the server's own. `auto` is the same with a warning; "
         "`grpcio` ends the start.",
     )
-    grpc_reflection: bool = Field(True, description="Serve gRPC reflection.")
-    grpc_web: bool = Field(True, description="Serve gRPC-Web on the REST port, for browsers.")
+    grpc_reflection: bool = Field(default=True, description="Serve gRPC reflection.")
+    grpc_web: bool = Field(default=True, description="Serve gRPC-Web on the REST port, for browsers.")
     request_ids: Literal["echo", "always"] = Field(
-        "echo",
+        default="echo",
         description="Which responses have an `X-Request-Id`: those to requests that have one, or all.",
     )
     status_profile: Literal["default", "mlserver", "triton"] = Field(
-        "default",
+        default="default",
         description="Whose status codes to use where servers differ. `mlserver` includes its error for unknown models.",
     )
     middleware: list[str] = Field(
@@ -180,37 +144,43 @@ class Settings(MemorySettings, FetchSettings, StateSettings):
         description="Import paths of `async def` functions around every call, outermost first.",
     )
     show_errors: Literal["auto", "never"] = Field(
-        "auto",
+        default="auto",
         description="`auto` shows exceptions and the frames of your code to clients of this machine, without a proxy, "
         "where the server runs with `--reload` or `debug`.",
     )
     access_log: bool | None = Field(
-        None,
+        default=None,
         description="Log one line per call, on the logger `inferstream.access`; null does so in a terminal.",
     )
     keys_file: str | None = Field(
-        None, description="Keys of clients, which `server keys` writes; none are needed if absent."
+        default=None, description="Keys of clients, which `server keys` writes; none are needed if absent."
     )
     usage_file: str | None = Field(
-        None, description="File that keeps what keys have used by day, over restarts."
+        default=None, description="File that keeps what keys have used by day, over restarts."
     )
     audit_log: str | None = Field(
-        None, description="File with a JSON line for each call: who, what, how much."
+        default=None, description="File with a JSON line for each call: who, what, how much."
     )
-    record: RecordSettings | None = Field(None, description="Record requests, for `server replay`.")
-    trusted_proxies: list[str] = Field([], description="Addresses or networks of proxies that name clients.")
+    record: RecordSettings | None = Field(default=None, description="Record requests, for `server replay`.")
+    trusted_proxies: list[str] = Field(
+        default=[], description="Addresses or networks of proxies that name clients."
+    )
     objectives: dict[str, Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]] = Field(
         default_factory=dict, description="Priorities of the objectives that `trusted_proxies` name."
     )
-    shutdown_grace: float = Field(20.0, ge=0, description="Seconds calls in progress may take to finish.")
+    shutdown_grace: float = Field(
+        default=20.0, ge=0, description="Seconds calls in progress may take to finish."
+    )
     shutdown_delay: float = Field(
-        0.0, ge=0, description="Seconds to continue to serve, not ready, before calls are refused."
+        default=0.0, ge=0, description="Seconds to continue to serve, not ready, before calls are refused."
     )
 
     metrics_endpoint: str | None = Field(
-        "/metrics", description="Path of the metrics; null or empty for none."
+        default="/metrics", description="Path of the metrics; null or empty for none."
     )
-    metrics_rest_server_prefix: str = Field("rest_server", description="Prefix of the REST metrics' names.")
+    metrics_rest_server_prefix: str = Field(
+        default="rest_server", description="Prefix of the REST metrics' names."
+    )
     metrics_buckets: dict[Literal["requests", "first_item", "between_items"], tuple[float, ...]] = Field(
         default_factory=dict,
         description="Upper bounds in seconds of the buckets of histograms: `requests` (calls, HTTP requests and RPCs), "
@@ -221,40 +191,44 @@ class Settings(MemorySettings, FetchSettings, StateSettings):
         description="Further names of the totals of the load, which endpoint pickers read: those of these servers.",
     )
     load_reports: Literal["off", "asked", "always"] = Field(
-        "off",
+        default="off",
         description="ORCA reports of the load in the headers and trailers of inferences: for clients that ask with "
         "`endpoint-load-metrics-format`, or always. With both, gRPC has the service OpenRcaService.",
     )
     metrics_dir: str | None = Field(
-        None, description="Folder for metrics that model code in workers makes; a temporary one if absent."
+        default=None,
+        description="Folder for metrics that model code in workers makes; a temporary one if absent.",
     )
     cloudevents_headers: bool | None = Field(
-        None, description="Give requests and responses MLServer's `Ce-*` headers; null does so in Kubernetes."
+        default=None,
+        description="Give requests and responses MLServer's `Ce-*` headers; null does so in Kubernetes.",
     )
-    use_structured_logging: bool = Field(False, description="Log one JSON object per line.")
+    use_structured_logging: bool = Field(default=False, description="Log one JSON object per line.")
     logging_settings: str | dict[str, Any] | None = Field(
-        None, description="Logging configuration, file or inline."
+        default=None, description="Logging configuration, file or inline."
     )
     tracing_server: str | None = Field(
-        None, description="OTLP/gRPC collector of traces; needs the extra `tracing`."
+        default=None, description="OTLP/gRPC collector of traces; needs the extra `tracing`."
     )
 
     metrics_push_server: str | None = Field(
-        None,
+        default=None,
         description="OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`.",
     )
-    metrics_push_interval: float = Field(60.0, gt=0, description="Seconds between two pushes of metrics.")
+    metrics_push_interval: float = Field(
+        default=60.0, gt=0, description="Seconds between two pushes of metrics."
+    )
 
     keep_freed_memory: bool = Field(
-        True,
+        default=True,
         description="Use the memory of freed tensors again, without a return to the kernel; needs glibc.",
     )
     parallel_workers: int = Field(
-        0, ge=0, description="Worker processes; 0 runs models in the server process."
+        default=0, ge=0, description="Worker processes; 0 runs models in the server process."
     )
-    parallel_workers_timeout: int = Field(5, ge=0, description="Seconds a worker may take to stop.")
+    parallel_workers_timeout: int = Field(default=5, ge=0, description="Seconds a worker may take to stop.")
     worker_heartbeat: float = Field(
-        1.0,
+        default=1.0,
         ge=0,
         description="Seconds from one heartbeat of a worker process to the next. One that misses ten, because a "
         "signal has stopped it, is replaced; 0 is never.",
@@ -262,26 +236,31 @@ class Settings(MemorySettings, FetchSettings, StateSettings):
     environments_dir: str = Field(
         default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
     )
-    cache_enabled: bool = Field(False, description="Response cache, for models that enable it too.")
-    cache_size: int = Field(100, ge=1, description="Responses in the response cache, of all models.")
-    cache_max_bytes: int = Field(64 * 2**20, ge=1, description="Bytes of responses in the response cache.")
+    cache_enabled: bool = Field(default=False, description="Response cache, for models that enable it too.")
+    cache_size: int = Field(default=100, ge=1, description="Responses in the response cache, of all models.")
+    cache_max_bytes: int = Field(
+        default=64 * 2**20, ge=1, description="Bytes of responses in the response cache."
+    )
     share_cache: bool = Field(
-        False, description="Whether principals of keys share cached responses; without keys all clients do."
+        default=False,
+        description="Whether principals of keys share cached responses; without keys all clients do.",
     )
     cache_ttl: float | None = Field(
-        None, gt=0, description="Seconds a response may be reused; unlimited if absent."
+        default=None, gt=0, description="Seconds a response may be reused; unlimited if absent."
     )
     kafka_enabled: bool = Field(
-        False, description="Serve requests from a Kafka topic; needs the extra `kafka`."
+        default=False, description="Serve requests from a Kafka topic; needs the extra `kafka`."
     )
-    kafka_servers: str = Field("localhost:9092", description="Kafka bootstrap servers.")
-    kafka_topic_input: str = Field("mlserver-input", description="Topic of requests.")
-    kafka_topic_output: str = Field("mlserver-output", description="Topic of responses.")
-    kafka_group: str = Field("inferstream", min_length=1, description="Servers that share the messages.")
+    kafka_servers: str = Field(default="localhost:9092", description="Kafka bootstrap servers.")
+    kafka_topic_input: str = Field(default="mlserver-input", description="Topic of requests.")
+    kafka_topic_output: str = Field(default="mlserver-output", description="Topic of responses.")
+    kafka_group: str = Field(
+        default="inferstream", min_length=1, description="Servers that share the messages."
+    )
     kafka_offset_reset: Literal["latest", "earliest"] = Field(
-        "latest", description="Where a group begins if it has never committed."
+        default="latest", description="Where a group begins if it has never committed."
     )
-    kafka_max_in_flight: int = Field(64, ge=1, description="Messages in progress at once.")
+    kafka_max_in_flight: int = Field(default=64, ge=1, description="Messages in progress at once.")
 
     custom_rest_server_settings: dict[str, Any] | None = _private(
         "custom_rest_server_settings",

@@ -9,7 +9,7 @@ class StateSettings(EnvironmentModel):
     """The fields of `settings.json` for sealed states."""
 
     state_key_file: str | None = Field(
-        None,
+        default=None,
         description="Keys that seal conversations into the ids of OpenAI's responses; needs the extra `state`.",
     )
 

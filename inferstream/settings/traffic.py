@@ -12,8 +12,8 @@ class Tolerance(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    relative: float = Field(1e-5, ge=0, allow_inf_nan=False)
-    absolute: float = Field(1e-8, ge=0, allow_inf_nan=False)
+    relative: float = Field(default=1e-5, ge=0, allow_inf_nan=False)
+    absolute: float = Field(default=1e-8, ge=0, allow_inf_nan=False)
 
 
 class Shadow(BaseModel):
@@ -22,7 +22,7 @@ class Shadow(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     to: str = Field(min_length=1)
-    percent: float = Field(100, gt=0, le=100, allow_inf_nan=False)
+    percent: float = Field(default=100, gt=0, le=100, allow_inf_nan=False)
     compare: Tolerance | None = Tolerance()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ... import processors
 from ...errors import ModelLoadFailed
+from ...functions.injection import replacements_var
 from ...keys.access_control import keys_configured
 from ...processes.devices import VARIABLE, visible_devices
 from ...repository.environments import environment_of, python_in
@@ -93,6 +94,11 @@ class Placements:
             raise ModelLoadFailed(
                 f"Model {settings.name} did not load: another process cannot import {settings.implementation_}; "
                 "move the class to the top of a module, or set parallel_workers to 0 and frontends to 1."
+            )
+        if workers and replacements_var.get():
+            raise ModelLoadFailed(
+                f"Model {settings.name} did not load: a worker process has its own dependencies; "
+                "overrides need models in this process, with parallel_workers 0."
             )
         if workers == 0:
             timeout = self._settings.model_load_timeout
