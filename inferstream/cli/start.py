@@ -20,6 +20,7 @@ from ..imports.folders import share_folders
 from ..repository.remote import is_remote
 from ..repository.target import targeted
 from ..settings import SETTINGS_FILE, Settings
+from ..settings.sources import ConflictingSettings
 from ..telemetry.console import configure_console, is_terminal
 from ..telemetry.logs import configure_logging
 from .banner import show
@@ -63,7 +64,7 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
         _warn_of_unread(folder)
         killed = _serve(settings, repository, watch, say)
     except InferstreamError as error:
-        return _end(1, f"error: {error.message}")
+        return _end(2 if isinstance(error, ConflictingSettings) else 1, f"error: {error.message}")
     return _end(1 if killed else 0)
 
 
