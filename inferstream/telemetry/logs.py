@@ -4,6 +4,7 @@ import json
 import logging
 import logging.config
 import sys
+import threading
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,6 +115,12 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
         logger.handlers[:] = []
         logger.propagate = True
         logger.setLevel(logging.WARNING)
+    if structured:
+        logging.captureWarnings(True)
+        sys.excepthook = log_uncaught
+        threading.excepthook = lambda args: log_uncaught(
+            args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback
+        )
     if custom:
         before = [(_state(theirs), _state(ours)) for theirs, ours in _SAME]
         apply_configuration(custom)
@@ -121,6 +128,12 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
             # A configuration of MLServer's loggers applies to ours, unless it names ours too.
             if _state(theirs) != was[0] and _state(ours) == was[1]:
                 _set_state(ours, *_state(theirs))
+
+
+def log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Log an exception that ends its thread as one record."""
+    if not issubclass(kind, SystemExit):
+        logging.getLogger("inferstream").critical("uncaught exception", exc_info=(kind, error, trace))
 
 
 def apply_configuration(custom: str | dict[str, Any]) -> None:
