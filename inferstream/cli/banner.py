@@ -10,6 +10,7 @@ from .. import __version__
 from ..dataplane.access import is_loopback
 from ..repository.artefacts import NO_MODEL as NO_ARTEFACT
 from ..telemetry.console import is_terminal
+from ..telemetry.logs import JSONFormatter
 from .hints import hints
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def show(server: "Server", file: TextIO | None = None, pasted: bool | None = Non
 
     `pasted` adds commands to paste, and how to stop; by default in a terminal.
     """
-    if server.settings.use_structured_logging:
+    if any(isinstance(handler.formatter, JSONFormatter) for handler in logging.getLogger().handlers):
         _log(server)
         return
     file = file or sys.stderr
