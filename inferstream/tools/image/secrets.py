@@ -28,17 +28,17 @@ LEFT_ALONE = (".git", ".venv", ".envs", "__pycache__")
 def secret_files(folder: Path) -> list[str]:
     """Paths of secrets below `folder`, relative to it. Raises InvalidSettings for invalid JSON."""
     settings = folder / SETTINGS_FILE
-    found = {*_named(folder, read_json(settings) if settings.is_file() else {})}
+    paths = {*_named(folder, read_json(settings) if settings.is_file() else {})}
     for path in folder.rglob("*"):
         relative = path.relative_to(folder)
         if not set(LEFT_ALONE).intersection(relative.parts) and path.is_file() and _is_secret(path):
-            found.add(relative.as_posix())
-    return sorted(found)
+            paths.add(relative.as_posix())
+    return sorted(paths)
 
 
 def uncovered(secrets: list[str], ignored: str) -> list[str]:
     """The secrets that a .dockerignore does not keep out. Its last line that matches a file decides."""
-    covered = set()
+    covered: set[str] = set()
     for line in map(str.strip, ignored.splitlines()):
         negated = line.startswith("!")
         pattern = line.removeprefix("!").strip("/").removeprefix("./")
