@@ -66,10 +66,13 @@ class Running:
 
     def listens(self) -> bool:
         """Whether the banner is there, with its last line whole."""
-        return re.search(r"^gRPC  .*:\d+\n", self.text(), re.M) is not None
+        return re.search(r"^gRPC  .*:\d+\n|^.*\"addresses\": .*\n", self.text(), re.M) is not None
 
     def read_ports(self) -> None:
-        found = dict(re.findall(r"^(REST|gRPC|metrics) +\S*?:(?://)?\S*?(\d+)(?:/\S*)?$", self.text(), re.M))
+        lines = [json.loads(line) for line in self.text().splitlines() if '"addresses": ' in line]
+        addresses = [f"{name} {address}" for line in lines for name, address in line["addresses"].items()]
+        text = "\n".join([self.text(), *addresses])
+        found = dict(re.findall(r"^(REST|gRPC|metrics) +\S*?:(?://)?\S*?(\d+)(?:/\S*)?$", text, re.M))
         self.http_port, self.grpc_port = int(found["REST"]), int(found["gRPC"])
         self.metrics_port = int(found.get("metrics", 0))
         self.url = f"http://127.0.0.1:{self.http_port}"

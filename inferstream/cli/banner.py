@@ -1,5 +1,6 @@
 """The banner at the start of a server: models, addresses and, in a terminal, commands to paste."""
 
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +10,13 @@ from .. import __version__
 from ..dataplane.access import is_loopback
 from ..repository.artefacts import NO_MODEL as NO_ARTEFACT
 from ..telemetry.console import is_terminal
+from ..telemetry.logs import JSONFormatter
 from .hints import hints
 
 if TYPE_CHECKING:
     from ..server.server import Server
+
+logger = logging.getLogger("inferstream.server")
 
 COLUMNS = ("model", "version", "answers", "load", "state")
 
@@ -27,12 +31,25 @@ def show(server: "Server", file: TextIO | None = None, pasted: bool | None = Non
 
     `pasted` adds commands to paste, and how to stop; by default in a terminal.
     """
+    if any(isinstance(handler.formatter, JSONFormatter) for handler in logging.getLogger().handlers):
+        _log(server)
+        return
     file = file or sys.stderr
     lines = [*_rows(server)]
     if is_terminal(file) if pasted is None else pasted:
         lines += _pasted(server)
     # Without rich, which takes longer to import than the rest of the command line.
     print("\n".join(lines), file=file, flush=True)
+
+
+def _log(server: "Server") -> None:
+    """Log the models and the addresses as one record."""
+    models = [dict(zip(COLUMNS, row, strict=True)) for row in server.application.registry.summary()]
+    addresses = {name: address(server, name) for name in server.ports}
+    fields = {"version": __version__, "models": models, "addresses": addresses}
+    logger.info("serving", extra={"fields": fields})
+    for note in (*_recognised(server), *_notes(server)):
+        logger.info("%s", note)
 
 
 def _rows(server: "Server") -> Iterator[str]:
@@ -47,6 +64,11 @@ def _rows(server: "Server") -> Iterator[str]:
     yield from _addresses(server)
     if server.settings.frontends > 1:
         yield f"{server.settings.frontends} front ends"
+    yield from _notes(server)
+
+
+def _notes(server: "Server") -> Iterator[str]:
+    """What is open, or closed, to clients."""
     access = server.application.access
     if access.keys is None and not is_loopback(server.settings.host):
         yield "no keys: inference, metadata and metrics are open to whoever reaches this server"

@@ -23,8 +23,11 @@ from ..processes.ending import EXIT_SECONDS, end
 from ..repository.remote import is_remote
 from ..repository.target import targeted
 from ..settings import SETTINGS_FILE, Settings
+from ..settings.environment import variable
+from ..settings.sources import ConflictingSettings, read_json
 from ..telemetry.console import configure_console, is_terminal
 from ..telemetry.logs import configure_logging, keep_server_log
+from ..telemetry.output import wrap_output
 from .banner import show
 from .flags import Flags
 from .progress import Progress
@@ -41,6 +44,9 @@ LATE_SECONDS = 0.25
 MOST_FILES = 65_536
 """Upper bound of the soft limit on open files."""
 
+STRUCTURED = "use_structured_logging"
+TRUE = ("1", "true", "t", "yes", "y", "on")
+
 logger = logging.getLogger("inferstream.settings")
 
 
@@ -49,9 +55,11 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
 
     The code is 0 after a signal. It is 1 if the server did not start, or if a worker had to be killed.
     """
-    structured = bool(flags.settings.get("use_structured_logging"))
+    structured = _is_structured(flags, str(target))
     signalled = Signalled()
     signals.handle(signalled.handlers())
+    if structured:
+        wrap_output()
     configure_logging(debug=bool(flags.settings.get("debug")), structured=structured, custom=None)
     configure_console(structured, None)
     try:
@@ -77,8 +85,20 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
         _warn_of_unread(folder)
         killed = _serve(settings, repository, watch, say, signalled)
     except InferstreamError as error:
-        return _end(1, f"error: {error.message}")
+        code = 2 if isinstance(error, ConflictingSettings) else 1
+        return _end(code, f"error: {error.message}")
     return _end(1 if killed else 0)
+
+
+def _is_structured(flags: Flags, target: str) -> bool:
+    """Whether logs are JSON, which the first line needs, before all settings are read."""
+    wanted = flags.settings.get(STRUCTURED)
+    path = Path(target)
+    with suppress(InferstreamError):
+        file = (path if path.is_dir() else path.parent if path.is_file() else Path()) / SETTINGS_FILE
+        if wanted is None and file.is_file() and not is_remote(target):
+            wanted = read_json(file).get(STRUCTURED)
+    return str(variable(STRUCTURED) if wanted is None else wanted).lower() in TRUE
 
 
 def _repository(

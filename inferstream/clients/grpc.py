@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -79,12 +79,14 @@ class GrpcTransport:
         rpcs = await self.rpcs(call)
         message = rpcs.write(call.request)
         with failures():
-            response = await rpcs.unary(message, metadata=_metadata(call), timeout=_bounded(call.timeout))
+            response = await rpcs.unary(
+                message, metadata=_metadata(call.headers), timeout=_bounded(call.timeout)
+            )
         return rpcs.read(response)
 
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         rpcs = await self.rpcs(call)
-        rpc = rpcs.stream(None, metadata=_metadata(call), timeout=_bounded(call.timeout))
+        rpc = rpcs.stream(None, metadata=_metadata(call.headers), timeout=_bounded(call.timeout))
         async with aclosing(_exchanged(rpc, _messages(call, rpcs.write))) as responses:
             async for response in responses:
                 yield rpcs.read(response)
@@ -113,7 +115,8 @@ class GrpcTransport:
     async def _ask(self, rpc: str, message: Any, timeout: float) -> Any:
         stub = self._stub or await self._open()
         with failures():
-            return await getattr(stub, rpc)(message, timeout=_bounded(timeout))
+            metadata = _metadata(self._target.headers)
+            return await getattr(stub, rpc)(message, metadata=metadata, timeout=_bounded(timeout))
 
     async def channel(self) -> grpc.aio.Channel:
         """The channel, for further RPCs. Raises CallFailed."""
@@ -192,8 +195,8 @@ def _message(call: OutgoingCall, request: InferenceRequest) -> ModelInferRequest
     return request_to(request, call.model.name, call.model.version, raw)
 
 
-def _metadata(call: OutgoingCall) -> list[tuple[str, str]]:
-    return [(name.lower(), value) for name, value in call.headers.items()]
+def _metadata(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name.lower(), value) for name, value in headers.items()]
 
 
 def _bounded(timeout: float) -> float | None:

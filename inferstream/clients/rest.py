@@ -32,6 +32,7 @@ class RestTransport:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._client = httpx.AsyncClient(
+            headers=dict(target.headers),
             verify=target.verifies,
             # `_ask` limits the whole attempt. A failed connection has an error of its own.
             timeout=httpx.Timeout(None, connect=target.timeout),

@@ -33,6 +33,8 @@ class Target:
     ssl: bool = False
     verify: bool = True
     connections: int = 10
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers of requests that have none of their own, such as those for metadata."""
 
     @property
     def base(self) -> str:
@@ -77,6 +79,10 @@ def any_certificate() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+NEEDS_KEY = "401: the server needs a valid key; send one with -H 'Authorization: Bearer KEY'"
+"""What a tool shows for a 401."""
 
 
 class Transport(Protocol):

@@ -141,13 +141,16 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def missing(path: Path) -> str:
+    """Why a path without a file is wrong, and where a relative one was looked for."""
+    return "there is no such file" + ("" if path.is_absolute() else f"; looked for {path.absolute()}")
+
+
 def regular_file(path: Path) -> tuple[bytes, os.stat_result]:
     """A regular file, and its state before it was read. Raises InvalidSettings."""
     try:
         if not path.is_file():
-            raise InvalidSettings(
-                f"{path}: {'not a regular file' if path.exists() else 'there is no such file'}"
-            )
+            raise InvalidSettings(f"{path}: {'not a regular file' if path.exists() else missing(path)}")
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             text = file.read(MAX_BYTES + 1)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from ..telemetry.background import finish
+from ..telemetry.output import finish_output
 
 EXIT_SECONDS = 2.0
 """Seconds that functions registered with `atexit` may take together."""
@@ -41,3 +42,4 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # model code may have closed it
             stream.flush()
+    finish_output()

@@ -15,7 +15,7 @@ from ..settings.sources import read_json, unknown_fields
 from ..telemetry.tracebacks import one_line
 from .environments import python_in
 from .files import repository_of_file
-from .folder import FolderRepository, read_fields, read_settings, settings_files
+from .folder import FolderRepository, read_settings, settings_files
 from .presence import missing_class
 
 
@@ -57,7 +57,7 @@ def inspect_folder(root: Path, importing: bool = False) -> Inspection:
         except InferstreamError as error:
             finding.problems.append(error.message.removeprefix(f"{path}: "))
             continue
-        finding.problems += unknown_fields(ModelSettings, read_fields(path))
+        finding.problems += settings.faults
         _describe(finding, settings, server)
         finding.problems += _problems(settings, importing)
         _refuse_twins(seen, finding, settings)

@@ -12,6 +12,7 @@ from ..errors import ModelLoadFailed
 from ..model import MLModel
 from ..repository.trust import PermittedCall, permit
 from ..repository.uri import get_model_uri, to_absolute_path
+from ..settings import ModelParameters, ModelSettings
 from ..types import MetadataTensor, Parameters
 
 logger = logging.getLogger("inferstream.runtimes")
@@ -49,7 +50,12 @@ class FrameworkModel(MLModel):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             name = ".".join(map(str, first["loc"]))
-            raise self._failed(f'"{name}" in parameters.extra: {first["msg"]}') from error
+            reason = first["msg"]
+            if first["type"] == "extra_forbidden" and name in ModelSettings.model_fields:
+                reason = 'it belongs two levels up, next to "parameters", in model-settings.json itself'
+            elif first["type"] == "extra_forbidden" and name in ModelParameters.model_fields:
+                reason = 'it belongs one level up, in "parameters"'
+            raise self._failed(f'"{name}" in parameters.extra: {reason}') from error
 
     @property
     def _gathers(self) -> bool:

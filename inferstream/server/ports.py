@@ -28,7 +28,10 @@ def bind(host: str, port: int, name: str, *, shared: bool = False) -> socket.soc
         sock.close()
         used = error.errno == errno.EADDRINUSE
         reason = "is already in use" if used else f"cannot be used: {error.strerror}"
-        raise InvalidSettings(f"{name} port {port} on {host} {reason}") from None
+        flag = {"REST": "--http-port"}.get(name, f"--{name.lower()}-port")
+        raise InvalidSettings(
+            f"{name} port {port} on {host} {reason}; choose another one with {flag}"
+        ) from None
     sock.setblocking(False)
     return sock
 

@@ -1,5 +1,6 @@
 """Makes what sends traces and metrics to collectors, from packages that may not be installed."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def build_tracing(settings: Settings) -> "Tracer | None":
     """The tracer, or None if the settings name no collector. Raises InvalidSettings if the extra cannot be imported."""
-    if settings.tracing is None:
+    if settings.tracing is None or _is_off("TRACES"):
         return None
     with _importing("tracing_server"):
         from ..telemetry.tracing import Tracer
@@ -25,13 +26,19 @@ def build_tracing(settings: Settings) -> "Tracer | None":
 def build_push(settings: Settings, meters: "Meters") -> "MetricPush | None":
     """What pushes these meters, or None if the settings name no collector. Raises InvalidSettings as for traces."""
     endpoint = settings.metrics_push_server
-    if not endpoint:
+    if not endpoint or _is_off("METRICS"):
         return None
     with _importing("metrics_push_server"):
         from ..telemetry.push import MetricPush
     return MetricPush(
         meters, endpoint, settings.server_name, settings.server_version, settings.metrics_push_interval
     )
+
+
+def _is_off(signal: str) -> bool:
+    """Whether variables of OpenTelemetry turn the export of a signal off."""
+    disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    return disabled or os.environ.get(f"OTEL_{signal}_EXPORTER", "").strip().lower() == "none"
 
 
 @contextmanager

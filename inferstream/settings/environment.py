@@ -86,6 +86,17 @@ def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def variable(name: str) -> str | None:
+    """The value of one setting in the environment, whatever the other variables are."""
+    from_file: Mapping[str, str | None] = {}
+    if os.path.isfile(ENV_FILE):
+        from dotenv import dotenv_values  # late: most folders have no such file
+
+        from_file = dotenv_values(ENV_FILE)
+    values = {key.upper(): value for source in (from_file, os.environ) for key, value in source.items()}
+    return values.get(f"{PREFIX}{name.upper()}", values.get(f"{MLSERVER_PREFIX}{name.upper()}"))
+
+
 def expanded(value: Value) -> Value | str:
     """A path with `~` and `$NAME` replaced. URIs and values that are not text do not change."""
     if not isinstance(value, str) or "://" in value:

@@ -55,9 +55,10 @@ class MemorySettings(EnvironmentModel):
 
     @model_validator(mode="after")
     def _memory_of_one_front_end(self) -> Self:
-        if self.limits_memory and self.frontends > 1:
+        limits = [name for name in ("max_memory", "max_device_memory", "idle_unload") if getattr(self, name)]
+        if limits and self.frontends > 1:
             raise ValueError(
-                "max_memory, max_device_memory and idle_unload need frontends 1, because a model that leaves memory "
+                f"{', '.join(limits)}: need frontends 1, because a model that leaves memory "
                 "must not be in use in another front end"
             )
         return self

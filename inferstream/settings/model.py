@@ -74,6 +74,7 @@ class ModelSettings(EnvironmentModel):
 
     _source: str | None = PrivateAttr(default=None)
     _recognised: str | None = PrivateAttr(default=None)
+    _faults: tuple[str, ...] = PrivateAttr(default=())
     _completed_config: Mapping[str, Any] | None = PrivateAttr(default=None)
     _provided: ProvidedModel | None = PrivateAttr(default=None)
     implementation_: str = Field(
@@ -328,6 +329,11 @@ class ModelSettings(EnvironmentModel):
     def recognised(self) -> str | None:
         """The file that says which model a folder without settings is; None where settings say it."""
         return self._recognised
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong in the file of these settings and does not stop the model."""
+        return self._faults
 
     @property
     def source(self) -> str | None:

@@ -3,17 +3,18 @@
 import difflib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from ..errors import InvalidSettings
+from .cors import CORSSettings
 from .environment import EnvironmentModel
-from .model import ModelSettings
+from .model import ModelParameters, ModelSettings
 from .server import Settings
-from .variables import unknown_variables
+from .variables import CLOSE, unknown_variables
 
 logger = logging.getLogger("inferstream.settings")
 
@@ -24,7 +25,18 @@ MAX_FILE_BYTES = 2**20
 WITHOUT_EFFECT = ("warm_workers",)
 """Fields of a model's settings in MLServer that are accepted and have no effect."""
 
+PLACES: Mapping[str, type[EnvironmentModel]] = {
+    MODEL_SETTINGS_FILE: ModelSettings,
+    SETTINGS_FILE: Settings,
+    f'"parameters" of {MODEL_SETTINGS_FILE}': ModelParameters,
+}
+"""Where settings belong; the last one that has a name wins."""
+
 Model = TypeVar("Model", bound=EnvironmentModel)
+
+
+class ConflictingSettings(InvalidSettings):
+    """Settings that exclude each other, which is wrong usage of the command."""
 
 
 def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) -> Settings:
@@ -34,12 +46,16 @@ def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) ->
     """
     path = Path(folder) / SETTINGS_FILE
     values = read_json(path) if path.exists() else {}
-    _warn_unknown(Settings, values, str(path))
-    for fault in unknown_variables():
-        logger.warning("environment: %s", fault)
+    faults = [f"{path}: {fault}" for fault in unknown_fields(Settings, values)]
+    faults += [f"environment: {fault}" for fault in unknown_variables()]
+    for fault in faults:
+        logger.warning("%s", fault)
     flags_set = {name: value for name, value in (flags or {}).items() if value is not None}
     root = {"model_repository_root": str(folder)}
-    return validated(Settings, {**values, **root, **flags_set}, str(path) if values else "settings")
+    settings = validated(Settings, {**values, **root, **flags_set}, str(path) if values else "settings")
+    if faults and settings.strict:
+        raise InvalidSettings(refused_by_strict(faults))
+    return settings
 
 
 def load_model_settings(path: str | Path) -> ModelSettings:
@@ -49,9 +65,12 @@ def load_model_settings(path: str | Path) -> ModelSettings:
     """
     path = Path(path)
     values = read_json(path)
-    _warn_unknown(ModelSettings, values, str(path))
+    faults = [*unknown_fields(ModelSettings, values), *misplaced_parameters(values)]
+    for fault in faults:
+        logger.warning("%s: %s", path, fault)
     settings = validated(ModelSettings, values, str(path))
     settings._source = str(path)
+    settings._faults = tuple(faults)
     if unused := [f'"{name}"' for name in WITHOUT_EFFECT if getattr(settings, name)]:
         logger.warning("%s: understood and without effect: %s", path, ", ".join(unused))
     return settings
@@ -82,14 +101,24 @@ def validated(settings: type[Model], values: dict[str, Any], source: str) -> Mod
         return settings(**values)
     except ValidationError as error:
         faults = [_fault(fault, values) for fault in error.errors()]
-        raise InvalidSettings(f"{source}: " + "; ".join(faults)) from None
+        conflict = any(not fault["loc"] for fault in error.errors())
+        raise (ConflictingSettings if conflict else InvalidSettings)(
+            f"{source}: " + "; ".join(faults)
+        ) from None
     except ValueError as error:
         # pydantic-settings' error for a variable without JSON. Its own class takes long to import.
         raise InvalidSettings(f"environment: {error}") from None
 
 
+def refused_by_strict(faults: Sequence[str]) -> str:
+    """The error of a start that `strict` ends because of warnings about its configuration."""
+    return f"--strict: {'; '.join(faults)}".replace(" and ignored", "")
+
+
 def _fault(fault: Any, values: Mapping[str, Any]) -> str:
     location = [str(part) for part in fault["loc"]]
+    if not location:  # settings that exclude each other, whose values would be a dump of all settings
+        return str(fault["msg"]).removeprefix("Value error, ")
     field = ".".join(location)
     where = "" if not location or location[0] in values else " (from the environment)"
     if fault["type"] == "missing":
@@ -98,18 +127,43 @@ def _fault(fault: Any, values: Mapping[str, Any]) -> str:
     return f'field "{field}"{where}: {fault["msg"]}, got {value if len(value) <= 60 else value[:57] + "..."}'
 
 
-def _warn_unknown(settings: type[EnvironmentModel], values: Mapping[str, Any], source: str) -> None:
-    for fault in unknown_fields(settings, values):
-        logger.warning("%s: %s", source, fault)
-
-
 def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) -> list[str]:
     """One sentence for each key that is not a field of `settings`."""
-    known = {field.alias or name for name, field in settings.model_fields.items()} | {"_source"}
+    known = _names(settings) | {"_source"}
     faults = []
     for key in values:
         if key not in known:
             close = difflib.get_close_matches(key, known, n=1)
-            hint = f'; did you mean "{close[0]}"?' if close else ""
-            faults.append(f'field "{key}" is unknown and ignored{hint}')
+            hint = f'did you mean "{close[0]}"?' if close else ""
+            for place, kind in PLACES.items():
+                if kind is not settings and key in _names(kind):
+                    hint = f"it belongs in {place}"
+            faults.append(f'field "{key}" is unknown and ignored{hint and f"; {hint}"}')
+    if isinstance(cors := values.get("cors_settings"), dict) and settings is Settings:
+        faults += [f"cors_settings: {fault}" for fault in unknown_fields(CORSSettings, cors)]
     return faults
+
+
+def misplaced_parameters(values: Mapping[str, Any]) -> list[str]:
+    """A sentence for each key of `parameters` that belongs one level up, or is nearly one of its declared keys.
+
+    Runtimes read further keys of their own.
+    """
+    parameters = values.get("parameters")
+    if not isinstance(parameters, dict):
+        return []
+    declared, above = _names(ModelParameters), _names(ModelSettings)
+    faults = []
+    for key in parameters.keys() - declared:
+        close = difflib.get_close_matches(key, declared, n=1, cutoff=CLOSE)
+        if key in above:
+            faults.append(
+                f'"{key}" in parameters has no effect; it belongs one level up, next to "parameters"'
+            )
+        elif close:
+            faults.append(f'"{key}" in parameters is unknown; did you mean "{close[0]}"?')
+    return sorted(faults)
+
+
+def _names(settings: type[EnvironmentModel]) -> set[str]:
+    return {field.alias or name for name, field in settings.model_fields.items()}

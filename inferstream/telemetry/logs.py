@@ -4,6 +4,7 @@ import json
 import logging
 import logging.config
 import sys
+import threading
 import traceback
 from datetime import UTC, datetime
 from functools import partial
@@ -120,6 +121,12 @@ def configure_logging(debug: bool, structured: bool, custom: str | dict[str, Any
         logger.handlers[:] = []
         logger.propagate = True
         logger.setLevel(logging.WARNING)
+    if structured:
+        logging.captureWarnings(True)
+        sys.excepthook = log_uncaught
+        threading.excepthook = lambda args: log_uncaught(
+            args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback
+        )
     if custom:
         before = [(_state(theirs), _state(ours)) for theirs, ours in _SAME]
         apply_configuration(custom)
@@ -164,6 +171,12 @@ def _configure_for_model(structured: bool, **options: Any) -> None:
             root.setLevel(options["level"])
     _basic_config(**options)
     keep_server_log()
+
+
+def log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Log an exception that ends its thread as one record."""
+    if not issubclass(kind, SystemExit):
+        logging.getLogger("inferstream").critical("uncaught exception", exc_info=(kind, error, trace))
 
 
 def apply_configuration(custom: str | dict[str, Any]) -> None:

@@ -20,12 +20,12 @@ from opentelemetry.sdk.metrics.export import (
     Sum,
 )
 from opentelemetry.sdk.metrics.export import Histogram as HistogramPoints
-from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from .meter_set import Histogram, MeterSet
 from .metrics import Meters
 from .model_meters import ModelMeters, StreamMeters
+from .resource import build_resource
 from .stages import PROVIDER, TokenMeters
 
 logger = logging.getLogger("inferstream.push")
@@ -44,7 +44,7 @@ class MetricPush:
         self._interval = interval
         self._exporter = OTLPMetricExporter(endpoint=endpoint, insecure=not endpoint.startswith("https://"))
         instance = f"{socket.gethostname()}-{os.getpid()}"
-        self._resource = Resource.create(
+        self._resource = build_resource(
             {"service.name": name, "service.version": version, "service.instance.id": instance}
         )
         self._scope = InstrumentationScope("inferstream", version)

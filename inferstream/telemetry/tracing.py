@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from opentelemetry import context, propagate, trace
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode, format_span_id, format_trace_id
 
 from .context import SpanIds, trace_by
+from .resource import build_resource
 
 FLUSH = 1.0
 """Seconds for the last spans to reach their collector."""
@@ -63,8 +63,9 @@ class Tracer:
 
     def __init__(self, endpoint: str, name: str, version: str) -> None:
         self.settings = (endpoint, name, version)
-        resource = Resource.create({"service.name": name, "service.version": version})
-        self._provider = TracerProvider(resource=resource)
+        self._provider = TracerProvider(
+            resource=build_resource({"service.name": name, "service.version": version})
+        )
         exporter = OTLPSpanExporter(endpoint=endpoint, insecure=not endpoint.startswith("https://"))
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         trace.set_tracer_provider(self._provider)

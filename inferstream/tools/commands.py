@@ -141,8 +141,9 @@ def bench(
     from .infer.run import PORTS
 
     address = url or f"localhost:{PORTS[transport]}"
-    target = Target(address, timeout, binary, use_ssl, not insecure, concurrency)
-    question = Question(model, transport, stream, request, rows, _headers(header))
+    headers = _headers(header)
+    target = Target(address, timeout, binary, use_ssl, not insecure, concurrency, headers)
+    question = Question(model, transport, stream, request, rows, headers)
     plan = Plan(concurrency, rate, duration, warmup)
     limits = LoadLimits(max_p50, max_p99, max_first_p99, max_gap_p99, min_rate, max_errors)
     raise typer.Exit(run(target, question, plan, limits, output))
@@ -162,13 +163,15 @@ def top(
     url: Annotated[str, typer.Argument(help="Server, at its REST or metrics port.")] = "localhost:8080",
     once: Annotated[bool, typer.Option("--once", help="Print one table and end.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
+    request_headers: RequestHeaders = None,
     insecure: Insecure = False,
 ) -> None:
     """Show the models of a running server and their numbers, live."""
     from ..clients.transport import Target
     from .top.table import run
 
-    raise typer.Exit(run(Target(url, verify=not insecure), once, interval))
+    target = Target(url, verify=not insecure, headers=_headers(request_headers))
+    raise typer.Exit(run(target, once, interval))
 
 
 def tail(
@@ -176,13 +179,15 @@ def tail(
     model: Annotated[str | None, typer.Option("--model", "-m", help="Calls of this model only.")] = None,
     errors: Annotated[bool, typer.Option("--errors", help="Calls that failed only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")] = False,
+    request_headers: RequestHeaders = None,
     insecure: Insecure = False,
 ) -> None:
     """Show the calls of a running server as they end."""
     from ..clients.transport import Target
     from .tail import run
 
-    raise typer.Exit(run(Target(url, verify=not insecure), model, errors, as_json))
+    target = Target(url, verify=not insecure, headers=_headers(request_headers))
+    raise typer.Exit(run(target, model, errors, as_json))
 
 
 def check(

@@ -10,7 +10,7 @@ import typer
 
 from ..cli.refusals import told
 from ..clients.events import EventParser
-from ..clients.transport import Target
+from ..clients.transport import NEEDS_KEY, Target
 from ..errors import CallFailed, ConnectionFailed
 from ..plugins import DIALECTS, loaded
 from ..telemetry.access import AccessRecord
@@ -41,7 +41,12 @@ def run(target: Target, model: str | None, errors: bool, as_json: bool) -> int:
 def _print_lines(target: Target, asked: dict[str, str], as_json: bool) -> int:
     timeout = httpx.Timeout(CONNECT, read=SILENCE)
     with httpx.stream(
-        "GET", f"{target.base}/v2/access", params=asked, timeout=timeout, verify=target.verifies
+        "GET",
+        f"{target.base}/v2/access",
+        params=asked,
+        headers=target.headers,
+        timeout=timeout,
+        verify=target.verifies,
     ) as response:
         if response.status_code != 200:
             response.read()
@@ -56,6 +61,8 @@ def _print_lines(target: Target, asked: dict[str, str], as_json: bool) -> int:
 
 
 def _reason(response: httpx.Response) -> str:
+    if response.status_code == 401:
+        return NEEDS_KEY
     if response.status_code == 404:
         return "there is no access log to follow; the server is another one, or an older one"
     try:

@@ -40,8 +40,8 @@ def folder_with(root: Path, settings: dict) -> Path:
 
 
 def records(running: Running) -> list[dict]:
-    """Every line that is not the banner's must be one JSON object."""
-    return [json.loads(line) for line in running.text().splitlines() if line.startswith("{")]
+    """Every line must be one JSON object."""
+    return [json.loads(line) for line in running.text().splitlines()]
 
 
 def test_structured_lines_are_json_whatever_is_written(tmp_path: Path, serve) -> None:
@@ -52,6 +52,57 @@ def test_structured_lines_are_json_whatever_is_written(tmp_path: Path, serve) ->
     assert said["message"] == f"asked {EVIL}"
     assert (said["level"], said["model_name"], said["model_version"]) == ("INFO", "m", "7")
     assert "forged" not in "".join(line for line in running.text().splitlines() if line[0] != "{")
+
+
+NOISY = """
+import ctypes, subprocess, sys, threading, warnings
+from mlserver import MLModel
+
+class Model(MLModel):
+    async def load(self):
+        print("printed\\n\\nagain")
+        print("to stderr", file=sys.stderr)
+        warnings.warn("warned")
+        ctypes.CDLL(None).puts(b"from C")
+        ctypes.CDLL(None).fflush(None)
+        subprocess.run(["sh", "-c", "echo child; echo its stderr >&2"])
+        thread = threading.Thread(target=lambda: 1 / 0)
+        thread.start()
+        thread.join()
+        return True
+
+    async def predict(self, payload):
+        raise ValueError("refused")
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("way", ["flag", "variable", "settings"])
+def test_every_line_is_json_from_start_to_stop(
+    tmp_path: Path, serve, monkeypatch: pytest.MonkeyPatch, workers: int, way: str
+) -> None:
+    folder = tmp_path / "models"
+    write_model(folder, "m", "model.Model", NOISY, parallel_workers=workers)
+    monkeypatch.setenv("INFERSTREAM_SHUTDWN_GRACE", "1")
+    settings = {"use_structured_logging": True} if way == "settings" else {}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    if way == "variable":
+        monkeypatch.setenv("MLSERVER_USE_STRUCTURED_LOGGING", "true")
+    running = serve(folder, *(["--log-json"] if way == "flag" else []))
+    assert running.infer("m", request("x")).status_code == 500
+    running.stop()
+    messages = {record["message"] for record in records(running)}
+    assert {
+        "printed",
+        "again",
+        "to stderr",
+        "from C",
+        "child",
+        "its stderr",
+        "uncaught exception",
+    } <= messages
+    assert any("SHUTDWN_GRACE" in message for message in messages)
+    assert any("warned" in message for message in messages)
 
 
 def test_lines_cannot_be_forged(tmp_path: Path, serve) -> None:

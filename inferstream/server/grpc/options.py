@@ -114,8 +114,13 @@ def custom_arguments(settings: Settings) -> dict[str, str | int]:
 
 
 def limiting(settings: Settings) -> str:
-    """The setting that limits a request's message where no channel argument does."""
-    return MESSAGE_SETTING if settings.grpc_max_message_length else "max_body_bytes"
+    """The setting that limits a request's message where no channel argument does.
+
+    With its value if the limit is another number, because the envelope of a message has room of its own.
+    """
+    if settings.grpc_max_message_length:
+        return MESSAGE_SETTING
+    return f"max_body_bytes {settings.max_body_bytes}, and {HEADROOM} for the rest of a message"
 
 
 def options_of(

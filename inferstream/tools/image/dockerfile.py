@@ -12,19 +12,24 @@ import typer
 
 from ...cli.refusals import told
 from ...errors import InvalidSettings
-from .image import HEADER, IGNORED, dockerfile
+from .image import HEADER, HOME, IGNORED, dockerfile
+from .secrets import ignore_lines, secret_files, uncovered
 from .wheel import NAME as WHEEL
 from .wheel import write_wheel
 
 NAME = "Dockerfile"
+IGNORE_FILE = ".dockerignore"
 
 
 @told
 def write(folder: Path, with_ignored: bool, force: bool) -> int:
     """Write the Dockerfile into `folder`. Returns 1 if `folder` has one that is not ours."""
     wanted = {NAME: _generated(folder)}
-    if with_ignored:
-        wanted[".dockerignore"] = IGNORED
+    secrets = secret_files(folder)
+    if with_ignored or (secrets and not (folder / IGNORE_FILE).exists()):
+        wanted[IGNORE_FILE] = IGNORED + ignore_lines(secrets)
+    else:
+        _check_ignored(folder, secrets)
     if not force:
         foreign = [name for name in wanted if not _is_ours(folder / name)]
         if foreign:
@@ -33,7 +38,18 @@ def write(folder: Path, with_ignored: bool, force: bool) -> int:
         (folder / name).write_text(text)
         typer.echo(f"wrote {folder / name}")
     typer.echo(f"wrote {write_wheel(folder)}")
+    for secret in secrets:
+        typer.echo(f"{secret} stays outside the image; mount it at {HOME}/{secret}")
     return 0
+
+
+def _check_ignored(folder: Path, secrets: list[str]) -> None:
+    """Raise InvalidSettings if the folder's own .dockerignore lets a secret into the image."""
+    path = folder / IGNORE_FILE
+    if copied := uncovered(secrets, path.read_text(errors="replace") if path.exists() else ""):
+        raise InvalidSettings(
+            f"{path} does not keep {', '.join(copied)} out of the image, which holds keys; add a line"
+        )
 
 
 def _generated(folder: Path) -> str:
@@ -66,8 +82,11 @@ def build(folder: Path, tag: str, no_cache: bool) -> int:
         own = folder / NAME
         # Users may edit the file that `server dockerfile` has written, so it is used if it exists.
         path.write_text(own.read_text() if own.exists() and _is_ours(own) else generated)
-        if not (folder / ".dockerignore").exists():
-            path.with_name(f"{NAME}.dockerignore").write_text(IGNORED)  # BuildKit's name for it
+        secrets = secret_files(folder)
+        if (folder / IGNORE_FILE).exists():
+            _check_ignored(folder, secrets)
+        else:  # BuildKit's name for it
+            path.with_name(f"{NAME}{IGNORE_FILE}").write_text(IGNORED + ignore_lines(secrets))
         command = [docker, "build", "--rm", "--file", str(path), "--tag", tag]
         command += [*(["--no-cache"] if no_cache else []), str(folder)]
         with _wheel_in(folder):

@@ -20,6 +20,7 @@ from ...settings import (
     MODEL_SETTINGS_FILE,
     SETTINGS_FILE,
     ModelParameters,
+    Settings,
 )
 from ...settings.sources import read_json
 from .wheel import NAME as WHEEL
@@ -71,10 +72,17 @@ VARIABLES = {
 VARIABLE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 """Keys that can be variables. No setting has another one, and it could hold an instruction of its own."""
 
+PRIVATE = {field.alias: name for name, field in Settings.model_fields.items() if field.alias}
+"""Settings whose names in a file begin with an underscore, which those of their variables do not."""
+
 HEALTH = (
     'python -c "import os, urllib.request; urllib.request.urlopen('
     "'http://127.0.0.1:' + os.environ.get('MLSERVER_HTTP_PORT', '8080') + '/v2/health/ready')\""
 )
+
+
+READY_TLS = "ready', context=__import__('ssl')._create_unverified_context())"
+"""The end of the check over TLS: the certificate is one for other names than 127.0.0.1."""
 
 
 def dockerfile(folder: Path) -> str:
@@ -148,8 +156,12 @@ def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
     if defaults:
         # The file would win over the variables that orchestrators set.
         yield f"RUN rm -f {SETTINGS_FILE}" + (f" {MODEL_SETTINGS_FILE}" if _is_single(folder) else "")
+        for name, values in _kept(folder).items():
+            yield f"RUN printf %s {shlex.quote(json.dumps(values))} > {name}"
     yield "EXPOSE 8080 8081 8082"
-    yield f"HEALTHCHECK --interval=10s --timeout=2s CMD {HEALTH}"
+    secure = "ssl_certfile" in defaults.get(f"{MLSERVER_PREFIX}CUSTOM_REST_SERVER_SETTINGS", "")
+    health = HEALTH.replace("'http:", "'https:").replace("ready')", READY_TLS) if secure else HEALTH
+    yield f"HEALTHCHECK --interval=10s --timeout=2s CMD {health}"
     yield f"CMD {_start(folder)}"
 
 
@@ -194,7 +206,11 @@ def _defaults(folder: Path) -> dict[str, str]:
         parameters = values.pop("parameters", None)
         parameters = dict(parameters) if isinstance(parameters, dict) else {}
         # Declared parameters get a variable each, because orchestrators replace them.
-        flat = {key: parameters.pop(key) for key in ModelParameters.model_fields if key in parameters}
+        flat = {
+            key: parameters.pop(key)
+            for key in ModelParameters.model_fields
+            if key in parameters and _fits_variable(parameters[key])
+        }
         values |= flat
         if parameters:
             values["parameters"] = parameters
@@ -210,9 +226,25 @@ def _is_single(folder: Path) -> bool:
 def _as_variables(prefix: str, values: dict[str, Any]) -> dict[str, str]:
     return {
         prefix + name.upper(): value if isinstance(value, str) else json.dumps(value)
-        for name, value in values.items()
-        if value is not None and VARIABLE.fullmatch(name)
+        for name, value in ((PRIVATE.get(name, name), value) for name, value in values.items())
+        if _fits_variable(value) and VARIABLE.fullmatch(name)
     }
+
+
+def _fits_variable(value: Any) -> bool:
+    """Whether a variable can hold the value: null has no text, and an instruction ends with its line."""
+    return value is not None and not (isinstance(value, str) and len(value.splitlines()) > 1)
+
+
+def _kept(folder: Path) -> dict[str, dict[str, Any]]:
+    """The settings that remain in files of the image, by file."""
+    names = [SETTINGS_FILE, *([MODEL_SETTINGS_FILE] if _is_single(folder) else ())]
+    files = {name: read_json(folder / name) for name in names if (folder / name).is_file()}
+    kept = {
+        name: {key: value for key, value in values.items() if not _fits_variable(value)}
+        for name, values in files.items()
+    }
+    return {name: values for name, values in kept.items() if values}
 
 
 def _variables(values: dict[str, str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...cli.refusals import told
-from ...clients.transport import Target
+from ...clients.transport import NEEDS_KEY, Target
 from ...errors import ConnectionFailed
 from .rates import Model, ModelRates, Scrape, rows, window
 
@@ -66,7 +66,7 @@ class MetricsSource:
             beside = parts._replace(netloc=f"{_host(parts.hostname)}:{METRICS_PORT}", path=METRICS)
             self._addresses.append(urlunsplit(beside))
         self._index = urlunsplit(parts._replace(path="/v2/repository/index"))
-        self._client = httpx.Client(timeout=TIMEOUT, verify=target.verifies)
+        self._client = httpx.Client(headers=target.headers, timeout=TIMEOUT, verify=target.verifies)
 
     def scrape(self) -> Scrape:
         """The metrics now. Raises ConnectionFailed."""
@@ -85,6 +85,10 @@ class MetricsSource:
             if response.status_code == 200 and "inferstream" in response.text:
                 self._addresses = [address]
                 return Scrape(response.text, time.monotonic())
+            if response.status_code == 401:
+                raise ConnectionFailed(f"{address}: {NEEDS_KEY}")
+            if response.status_code == 403:
+                raise ConnectionFailed(f"{address}: 403: the metrics need a key with the scope `metrics`")
             reason = response.status_code if response.status_code != 200 else "not the metrics of this server"
             problems.append(f"{address}: {reason}")
         raise ConnectionFailed(

@@ -13,6 +13,7 @@ from inferstream.settings import (
     load_model_settings,
     load_settings,
 )
+from inferstream.settings.sources import ConflictingSettings
 
 
 @pytest.fixture(autouse=True)
@@ -215,3 +216,64 @@ def test_the_address_of_a_service_of_kubernetes_is_no_port(tmp_path, monkeypatch
     monkeypatch.setenv(variable, "tcp")
     with pytest.raises(InvalidSettings, match="grpc_port"):
         load_settings(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"max_boddy_bytes": 1}, '"max_body_bytes"'),
+        ({"max_batch_size": 4}, "belongs in model-settings.json"),
+        ({"tool_format": "hermes"}, "belongs in model-settings.json"),
+        ({"custom_rest_server_settings": {}}, '"_custom_rest_server_settings"'),
+        ({"cors_settings": {"allow_origin": []}}, '"allow_origins"'),
+    ],
+)
+def test_strict_refuses_what_is_unknown_in_the_servers_file(
+    tmp_path, caplog, values: dict[str, object], named: str
+) -> None:
+    caplog.set_level(logging.WARNING, "inferstream.settings")
+    (tmp_path / SETTINGS_FILE).write_text(json.dumps(values))
+    load_settings(tmp_path)
+    assert named in caplog.text
+    with pytest.raises(InvalidSettings, match="--strict: ") as refused:
+        load_settings(tmp_path, {"strict": True})
+    assert named in refused.value.message
+
+
+@pytest.mark.parametrize("prefix", ["INFERSTREAM_", "MLSERVER_"])
+def test_strict_refuses_an_unknown_variable(tmp_path, monkeypatch, prefix: str) -> None:
+    monkeypatch.setenv(f"{prefix}MAX_BODDY_BYTES", "5")
+    monkeypatch.setenv(f"{prefix}STRICT", "true")
+    with pytest.raises(InvalidSettings, match=f"{prefix}MAX_BODY_BYTES"):
+        load_settings(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"splt": {"1": 100}}, 'did you mean "split"'),
+        ({"http_port": 1}, "belongs in settings.json"),
+        ({"uri": "x"}, 'belongs in "parameters"'),
+        ({"parameters": {"max_batch_size": 4}}, "belongs one level up"),
+        ({"parameters": {"verison": "1"}}, 'did you mean "version"'),
+    ],
+)
+def test_a_model_keeps_the_faults_of_its_file(tmp_path, values: dict[str, object], named: str) -> None:
+    file = tmp_path / MODEL_SETTINGS_FILE
+    file.write_text(json.dumps({"implementation": "m.M", **values}))
+    [fault] = load_model_settings(file).faults
+    assert named in fault
+
+
+def test_parameters_of_a_runtime_are_no_faults(tmp_path) -> None:
+    file = tmp_path / MODEL_SETTINGS_FILE
+    file.write_text('{"implementation": "m.M", "parameters": {"custom": 1, "extra": {"max_batch_size": 1}}}')
+    assert load_model_settings(file).faults == ()
+
+
+def test_settings_that_exclude_each_other_are_named_without_a_dump(tmp_path) -> None:
+    (tmp_path / SETTINGS_FILE).write_text('{"frontends": 2, "idle_unload": 60}')
+    with pytest.raises(ConflictingSettings) as refused:
+        load_settings(tmp_path)
+    assert refused.value.message.startswith(f"{tmp_path / SETTINGS_FILE}: idle_unload: need frontends 1")
+    assert "{" not in refused.value.message

@@ -75,3 +75,12 @@ def test_a_refusal_is_one_line(
     answering(monkeypatch, status, body)
     assert run(Target("127.0.0.1:1"), None, False, False) == 1
     assert capsys.readouterr().err.startswith("error: http://127.0.0.1:1: " + said)
+
+
+def test_headers_are_sent_and_a_missing_key_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = answering(monkeypatch, 401, b'{"error": "The request needs a valid key."}')
+    assert run(Target("127.0.0.1:1", headers={"X-API-Key": "k"}), None, False, False) == 1
+    assert asked[0].headers["x-api-key"] == "k"
+    assert "-H 'Authorization: Bearer KEY'" in capsys.readouterr().err

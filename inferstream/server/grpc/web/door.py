@@ -12,7 +12,7 @@ from ....errors import InferstreamError, Unsupported
 from ....settings import Settings
 from ...status import Profile
 from ..metadata import Header, Metadata
-from ..options import limiting
+from ..options import MESSAGE_SETTING
 from ..rpc import RpcFailed, Rpcs
 from ..statuses import StatusCode, grpc_status
 from .call import Receive, Scope, Send, WebCall, WebLimits
@@ -105,7 +105,9 @@ def build_web(rpcs: Rpcs, settings: Settings, check_origin: CheckOrigin) -> Grpc
         return None
     largest = settings.grpc_max_message_length
     received = largest or settings.max_body_bytes
-    limits = WebLimits(received, largest, settings.stream_stall_timeout, limiting(settings))
+    limits = WebLimits(
+        received, largest, settings.stream_stall_timeout, MESSAGE_SETTING if largest else "max_body_bytes"
+    )
     return GrpcWeb(rpcs, limits, settings.status_profile, check_origin)
 
 

@@ -1,13 +1,16 @@
 """The Dockerfile says what orchestrators rely on, and Docker is asked to build it."""
 
 import json
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dockerfile_parse import DockerfileParser
 from typer.testing import CliRunner
 
 from inferstream.cli.main import app
+from inferstream.settings import Settings
 from inferstream.tools.image import wheel
 from inferstream.tools.image.image import CONDA_FILES, dockerfile
 from inferstream.tools.image.wheel import NAME as WHEEL
@@ -21,6 +24,13 @@ def parsed(folder: Path) -> DockerfileParser:
 
 def values(parser: DockerfileParser, instruction: str) -> list[str]:
     return [found["value"] for found in parser.structure if found["instruction"] == instruction]
+
+
+def kept_file(parser: DockerfileParser, name: str) -> dict[str, Any]:
+    """The settings that an instruction writes into this file."""
+    words = [shlex.split(value) for value in values(parser, "RUN")]
+    [text] = [found[2] for found in words if found[:2] == ["printf", "%s"] and found[-1] == name]
+    return json.loads(text)
 
 
 @pytest.fixture(autouse=True)
@@ -142,10 +152,12 @@ def test_a_key_that_is_no_variable_writes_nothing(folder: Path, file: str, key: 
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r\n", "\r", "\u2028", "\x0b"])
-def test_a_value_stays_in_its_instruction(folder: Path, line_break: str) -> None:
+def test_a_value_of_several_lines_stays_in_the_file_of_the_image(folder: Path, line_break: str) -> None:
     settings = {"name": f"a{line_break}RUN evil", "implementation": "model.Model"}
     (folder / "model-settings.json").write_text(json.dumps(settings))
-    assert parsed(folder).envs["MLSERVER_MODEL_NAME"] == "a RUN evil"
+    parser = parsed(folder)
+    assert "MLSERVER_MODEL_NAME" not in parser.envs
+    assert kept_file(parser, "model-settings.json") == {"name": settings["name"]}
     assert not [line for line in dockerfile(folder).splitlines() if line.startswith("RUN evil")]
 
 
@@ -236,3 +248,35 @@ def test_no_engine_is_one_line(folder: Path, docker) -> None:
     assert ran.exit_code == 1
     assert ran.stderr.startswith("error: docker is there")
     assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "variable"),
+    [
+        ("_custom_rest_server_settings", {"ssl_certfile": "c"}, "MLSERVER_CUSTOM_REST_SERVER_SETTINGS"),
+        ("_custom_grpc_server_settings", {"ssl_certfile": "c"}, "MLSERVER_CUSTOM_GRPC_SERVER_SETTINGS"),
+        ("_custom_metrics_server_settings", {"backlog": 5}, "MLSERVER_CUSTOM_METRICS_SERVER_SETTINGS"),
+        ("cors_settings", {"allow_origins": ["https://a.example"]}, "MLSERVER_CORS_SETTINGS"),
+        ("debug", False, "MLSERVER_DEBUG"),
+    ],
+)
+def test_each_setting_is_a_variable_that_the_server_reads(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, setting: str, value: Any, variable: str
+) -> None:
+    (folder / "settings.json").write_text(json.dumps({setting: value}))
+    monkeypatch.setenv(variable, parsed(folder).envs[variable])
+    assert Settings().dict()[setting] == value
+
+
+def test_a_null_stays_in_the_file_of_the_image(folder: Path) -> None:
+    (folder / "settings.json").write_text('{"grpc_port": null, "debug": true}')
+    parser = parsed(folder)
+    assert parser.envs["MLSERVER_DEBUG"] == "true"
+    assert kept_file(parser, "settings.json") == {"grpc_port": None}
+
+
+def test_the_health_check_follows_tls(folder: Path) -> None:
+    assert "'http://127.0.0.1:'" in dockerfile(folder)
+    settings = {"_custom_rest_server_settings": {"ssl_certfile": "tls.crt"}}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    assert "'https://127.0.0.1:'" in dockerfile(folder)

@@ -13,7 +13,9 @@ from inferstream.tools.top import table
 
 class Metrics(BaseHTTPRequestHandler):
     def do_GET(self) -> None:  # the library's name
-        self.send_response(200 if self.server.server_port == table.METRICS_PORT else 404)
+        refused = self.headers.get("X-API-Key") == "wrong"
+        at_metrics = self.server.server_port == table.METRICS_PORT
+        self.send_response(401 if refused else 200 if at_metrics else 404)
         self.end_headers()
         self.wfile.write(b"inferstream_frontends 7\n")
 
@@ -60,3 +62,15 @@ def test_the_metrics_port_beside_a_server_that_is_up_is_asked(capsys: pytest.Cap
         server.shutdown()
         server.server_close()
     assert "front ends 7" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("metrics")
+def test_a_refused_key_is_named_and_no_other_port_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    server = listening()
+    target = Target(f"127.0.0.1:{server.server_port}", headers={"X-API-Key": "wrong"})
+    assert table.run(target, once=True, interval=0) == 1
+    shown = capsys.readouterr().err
+    assert "-H 'Authorization: Bearer KEY'" in shown
+    assert "metrics_endpoint" not in shown
+    server.shutdown()
+    server.server_close()
