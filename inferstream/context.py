@@ -92,6 +92,10 @@ class RequestContext:
         """Headers of the request, or metadata of its RPC."""
         return {} if self._carried is None else self._carried()
 
+    @headers.setter
+    def headers(self, headers: Mapping[str, str]) -> None:
+        self._carried = lambda: headers
+
     @property
     def request_id(self) -> str | None:
         """The X-Request-Id of the current request; None if it has none."""

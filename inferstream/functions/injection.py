@@ -149,7 +149,7 @@ class Injection:
             bare = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
             return self._dependency(bare if depends.function is None else depends.function, above)
         if hint is RequestContext:
-            return lambda request, made: request_context()
+            return lambda request, made: context_of(request)
         if hint is Headers or hint == Mapping[str, str]:
             return lambda request, made: headers_of(request)
         if hint is State:
@@ -211,6 +211,13 @@ def _hints_of(function: Any, code: Any) -> dict[str, Any]:
         ) from None
     except TypeError:  # a class whose `__init__` is Python's own
         return {}
+
+
+def context_of(request: InferenceRequest) -> RequestContext:
+    """The context of the request that is running, with headers that know the client."""
+    context = request_context()
+    context.headers = headers_of(request)
+    return context
 
 
 def headers_of(request: InferenceRequest) -> Mapping[str, str]:

@@ -65,7 +65,9 @@ def test_no_value_of_a_settings_file_is_an_instruction(tmp_path: Path, injection
     plain = written("x")
     assert ("ENV", "MLSERVER_MODEL_NAME") in plain
     assert len(plain) > 40
-    assert written(injection) == plain
+    injected = written(injection)
+    assert {kind for kind, _ in injected} == {kind for kind, _ in plain}
+    assert set(injected) <= set(plain)  # a value of several lines stays in the settings file
 
 
 NAMES = ("x; touch evil", "$(touch evil)", "`touch evil`", "${PATH}", "x\\", "'; touch evil; '", '"x"', "--x")

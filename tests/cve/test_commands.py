@@ -28,6 +28,7 @@ STARTING = {
     "runtimes/grammars/matching.py": "the trial of a form that a client asks for, of a program in the package; the form is its input",
     "sources/objects.py": "the lists and files of an object store, read by a program in the package",
     "text/limited_template.py": "a chat template without trust, rendered by a program in the package",
+    "telemetry/output.py": "what makes JSON of each line that is printed, of this one file",
     "processes/spawning.py": "workers and front ends, of a program in the package",
 }
 SHELLS = (

@@ -250,7 +250,7 @@ def test_no_spelling_of_a_route_passes_by_its_key(keyed: Running) -> None:
         for spelling in spellings(target):
             code, answer = status(keyed, spelling, "127.0.0.1", method=method)
             read = unquote(urlsplit(spelling).path if "://" in spelling else re.split(r"[?#]", spelling)[0])
-            if FOR_EVERYBODY.fullmatch(read):
+            if FOR_EVERYBODY.fullmatch(read.rstrip("/") or "/"):
                 continue
             assert not 200 <= code < 300, (method, spelling, answer[:200])
             assert code < 500 or code == 501, (method, spelling, answer[:200])

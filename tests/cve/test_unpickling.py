@@ -165,6 +165,8 @@ def test_no_code_of_the_server_can_unpickle() -> None:
     # The artefact of a model of scikit-learn is a pickle, which its folder is trusted with.
     # Ray pickles what it deploys, and the room of Ray tries whether it can; it loads nothing.
     trusted = {"runtimes/refusals.py", "runtimes/sklearn.py", "cli/templates/sklearn/model.py"}
+    # It names code of pickle, to know who asks for an import.
+    imports = {"imports/path/model_folders.py"}
     # TorchServe's handlers read weights without pickled code, and the settings of archives are safe YAML.
     archives = {"compat/torchserve/handlers.py", "repository/mar.py"}
-    assert loaders == {*trusted, *archives, "ray/deployment.py"}
+    assert loaders == {*trusted, *archives, *imports, "ray/deployment.py"}
