@@ -88,7 +88,8 @@ class ModelTask:
                     step, argument = steps.throw, error
                 self._fut_waiter = None
         finally:
-            self._host = self._coro = self._fut_waiter = None
+            # A cancel that ends the host refers to this frame, which would be a cycle.
+            self._host = self._coro = self._fut_waiter = host = None
 
     def cancel(self, msg: Any | None = None) -> bool:
         if self._done:

@@ -66,6 +66,10 @@ async def larges(n: int) -> AsyncIterator[str]:
     yield "x" * n
 
 @app.model
+async def tale(prompt: str) -> AsyncIterator[str]:
+    yield "x" * 1_000_000
+
+@app.model
 async def forever(n: int) -> AsyncIterator[int]:
     while True:
         yield n
@@ -313,15 +317,18 @@ def test_bytes_count_however_they_come(server: Running) -> None:
 def answer_of(server: Running, door: str) -> str:
     """What the key of a door gets over it: a large answer, or a refusal."""
     headers, pairs = bearer(door), tuple(bearer(door).items())
-    model = "larges" if door in ("gathered", "events", "resumable") or door.endswith("stream") else "large"
+    model = "larges" if door in ("events", "resumable") or door.endswith("stream") else "large"
     if door.startswith("socket"):
         url = f"{server.url.replace('http', 'ws')}/v2/models/{model}/stream"
         with connect(url, additional_headers=headers, max_size=None) as socket:
             socket.send(json.dumps(v2(LARGE, "a")))
             return str(socket.recv())
-    if door in ("whole", "gathered", "events", "resumable"):
-        action = {"whole": "infer", "gathered": "generate"}.get(door, "infer_stream")
-        body = {"n": LARGE} if door == "gathered" else v2(LARGE)
+    if door == "gathered":
+        url = f"{server.url}/v1/completions"
+        return httpx.post(url, json={"model": "tale", "prompt": "go"}, headers=headers, timeout=30).text
+    if door in ("whole", "events", "resumable"):
+        action = "infer" if door == "whole" else "infer_stream"
+        body = v2(LARGE)
         prefer = {"prefer": "resumable"} if door == "resumable" else {}
         url = f"{server.url}/v2/models/{model}/{action}"
         return httpx.post(url, json=body, headers=headers | prefer, timeout=30).text
@@ -379,7 +386,8 @@ def test_a_resumable_stream_has_the_headers_of_limits(server: Running) -> None:
 
 def test_a_gathered_answer_has_the_headers_of_limits(server: Running) -> None:
     def asked() -> httpx.Response:
-        return httpx.post(f"{server.url}/v2/models/larges/generate", json={"n": 3}, headers=bearer("rated"))
+        body = {"model": "say", "prompt": "hello"}
+        return httpx.post(f"{server.url}/v1/completions", json=body, headers=bearer("rated"))
 
     answer = asked()
     while answer.status_code == 429:
