@@ -2,10 +2,12 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from ...dataplane.access import Action
+from ...dataplane.admission import Admission
 from ...dataplane.call import INFER, STREAM
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError, InvalidRequest, ModelNotReady
@@ -14,7 +16,7 @@ from ...protos.typed_files import classes_of, pool_of
 from ...protos.typed_requests import RequestReader
 from ...protos.typed_responses import ResponseWriter
 from ...signature import Signature
-from ...types import Parameters
+from ...types import InferenceRequest, Parameters
 from .context import RpcContext, TrailingHeaders, caller_of
 from .dialects.dialect import LaterRequests
 from .rpc import RpcExchange, ServedRpc
@@ -74,9 +76,19 @@ class TypedRpc:
         except InferstreamError as error:
             self._dataplane.refused(caller, "stream", self.method.model, error)
             raise
-        more = None
-        if self.method.stream is not None:
-            more = LaterRequests(admission, exchange, request, self._reader.read_later, len)
+        if self.method.stream is None:
+            await self._answer(admission, exchange, request, None)
+            return
+        with closing(LaterRequests(admission, exchange, request, self._reader.read_later, len)) as more:
+            await self._answer(admission, exchange, request, more)
+
+    async def _answer(
+        self,
+        admission: Admission,
+        exchange: RpcExchange[bytes],
+        request: InferenceRequest,
+        more: LaterRequests[bytes] | None,
+    ) -> None:
         usage = admission.usage
         last: tuple[str | None, Parameters | None] | None = None
         async with await admission.open(STREAM, request, more) as reply:

@@ -46,6 +46,10 @@ class LaterRequests(Generic[Message]):
     def __aiter__(self) -> Self:
         return self
 
+    def close(self) -> None:
+        """Let go of the call, which refers to its requests."""
+        del self._admission, self._read
+
     async def __anext__(self) -> InferenceRequest:
         self.is_read = True
         message = await anext(self._exchange)

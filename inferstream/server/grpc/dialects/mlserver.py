@@ -1,5 +1,6 @@
 """MLServer's dialect of a stream: one model, whose calls read the requests of the stream in order."""
 
+from contextlib import closing
 from functools import partial
 
 from ....dataplane.admission import Admission
@@ -39,9 +40,9 @@ class MLServerDialect(StreamDialect):
             except InferstreamError as error:
                 self._dataplane.refused(caller, "stream", admission.model, error)
                 raise
-            more = LaterRequests(admission, exchange, request, read, size_of)
             announce = message is first.message
-            await self._answer(admission, request, more, exchange, wants_typed(message), announce)
+            with closing(LaterRequests(admission, exchange, request, read, size_of)) as more:
+                await self._answer(admission, request, more, exchange, wants_typed(message), announce)
             # A model that asks for no later request takes one at a time, so it is called for each.
             message = None if more.is_read else await exchange.read()
             if message is not None and admission.metering is not None:
