@@ -79,7 +79,7 @@ def _grpc(server: Running, name: str, parameters: dict) -> Iterator[dict]:
         call = GRPCInferenceServiceStub(channel).ModelStreamInfer(iter([message]))
         try:
             for item in call:
-                yield {"id": item.id, "said": item.raw_output_contents[0][4:].decode()}
+                yield {"id": item.id, "said": item.outputs[0].contents.bytes_contents[0].decode()}
         except grpc.RpcError as error:
             yield {"id": name, "said": error.code().name.lower()}
         finally:

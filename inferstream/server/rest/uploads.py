@@ -62,7 +62,9 @@ def _read(admission: Admission, media_type: bytes, body: bytes) -> list[RequestI
                 )
             return None
         name = needed[0].name
-        if kind in MAY_BE_JSON and body.startswith(b"{") and b'"%b"' % name.encode() in body[:LONGEST_LOOK]:
+        # A page that posts JSON without a type sends it as plain text; a file may begin so by chance.
+        is_named = kind == b"text/plain" or b'"%b"' % name.encode() in body[:LONGEST_LOOK]
+        if is_named and kind in MAY_BE_JSON and body.startswith(b"{"):
             return None
         part = FormPart(name, body, kind.decode("latin-1"))
         values = {name: _value(part, needed[0], {name: needed[0]})}
