@@ -23,7 +23,7 @@ InferstreamError
     CallFailed
         CallTimedOut, ConnectionFailed
     InvalidSettings
-        MissingExtra
+        MissingExtra, ConflictingSettings (settings/sources.py)
 """
 
 from collections.abc import Mapping, Sequence
