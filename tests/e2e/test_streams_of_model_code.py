@@ -312,14 +312,6 @@ def test_a_call_that_ends_in_any_way_fails(servers, door, way, kind):
     assert failed.value.code in ("internal", None)
 
 
-@pytest.mark.parametrize("way", FUNCTIONS)
-@pytest.mark.parametrize("kind", [kind for kind, (_, error) in ENDS.items() if error])
-def test_a_stream_that_is_gathered_fails_as_a_whole(servers, door, way, kind):
-    with pytest.raises(Failed) as failed:
-        door.single(servers[way], Asked(f"{way}-{kind}", "r1", {}))
-    assert failed.value.code in ("internal", None)
-
-
 @pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
 @pytest.mark.parametrize("kind", LEAVES)
 def test_a_client_that_leaves_closes_a_generator_at_its_yield(servers, door, way, kind):
