@@ -66,7 +66,8 @@ def test_a_source_brings_a_repository(site: Path, tmp_path: Path, trusted: bool)
         assert answer.text == "HELLO"
     else:  # the implementation that its settings name is not one of ours
         assert answer.status_code == 503
-        assert "shouting.Loud" in log and "trust_remote_code" in log
+        assert "shouting.Loud" in log
+        assert "trust_remote_code" in log
 
 
 def test_a_dialect_has_its_route_and_its_stage_refuses(server: Running) -> None:
