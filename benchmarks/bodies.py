@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import grpc
 import httpx
@@ -113,6 +113,8 @@ class Sent(NamedTuple):
     body: bytes
     head: int | None = None
     """Bytes of the JSON, if binary tensors follow it."""
+    is_total: bool = False
+    """Whether it is for the class, and not for a function."""
 
 
 def texts(size: int) -> dict[str, Sent]:
@@ -131,9 +133,15 @@ def texts(size: int) -> dict[str, Sent]:
             tensor.contents.bytes_contents.extend(elements)
         return Sent("", asked.SerializeToString())
 
+    def numbers(datatype: str, field: str, values: list[Any]) -> Sent:
+        asked = ModelInferRequest(model_name="total")
+        tensor = asked.inputs.add(name="x", datatype=datatype, shape=[len(values)])
+        getattr(tensor.contents, field).extend(values)
+        return Sent("", asked.SerializeToString(), is_total=True)
+
     lists = b"[%b]" % b",".join([b"[]"] * (size // 3))
     half = b"[%b]" % b",".join([b"[]"] * min(size // 3, 990_000))
-    rows = b"[%b]" % b",".join([b'{"a":1}'] * min(size // 8, 330_000))
+    rows = b"[%b]" % b",".join([b'{"a":1}'] * min(size // 8, 110_000))
     schema = b'{"a":%b}' % lists
     count = size // 4
     head = json.dumps(
@@ -170,6 +178,9 @@ def texts(size: int) -> dict[str, Sent]:
         "empty BYTES, gRPC raw": message("lines", "x", raw=b"\0" * 4 * count),
         "empty BYTES, gRPC contents": message("lines", "x", *[b""] * (size // 2)),
         "JSON in gRPC": message("anything", "d", lists),
+        "booleans in gRPC": numbers("BOOL", "bool_contents", [True] * size),
+        "integers in gRPC": numbers("INT64", "int64_contents", [200] * (size // 2)),
+        "fractions in gRPC": numbers("FP32", "fp32_contents", [0.5] * (size // 4)),
     }
 
 
@@ -190,7 +201,9 @@ def main() -> None:
                 if given.only not in name:
                     continue
                 rounds = []
-                served = Path(folder) if sent.path == INFER else Path(folder) / "functions.py"
+                served = (
+                    Path(folder) if sent.path == INFER or sent.is_total else Path(folder) / "functions.py"
+                )
                 for _ in range(given.rounds):
                     with server(served, cpus[0]) as target:
                         rounds.append(asyncio.run(measure(target, sent)))

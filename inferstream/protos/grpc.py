@@ -17,8 +17,8 @@ from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES, NAMES, unknown
 from ..types.forms import InputsForm
 from ..types.tensors import AnyTensor
-from .dataplane_pb2 import InferParameter, ModelInferRequest, ModelInferResponse
-from .grpc_requests import InferMessage
+from .dataplane_pb2 import InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse
+from .grpc_requests import InferMessage, LargeRequest, Packed
 from .ids import check_id
 from .regions import REGION, in_region, refuse_regions
 
@@ -42,6 +42,9 @@ FIELDS = {
 
 EXACT = {name: DTYPES[name] for name in ("BOOL", "UINT32", "UINT64", "INT32", "INT64", "FP32", "FP64")}
 """The dtypes of datatypes whose field holds nothing else, so that its values need no check."""
+
+PACKED = InferTensorContents.DESCRIPTOR.fields_by_number
+"""The fields of InferTensorContents by number."""
 
 INT64_LIMIT = 2**63
 
@@ -110,6 +113,9 @@ def request_from(
         if len(raw) != len(sent):
             raw = _among_regions(raw, sent)  # type: ignore[assignment]
         inputs = [_tensor_from(RequestInput, each, raw[i], regions) for i, each in enumerate(sent)]
+    elif type(message) is LargeRequest and message.packed:
+        packed = message.packed
+        inputs = [_tensor_from(RequestInput, each, packed.get(i), regions) for i, each in enumerate(sent)]
     else:
         inputs = [_tensor_from(RequestInput, each, None, regions) for each in sent]
     outputs = [RequestOutput.of(each.name, parameters_from(each.parameters)) for each in wanted]
@@ -156,7 +162,10 @@ def _among_regions(
 
 
 def _tensor_from(
-    kind: type[AnyTensor], message: TensorMessage, raw: bytes | memoryview | None, regions: bool = False
+    kind: type[AnyTensor],
+    message: TensorMessage,
+    raw: bytes | memoryview | Packed | None,
+    regions: bool = False,
 ) -> AnyTensor:
     what, name, datatype = kind.what, message.name, message.datatype
     if datatype not in NAMES:
@@ -166,8 +175,8 @@ def _tensor_from(
         if raw or message.contents.ListFields():
             raise InvalidRequest(f'{what} "{name}": {REGION} excludes contents and raw contents')
         data = TensorData.from_raw(b"", datatype)
-    elif raw is None:
-        data = _contents_from(what, message, datatype)
+    elif raw is None or isinstance(raw, Packed):
+        data = _contents_from(what, message, datatype, raw)
     elif message.HasField("contents") and message.contents.ListFields():
         raise InvalidRequest(f'{what} "{name}": contents and raw contents exclude each other')
     else:
@@ -176,8 +185,12 @@ def _tensor_from(
     return kind.of(name, shape, datatype, data, parameters)
 
 
-def _contents_from(what: str, message: TensorMessage, datatype: str) -> TensorData:
-    filled = message.contents.ListFields()
+def _contents_from(what: str, message: TensorMessage, datatype: str, packed: Packed | None) -> TensorData:
+    filled: list[tuple[str, Any]] = (
+        [(descriptor.name, values) for descriptor, values in message.contents.ListFields()]
+        if packed is None
+        else [(PACKED[packed.number].name, packed.array)]
+    )
     field = FIELDS.get(datatype)
     if field is None:
         raise InvalidRequest(
@@ -187,17 +200,18 @@ def _contents_from(what: str, message: TensorMessage, datatype: str) -> TensorDa
         if 0 in message.shape:
             return TensorData([])
         raise InvalidRequest(f'{what} "{message.name}": it has neither contents nor raw contents')
-    if len(filled) > 1 or filled[0][0].name != field:
-        fields = " and ".join(descriptor.name for descriptor, _ in filled)
+    if len(filled) > 1 or filled[0][0] != field:
+        fields = " and ".join(name for name, _ in filled)
         raise InvalidRequest(f'{what} "{message.name}": {datatype} belongs into {field}, got {fields}')
-    values: list[Any] = filled[0][1][:]
-    return TensorData(values, EXACT.get(datatype))
+    return TensorData(filled[0][1][:], EXACT.get(datatype))
 
 
 def wants_typed(message: InferMessage) -> bool:
     """Whether the response has typed contents: if the request has. Otherwise it has raw contents."""
     if message.raw_input_contents:
         return False
+    if type(message) is LargeRequest and message.packed:
+        return True
     for tensor in message.inputs:  # noqa: SIM110  # a generator takes half as long again
         if tensor.HasField("contents") and tensor.contents.ListFields():
             return True

@@ -99,8 +99,8 @@ class Settings(MemorySettings, FetchSettings, StateSettings):
     max_json_values: int = Field(
         1_000_000,
         ge=1,
-        description="Keys, strings, objects, lists and literals in the JSON of a request, and elements of its BYTES "
-        "tensors; numbers count in JSON texts and lists of functions.",
+        description="Keys, strings, lists and literals in the JSON of a request, where an object counts eight times, "
+        "and elements of its BYTES tensors; numbers count in JSON texts and lists of functions.",
     )
     max_inflight_bytes: int = Field(
         2**30,

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.servers import forget_peak, memory
+from inferstream.protos.json_checks import OBJECT
 from tests.json_doors import FUNCTIONS, TEXTS, elements, started
 from tests.serving import Running
 
@@ -22,15 +23,18 @@ NOISE = 16 * 2**20
 
 SHAPES: dict[str, Callable[[int], tuple[str, int]]] = {
     "lists": lambda count: ("[" + ",".join(["[]"] * count) + "]", count + 1),
-    "objects": lambda count: ("[" + ",".join(["{}"] * count) + "]", count + 1),
+    "objects": lambda count: ("[" + ",".join(["{}"] * count) + "]", count * OBJECT + 1),
     "strings": lambda count: ("[" + ",".join(['"a"'] * count) + "]", count + 1),
     "literals": lambda count: ("[" + ",".join(["null"] * count) + "]", count + 1),
     "keys": lambda count: (
         "{" + ",".join([f'"{at}":""' for at in range(count // 2)]) + "}",
-        count // 2 * 2 + 1,
+        count // 2 * 2 + OBJECT,
     ),
     "numbers": lambda count: ("[" + ",".join(["123456"] * count) + "]", count - 1),
-    "rows": lambda count: ("[" + ",".join(['{"a":1}'] * (count // 2)) + "]", count // 2 * 2 + 1),
+    "rows": lambda count: (
+        "[" + ",".join(['{"a":1}'] * (count // OBJECT)) + "]",
+        count // OBJECT * (OBJECT + 1) + 1,
+    ),
     "one text": lambda count: (f'["{"a" * count * 8}"]', 2),
 }
 """A text of about so many values by shape, and how many count."""

@@ -52,10 +52,13 @@ BODIES = {
     ),
     "keys of the body": (b'{"inputs":[],%b}' % KEYS, "missing"),
     "a key given twice": (b'{"inputs":[],%b,"k1":2}' % KEYS, "given twice|missing"),
-    "inputs": (repeated(b'{"name":"a"}', b'{"inputs":[', b"]}"), "inputs are more than the 256 allowed"),
+    "inputs": (
+        repeated(b'{"name":"a"}', b'{"inputs":[', b"]}"),
+        "inputs are more than the 256 allowed|max_json_values",
+    ),
     "outputs": (
         repeated(b'{"name":"a"}', b'{"inputs":[],"outputs":[', b"]}"),
-        "outputs are more than the 256 allowed",
+        "outputs are more than the 256 allowed|max_json_values",
     ),
     "lists": (repeated(b"[]", b'{"inputs":[', b"]}"), "max_json_values"),
     "strings": (tensor("BYTES", repeated(b'"a"', b"", b"")), "max_json_values"),

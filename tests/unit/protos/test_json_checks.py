@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.errors import InvalidRequest, PayloadTooLarge
-from inferstream.protos.json_checks import JsonCounter, JsonLimits, outside_strings, refuse_duplicate_keys
+from inferstream.protos.json_checks import (
+    OBJECT,
+    JsonCounter,
+    JsonLimits,
+    outside_strings,
+    refuse_duplicate_keys,
+)
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 TEXTS = st.text('ab"\\\\[]{}:,tfn\n\u00e9', max_size=6)
@@ -24,7 +30,7 @@ def measured(document: Any) -> tuple[int, int, int]:
         parts = [measured(item) for item in items]
         own = len(document) if isinstance(document, dict) else 0
         return (
-            1 + own + sum(part[0] for part in parts),
+            (OBJECT if isinstance(document, dict) else 1) + own + sum(part[0] for part in parts),
             1 + max((part[1] for part in parts), default=0),
             own + sum(part[2] for part in parts),
         )
@@ -71,7 +77,7 @@ def test_numbers_do_not_count(number: str) -> None:
 
 def test_brackets_in_a_text_are_no_depth() -> None:
     text = json.dumps({"prompt": "[" * 1000 + '\\"' * 1000}).encode()
-    JsonLimits(len(text), 1, 3).check(text)
+    JsonLimits(len(text), 1, OBJECT + 2).check(text)
 
 
 def test_an_open_string_hides_the_rest() -> None:
