@@ -5,7 +5,7 @@ import itertools
 import json
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -116,12 +116,20 @@ class Broker:
 class Endpoint:
     """A server with topics and a group of its own."""
 
-    def __init__(self, root: Path, broker: Broker, workers: int = 0, **settings: object) -> None:
+    def __init__(
+        self,
+        root: Path,
+        broker: Broker,
+        workers: int = 0,
+        environment: Mapping[str, str] | None = None,
+        models: Sequence[str] = ("Echo", "Slow", "Failing", "Headed"),
+        **settings: object,
+    ) -> None:
         self.broker = broker
         self.name = next_group()
         self.asked, self.answered = f"{self.name}-in", f"{self.name}-out"
         folder = root / "models"
-        for model in ("Echo", "Slow", "Failing", "Headed"):
+        for model in models:
             write_model(folder, model.lower(), f"faulty_models.{model}")
         kafka = {
             "kafka_enabled": True,
@@ -136,7 +144,7 @@ class Endpoint:
             "parallel_workers": workers,
         }
         (folder / "settings.json").write_text(json.dumps({**kafka, **settings}))
-        self.running = Running(folder)
+        self.running = Running(folder, within=60, **(environment or {}))
 
     async def send(self, *messages: tuple[str | None, object, str]) -> None:
         """Send requests, each a key, a document and a model."""

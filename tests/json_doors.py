@@ -3,7 +3,9 @@
 import base64
 import gzip
 import json
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import grpc
@@ -363,8 +365,61 @@ TEXTS: dict[str, Callable[[Running, str], str]] = {
 }
 
 
+@contextmanager
+def region(server: Running, name: str, content: bytes, count: int) -> Iterator[dict]:
+    """An input whose content is in shared memory, which the server forgets afterwards."""
+    file = Path("/dev/shm") / f"tests-{uuid.uuid4().hex}"
+    file.write_bytes(content)
+    url = f"{server.url}/v2/systemsharedmemory/region/{file.name}"
+    try:
+        place = {"key": f"/{file.name}", "byte_size": len(content)}
+        httpx.post(f"{url}/register", json=place, timeout=TIMEOUT).raise_for_status()
+        where = {"shared_memory_region": file.name, "shared_memory_byte_size": len(content)}
+        yield {"name": name, "datatype": "BYTES", "shape": [count], "parameters": where}
+        httpx.post(f"{url}/unregister", timeout=TIMEOUT).raise_for_status()
+    finally:
+        file.unlink()
+
+
+def in_region(server: Running, text: str) -> str:
+    with region(server, "d", raw(text), 1) as tensor:
+        return post(server, "/v2/models/anything/infer", json.dumps({"inputs": [tensor]}).encode())
+
+
+def in_region_by_grpc(server: Running, text: str) -> str:
+    with region(server, "d", raw(text), 1) as tensor:
+        return called(server, placed("anything", tensor))
+
+
+def in_region_by_web(server: Running, text: str) -> str:
+    with region(server, "d", raw(text), 1) as tensor:
+        ended = grpc_web.call(server.url, "ModelInfer", placed("anything", tensor).SerializeToString())
+        return ended.message if ended.status else ""
+
+
+def placed(model: str, tensor: dict) -> ModelInferRequest:
+    asked = ModelInferRequest(model_name=model)
+    fields = asked.inputs.add(name=tensor["name"], datatype="BYTES", shape=tensor["shape"])
+    for name, value in tensor["parameters"].items():
+        setattr(fields.parameters[name], "string_param" if type(value) is str else "int64_param", value)
+    return asked
+
+
+FUNCTIONS |= {
+    "shared memory": in_region,
+    "shared memory by gRPC": in_region_by_grpc,
+    "shared memory by gRPC-Web": in_region_by_web,
+}
+
+
 def elements(server: Running, way: str, count: int, size: int = 0) -> str:
     """Send `count` elements of BYTES of `size` bytes each."""
+    if way.startswith("region"):
+        with region(server, "x", raw(b"a" * size) * count, count) as tensor:
+            if way == "region by gRPC":
+                return called(server, placed("texts", tensor))
+            body = json.dumps({"inputs": [tensor]}).encode()
+            return post(server, "/v2/models/texts/infer", body)
     if way == "binary":
         return post_binary(server, "texts", "x", raw(b"a" * size) * count, count)
     asked = message("texts", "x", *[b"a" * size] * count, raws=way == "raw")

@@ -52,7 +52,7 @@ REFUSED = (
 class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """Answers each message at least once: it commits a message when the cluster has accepted the response.
 
-    At most `kafka_max_in_flight` messages are in progress; the others remain in the topic.
+    At most `kafka_max_in_flight` messages of `max_inflight_bytes` in all are in progress; the others wait.
     """
 
     def __init__(
@@ -67,6 +67,9 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._dataplane = dataplane
         self._limits = json_limits(settings)
         self._most = settings.kafka_max_in_flight
+        self._most_bytes = settings.max_inflight_bytes
+        self._bytes = 0
+        """Bytes of the messages in progress."""
         self._topic = settings.kafka_topic_output
         self._consumer = consumer
         self._producer = producer
@@ -106,6 +109,10 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             for partition, records in (await self._reader.poll(self._most - len(self._running))).items():
                 offsets = self._offsets.setdefault(partition, Offsets())
                 for record in records:
+                    size = len(record.value or b"")
+                    while self._running and self._bytes + size > self._most_bytes:
+                        await self._running.one_ended()
+                    self._bytes += size
                     offsets.begin(record.offset)
                     self._running.start(self._serve(record, offsets)).add_done_callback(self._done)
 
@@ -126,6 +133,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
                 return
             await self._deliver(record, where, message)
         finally:
+            self._bytes -= len(record.value or b"")
             if span is not None:
                 span.end()
         offsets.end(record.offset)

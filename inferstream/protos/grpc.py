@@ -17,6 +17,7 @@ from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES, NAMES, unknown
 from ..types.forms import InputsForm
 from ..types.tensors import AnyTensor
+from .counts import expect_parameters
 from .dataplane_pb2 import InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse
 from .grpc_requests import InferMessage, LargeRequest, Packed
 from .ids import check_id
@@ -118,10 +119,18 @@ def request_from(
         inputs = [_tensor_from(RequestInput, each, packed.get(i), regions) for i, each in enumerate(sent)]
     else:
         inputs = [_tensor_from(RequestInput, each, None, regions) for each in sent]
-    outputs = [RequestOutput.of(each.name, parameters_from(each.parameters)) for each in wanted]
+    outputs = [_wanted_from(each) for each in wanted]
     if not regions:
         refuse_regions(outputs)
+    if parameters:
+        expect_parameters(len(parameters), "parameters")
     return InferenceRequest.of(inputs, request_id or None, parameters_from(parameters), outputs or None)
+
+
+def _wanted_from(message: ModelInferRequest.InferRequestedOutputTensor) -> RequestOutput:
+    if message.parameters:
+        expect_parameters(len(message.parameters), f'output "{message.name}": parameters')
+    return RequestOutput.of(message.name, parameters_from(message.parameters))
 
 
 def _values_from(
@@ -170,6 +179,8 @@ def _tensor_from(
     what, name, datatype = kind.what, message.name, message.datatype
     if datatype not in NAMES:
         raise InvalidRequest(f'{what} "{name}": {unknown(datatype)}')
+    if message.parameters:
+        expect_parameters(len(message.parameters), f'{what} "{name}": parameters')
     parameters = parameters_from(message.parameters)
     if parameters is not None and in_region(parameters, regions):
         if raw or message.contents.ListFields():

@@ -19,13 +19,19 @@ LARGE = 64 * 1024
 """Smallest size in bytes for which this is faster."""
 
 MANY = 1024
-"""Most fields of a large message, and of all its inputs together."""
+"""Most fields of a large message."""
 
 RAW = 7 << 3 | 2
 """Key of `raw_input_contents`."""
 
+TENSORS = 16 * MANY
+"""Most fields of the inputs and outputs of a large message, which include their parameters."""
+
 INPUT, CONTENTS = 5 << 3 | 2, 5 << 3 | 2
 """Keys of `inputs`, and of `contents` in each of them."""
+
+OUTPUT = 6 << 3 | 2
+"""Key of `outputs`."""
 
 ELEMENT = b"\x42"
 """Key of one element of `bytes_contents`, which has a length of at least one byte."""
@@ -44,7 +50,7 @@ class InferRequests:
             return ModelInferRequest.FromString(data)
         parts = _split(data)
         rest = data if parts is None else parts[0]
-        if len(rest) > 2 * self._most and rest.count(ELEMENT) > self._most:
+        if len(rest) >= LARGE:
             _expect_few(rest, self._most)
         return ModelInferRequest.FromString(data) if parts is None else LargeRequest(*parts)
 
@@ -158,22 +164,25 @@ def _take_packed(tensor: memoryview) -> tuple[bytes, Packed] | None:
     return None if array is None else (b"".join(rest), Packed(number, array, len(value)))
 
 
-def _values(messages: Sequence[memoryview], key: int) -> list[memoryview]:
-    """The values of the fields with a key. Raises InvalidRequest for messages of more fields than any client sends."""
+def _values(messages: Sequence[memoryview], *keys: int, most: int = MANY) -> list[memoryview]:
+    """The values of the fields with one of the keys. Raises InvalidRequest for messages of more than `most` fields."""
     values: list[memoryview] = []
     for count, (each, _, value) in enumerate(field for message in messages for field in walk(message)):
-        if count == MANY:
-            raise InvalidRequest(f"The message and its inputs have more than {MANY} fields.")
-        if each == key and value is not None:
+        if count == most:
+            raise InvalidRequest(f"The message, its inputs and its outputs have more than {most} fields.")
+        if each in keys and value is not None:
             values.append(value)
     return values
 
 
 def _expect_few(data: bytes, most: int) -> None:
     """Raise InvalidRequest for a message of too many fields, before protobuf makes an object of each."""
-    inputs = _values([memoryview(data)], INPUT)
+    tensors = _values([memoryview(data)], INPUT, OUTPUT)
+    contents = _values(tensors, CONTENTS, most=TENSORS)
+    if data.count(ELEMENT) <= most:
+        return
     count = 0
-    for view in _values(inputs, CONTENTS):
+    for view in contents:
         position, end = 0, len(view)
         while position < end - 1:
             if view[position] & 7 == 2 and (size := view[position + 1]) < 128:
@@ -191,12 +200,21 @@ FIXED = {1: 8, 5: 4}
 """Sizes of the wire types of fixed size."""
 
 
+GROUPS = (3, 4)
+"""Wire types that begin and end a group. protobuf skips one, and would read what follows without a count."""
+
+
 def walk(view: memoryview) -> Iterator[tuple[int, memoryview, memoryview | None]]:
-    """Key, whole bytes and value of each field. The value is None, and the last, where the bytes are no message."""
+    """Key, whole bytes and value of each field. The value is None, and the last, where the bytes are no message.
+
+    Raises InvalidRequest for a group.
+    """
     position, end = 0, len(view)
     while position < end:
         key, begin = varint(view, position)
         kind = key & 7
+        if kind in GROUPS:
+            raise InvalidRequest("The message has a group, which no field of it is.")
         if kind == 0:
             _, after = varint(view, begin)
         elif kind == 2:

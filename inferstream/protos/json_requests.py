@@ -22,13 +22,11 @@ from ..types.datatypes import NAMES, WIRE_SIZES, unknown
 from ..types.forms import InputsForm
 from ..types.json_numbers import NOT_NUMBERS, Malformed, NumbersText
 from . import ids
-from .counts import expect_tensors
+from .counts import expect_parameters, expect_tensors
 from .json_arrays import FIELDS, LARGE, parse, plain
 from .json_checks import has_keys, keys_of, refuse_duplicate_keys
 from .json_pieces import loads
 from .regions import REGION, in_region, refuse_regions
-
-MAX_PARAMETERS = 256
 
 BinaryOutputs = tuple[bool, dict[str, bool]]
 """The outputs that the client requests as binary: the default, and exceptions by name (protocol §3.1)."""
@@ -244,8 +242,7 @@ def _parameters(present: Any, where: str, nested: bool) -> tuple[Parameters, int
     """Parameters, and the number of their JSON keys. A null value is an absent parameter."""
     if type(present) is not dict:
         raise InvalidRequest(f"{where} must be an object, got {_kind(present)}")
-    if len(present) > MAX_PARAMETERS:
-        raise InvalidRequest(f"{where}: {len(present)} are more than the {MAX_PARAMETERS} allowed")
+    expect_parameters(len(present), where)
     content_type = None
     extra: dict[str, Any] = {}
     for name, value in present.items():

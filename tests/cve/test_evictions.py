@@ -8,15 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 import httpx
 import pytest
-from websockets.sync.client import connect
 
-from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelMetadataRequest
-from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.cve.apis import FACES, LOADS, PROMPT, TEXT, Headers
 from tests.cve.principals import Keys, audited
-from tests.grpc_web import BINARY, framed, headers_of
 from tests.serving import Running, eventually, metric, write_model
 
 CVES = ()
@@ -34,8 +30,6 @@ class Heavy(MLModel):
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         return self.encode_response(["here"])
 """
-
-TEXT = {"datatype": "BYTES", "shape": [1]}
 
 ROOM = "320MB"
 """Enough for one of the models."""
@@ -76,106 +70,6 @@ def keys() -> Keys:
     return known
 
 
-Headers = dict[str, str]
-
-
-def over(path: str, **body: object) -> Callable[[Running, str, Headers], tuple[bool, str]]:
-    """Asks a model at a path, whose name is `{}` there or the field `model` of the body."""
-
-    def ask(server: Running, model: str, headers: Headers) -> tuple[bool, str]:
-        own = body if "{}" in path else {"model": model, **body}
-        answer = httpx.post(server.url + path.format(model), json=own, headers=headers, timeout=60)
-        assert answer.status_code in (200, 503), answer.text
-        return answer.status_code == 200, answer.text
-
-    return ask
-
-
-PROMPT = {"inputs": [{"name": "prompt", **TEXT, "data": ["x"]}]}
-MESSAGES = [{"role": "user", "content": "x"}]
-
-
-def over_grpc(server: Running, model: str, headers: Headers) -> tuple[bool, str]:
-    message = ModelInferRequest(model_name=model)
-    message.inputs.add(name="prompt", **TEXT).contents.bytes_contents.append(b"x")
-    return over_rpc(server, "ModelInfer", message, headers)
-
-
-def over_grpc_metadata(server: Running, model: str, headers: Headers) -> tuple[bool, str]:
-    return over_rpc(server, "ModelMetadata", ModelMetadataRequest(name=model), headers)
-
-
-def over_rpc(server: Running, method: str, message: Any, headers: Headers) -> tuple[bool, str]:
-    with grpc.insecure_channel(server.grpc) as channel:
-        try:
-            getattr(GRPCInferenceServiceStub(channel), method)(
-                message, metadata=tuple(headers.items()), timeout=60
-            )
-        except grpc.RpcError as error:
-            if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                raise
-            return False, str(error.details())
-    return True, ""
-
-
-def over_grpc_web(server: Running, model: str, headers: Headers) -> tuple[bool, str]:
-    message = ModelInferRequest(model_name=model)
-    message.inputs.add(name="prompt", **TEXT).contents.bytes_contents.append(b"x")
-    answer = httpx.post(
-        f"{server.url}/inference.GRPCInferenceService/ModelInfer",
-        content=framed(message.SerializeToString()),
-        headers=headers_of(BINARY, **headers),
-        timeout=60,
-    )
-    text = answer.content.decode("latin-1") + str(answer.headers)
-    return "grpc-status:0" in text, text
-
-
-def over_websocket(server: Running, model: str, headers: Headers) -> tuple[bool, str]:
-    url = f"{server.url.replace('http', 'ws', 1)}/v2/models/{model}/stream"
-    with connect(url, additional_headers=headers) as socket:
-        socket.send(json.dumps({"id": "a", **PROMPT}))
-        answer = str(socket.recv(60))
-    return "outputs" in answer, answer
-
-
-def over_metadata(server: Running, model: str, headers: Headers) -> tuple[bool, str]:
-    answer = httpx.get(f"{server.url}/v2/models/{model}", headers=headers, timeout=60)
-    assert answer.status_code in (200, 503), answer.text
-    return answer.status_code == 200, answer.text
-
-
-def json_rpc(path: str, method: str, **params: object) -> Callable[[Running, str, Headers], tuple[bool, str]]:
-    def ask(server: Running, model: str, headers: Headers) -> tuple[bool, str]:
-        own = {name: model if value == "{}" else value for name, value in params.items()}
-        call = {"jsonrpc": "2.0", "id": 1, "method": method.format(model), "params": own}
-        answer = httpx.post(server.url + path, json=call, headers=headers, timeout=60)
-        text = answer.text
-        return "error" not in text.lower(), text
-
-    return ask
-
-
-FACES: dict[str, Callable[[Running, str, Headers], tuple[bool, str]]] = {
-    "rest": over("/v2/models/{}/infer", **PROMPT),
-    "generate": over("/v2/models/{}/generate", prompt="x"),
-    "openai": over("/v1/chat/completions", messages=MESSAGES),
-    "responses": over("/v1/responses", input="x"),
-    "anthropic": over("/v1/messages", messages=MESSAGES, max_tokens=5),
-    "ollama": over("/api/generate", prompt="x", stream=False),
-    "ollama load": over("/api/generate"),
-    "ollama pin": over("/api/chat", messages=[], keep_alive=-1),
-    "v1": over("/v1/models/{}:predict", instances=["x"]),
-    "json-rpc": json_rpc("/rpc", "{}", prompt="x"),
-    "mcp": json_rpc("/mcp", "tools/call", name="{}", arguments={"prompt": "x"}),
-    "grpc": over_grpc,
-    "grpc-web": over_grpc_web,
-    "websocket": over_websocket,
-    "metadata": over_metadata,
-    "metadata by grpc": over_grpc_metadata,
-}
-
-
 def evictions(server: Running, headers: Headers) -> float:
     page = httpx.get(f"{server.url}/metrics", headers=headers).text
     return sum(metric(page, "inferstream_model_evictions_total", model=name) for name in ("first", "second"))
@@ -188,7 +82,7 @@ def test_a_key_without_the_right_loads_into_free_memory_alone(
     user, admin = keys.bearer("user"), keys.bearer("admin")
     assert FACES["rest"](server, "first", user)[0]
     for known in (False, True):  # whether the server knows what the second one needs
-        for face, ask in FACES.items():
+        for face, ask in {**FACES, **LOADS}.items():
             if known and "metadata" in face:
                 continue  # it needs no load any more
             done, said = ask(server, "second", user)

@@ -13,8 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.cve.apis import FACES
 from tests.cve.principals import Keys, audited, serve_app, token
-from tests.serving import SERVER, Running
+from tests.serving import SERVER, Running, write_model
 
 CVES = ("CVE-2026-35030",)
 
@@ -161,3 +162,57 @@ def test_no_key_names_a_principal_of_tokens(tmp_path: Path) -> None:
     keys.add(f"jwt:{PLAIN}", ("infer",))
     with pytest.raises(AssertionError, match=r'principal "jwt:ren\w": "jwt:" begins those of tokens'):
         serve_app(tmp_path, keys, APP)
+
+
+WHO = """
+from inferstream import MLModel, request_context
+
+
+class Who(MLModel):
+    separates_principals = True
+
+    async def predict(self, payload):
+        return self.encode_response([f"<{request_context().cache_salt}>"])
+
+    async def predict_stream(self, payloads):
+        async for payload in payloads:
+            yield await self.predict(payload)
+"""
+
+ALIKE = ["alice", "Alice", "alice.", "alice%20", "k0"]
+
+
+@pytest.fixture(scope="module", params=[*HOSTS, "workers"])
+def who(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Running, dict[str, dict[str, str]]]]:
+    """A model that answers with the salt of its caller, which is the principal."""
+    root = tmp_path_factory.mktemp("who")
+    keys = Keys()
+    for name in ALIKE:
+        keys.add(name, ("infer", "stream"))
+    text = {"datatype": "BYTES", "shape": [1]}
+    described = {"inputs": [{"name": "prompt", **text}], "outputs": [{"name": "text", **text}]}
+    write_model(root / "models", "who", "who.Who", WHO, name="who", **described)
+    host = HOSTS.get(request.param, {"parallel_workers": 1})
+    settings = {"keys_file": keys.write(root), **host}
+    (root / "models" / "settings.json").write_text(json.dumps(settings))
+    running = Running(root / "models", within=60)
+    tokens = {f"jwt:{sub}": {"authorization": f"Bearer {token(sub)}"} for sub in ALIKE}
+    yield running, {name: keys.bearer(name) for name in ALIKE} | tokens
+    assert running.stop() == 0, running.text()
+
+
+@pytest.mark.parametrize("api", FACES)
+def test_each_is_itself_and_has_its_salt_over_every_api(
+    who: tuple[Running, dict[str, dict[str, str]]], api: str
+) -> None:
+    running, callers = who
+    nobody = {"authorization": f"Bearer ifs_k0_{'A' * 43}"}
+    for name, headers in callers.items():
+        served, said = FACES[api](running, "who", headers)
+        assert served, said
+        said = said.replace("\\u003c", "<").replace("\\u003e", ">")
+        assert f"<{name}>" in said, said
+        if api != "websocket":
+            assert not FACES[api](running, "who", nobody)[0], "a wrong key after a right one is nobody"

@@ -7,6 +7,7 @@ errors in the code of errors, and costs before a signature is checked.
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from websockets.sync.client import connect
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.cve.apis import FACES, TEXT, URGENT
 from tests.cve.principals import OTHER, Keys, audited, serve_app, token
 from tests.grpc_web import BINARY, framed, headers_of
-from tests.serving import Running, eventually
+from tests.serving import Running, eventually, write_model
 
 CVES = ()
 """No advisory of another server is of this class."""
@@ -223,47 +225,69 @@ def test_a_long_header_of_a_token_is_refused_before_it_is_parsed(start: Callable
     assert infer(server, bearer("alice", x="y" * 4000)).status_code == 200, "its claims are signed"
 
 
-def test_a_priority_of_a_key_makes_no_call_of_others_wait(tmp_path: Path) -> None:
-    code = """
+ORDERED = """
 import asyncio, os
-from inferstream import App
+from inferstream import MLModel, request_context
 
-app = App()
 
-@app.model(max_concurrency=1)
-async def slow(key: str) -> str:
-    with open(os.environ["TEST_LOG"], "a") as log:
-        log.write(key + "\\\\n")
-    await asyncio.sleep(0.05)
-    return key
-""".replace("\\\\n", "\\n")
+class Slow(MLModel):
+    separates_principals = True
+
+    async def predict(self, payload):
+        with open(os.environ["TEST_LOG"], "a") as log:
+            print(request_context().cache_salt, file=log)
+        await asyncio.sleep(0.03)
+        return self.encode_response(["x"])
+
+    async def predict_stream(self, payloads):
+        async for payload in payloads:
+            yield await self.predict(payload)
+"""
+
+
+@pytest.fixture(scope="module", params=HOSTS)
+def ordered(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Running, Keys]]:
+    """One call at a time, of which each writes the principal into the log."""
+    root = tmp_path_factory.mktemp("ordered")
     keys = Keys()
     for name in ("greedy", "meek"):
         keys.add(name, ("infer", "stream"))
-    server = serve_app(tmp_path, keys, code)
+    described = {"inputs": [{"name": "prompt", **TEXT}], "outputs": [{"name": "text", **TEXT}]}
+    write_model(root / "models", "slow", "ordered.Slow", ORDERED, name="slow", max_concurrency=1, **described)
+    settings = {"keys_file": keys.write(root), **HOSTS[request.param]}
+    (root / "models" / "settings.json").write_text(json.dumps(settings))
+    server = Running(root / "models", within=60)
+    yield server, keys
+    assert server.stop() == 0, server.text()
+
+
+WITH_HEADER = {f"{name} header": ask for name, ask in FACES.items()}
+
+
+@pytest.mark.parametrize("api", [*WITH_HEADER, *URGENT])
+def test_a_priority_of_a_key_makes_no_call_of_others_wait(ordered: tuple[Running, Keys], api: str) -> None:
+    server, keys = ordered
+    ask = (WITH_HEADER | URGENT)[api]
+    urgent = {"x-request-priority": "1"} if api in WITH_HEADER else {}
     stop = threading.Event()
 
-    def ask(name: str, priority: dict[str, Any], **headers: str) -> None:
-        key = {"name": "key", "datatype": "BYTES", "shape": [1], "data": [name]}
-        url = f"{server.url}/v2/models/slow/infer"
-        body = {"inputs": [key], "parameters": priority}
-        assert httpx.post(url, json=body, headers=keys.bearer(name) | headers, timeout=60).status_code == 200
-
-    def flood(number: int) -> None:
+    def flood() -> None:
         while not stop.is_set():
-            ask("greedy", {"priority": 1} if number % 2 else {}, **{"x-request-priority": "1"})
+            assert ask(server, "slow", keys.bearer("greedy") | urgent)[0]
 
-    threads = [threading.Thread(target=flood, args=(number,)) for number in range(12)]
-    try:
-        for thread in threads:
-            thread.start()
-        for _ in range(8):
-            ask("meek", {})
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
+    server.log.write_text("")
+    with ThreadPoolExecutor(6) as pool:
+        floods = [pool.submit(flood) for _ in range(6)]
+        try:
+            for _ in range(4):
+                assert FACES["rest"](server, "slow", keys.bearer("meek"))[0]
+        finally:
+            stop.set()
+        for each in floods:
+            each.result()
     order = server.log.read_text().split()
     between = "".join("m" if name == "meek" else "g" for name in order).strip("g").split("m")
+    assert order.count("greedy") > 4, "there was a flood"
     assert max(map(len, between)) <= 4, between
-    assert server.stop() == 0

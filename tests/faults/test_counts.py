@@ -92,7 +92,7 @@ def test_a_text_costs_its_size_and_its_values(
     _expect(said, grown, len(text), counted)
 
 
-@pytest.mark.parametrize("way", ["binary", "raw", "contents"])
+@pytest.mark.parametrize("way", ["binary", "raw", "contents", "region", "region by gRPC"])
 @settings(max_examples=6)
 @given(
     count=st.sampled_from([VALUES // 2, VALUES, VALUES + 1, VALUES * 10]), size=st.sampled_from([0, 1, 40])

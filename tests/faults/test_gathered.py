@@ -32,13 +32,18 @@ def talk(prompt: str) -> Iterator[str]:
 """
 
 
-@pytest.fixture(params=[1, 2], ids=["one front end", "two front ends"], scope="module")
+HOSTS = {"one front end": (1, 0), "two front ends": (2, 0), "workers": (1, 1)}
+"""Front ends and workers."""
+
+
+@pytest.fixture(params=HOSTS, scope="module")
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    front_ends, workers = HOSTS[request.param]
     folder: Path = tmp_path_factory.mktemp("gathered") / "models"
     folder.mkdir()
     (folder / "app.py").write_text(APP)
     (folder / "settings.json").write_text(
-        json.dumps({"max_body_bytes": LIMIT, "frontends": request.param, "parallel_workers": 0})
+        json.dumps({"max_body_bytes": LIMIT, "frontends": front_ends, "parallel_workers": workers})
     )
     running = Running(folder, target="models/app.py", within=60, INFERSTREAM_MAX_BODY_BYTES=str(LIMIT))
     yield running
@@ -61,6 +66,8 @@ def text_of(n: int) -> dict[str, dict]:
         "/v1/completions": {"model": "talk", "prompt": str(n)},
         "/v1/chat/completions": {"model": "talk", "messages": messages},
         "/v1/messages": {"model": "talk", "messages": messages, "max_tokens": 10**9},
+        "/v1/responses": {"model": "talk", "input": str(n)},
+        "/generate": {"model": "talk", "inputs": str(n), "parameters": {"max_new_tokens": 10**9}},
         "/api/generate": {"model": "talk", "prompt": str(n), "stream": False},
         "/api/chat": {"model": "talk", "messages": messages, "stream": False},
     }

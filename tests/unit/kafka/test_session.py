@@ -100,23 +100,34 @@ class Consumer:
         self.committed_to.append(positions[PARTITION])
 
 
-async def served(consumer: Consumer, producer: Producer, last: int) -> None:
-    """Serve until the offset `last` is committed. Raises what ends the session."""
+async def served(consumer: Consumer, producer: Producer, last: int, **limits: int) -> int:
+    """Serve until the offset `last` is committed, and return the most messages at once.
+
+    Raises what ends the session.
+    """
+    running_now = most = 0
 
     def admit(*_: object) -> None:
         raise NotFound("no model")
 
     async def when_loaded(ask: Callable[[], object]) -> object:
+        nonlocal running_now, most
+        running_now += 1
+        most = max(most, running_now)
+        for _ in range(10):  # others begin, if they may
+            await asyncio.sleep(0)
+        running_now -= 1
         return ask()
 
     dataplane = SimpleNamespace(admit=admit, when_loaded=when_loaded, events=None)
-    session = Session(cast(Any, dataplane), Settings(), consumer, producer, None)
+    session = Session(cast(Any, dataplane), Settings(**limits), consumer, producer, None)
     running = asyncio.create_task(session.run())
     async with asyncio.timeout(20):
         while last not in consumer.committed_to and not running.done():
             await asyncio.sleep(0.01)
     session.leaving.set()
     await running
+    return most
 
 
 TOO_LARGE = MessageSizeTooLargeError()
@@ -174,3 +185,11 @@ async def test_what_the_library_cannot_read_is_skipped_and_nothing_else(error: E
 async def test_an_error_of_the_cluster_skips_nothing() -> None:
     with pytest.raises(KafkaError):
         await served(Consumer(NodeNotReadyError()), Producer(), 1)
+
+
+@pytest.mark.parametrize(("limit", "most"), [(100, 1), (300, 1), (1000, 3), (10**6, 12)])
+async def test_messages_in_progress_have_a_bound_of_bytes(limit: int, most: int) -> None:
+    records = [Record(number, b"%d" % number, b"{" * 300) for number in range(12)]
+    consumer, producer = Consumer(*records), Producer()
+    assert await served(consumer, producer, 12, max_inflight_bytes=limit) == most
+    assert [int(key or b"") for key, _ in producer.sent] == [*range(12)], "each once, also a larger one"

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inferstream.errors import InvalidRequest
+from inferstream.protos.counts import MAX_PARAMETERS, MAX_TENSORS
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.grpc import request_from
-from inferstream.protos.grpc_requests import LARGE, MANY, InferRequests, LargeRequest
+from inferstream.protos.grpc_requests import LARGE, MANY, TENSORS, InferRequests, LargeRequest
 
 MOST = 100_000
 READER = InferRequests(MOST)
@@ -114,3 +115,59 @@ def test_many_fields_cannot_hide_elements() -> None:
     data = b"\x32\x00" * 2 * MANY + elements(MOST + 1).SerializeToString()
     with pytest.raises(InvalidRequest, match="fields"):
         READER.FromString(data)
+
+
+GROUP = b"\xa3\x06\xa4\x06"
+"""The begin and the end of field 100, which no message has: protobuf skips it."""
+
+
+@pytest.mark.parametrize("count", [MOST + 1, 1])
+def test_a_group_cannot_hide_elements(count: int) -> None:
+    data = GROUP + elements(count, b"a", int_contents=[1] * LARGE).SerializeToString()
+    with pytest.raises(InvalidRequest, match="group"):
+        READER.FromString(data)
+
+
+WHERE = ["parameters", 'input "x": parameters', 'output "y": parameters']
+
+
+def with_parameters(where: str, count: int, size: int = 0) -> ModelInferRequest:
+    found = ModelInferRequest(model_name="m", outputs=[{"name": "y"}])
+    tensor = found.inputs.add(name="x", datatype="INT32", shape=[1])
+    tensor.contents.int_contents.append(1)
+    holder = dict(zip(WHERE, (found, tensor, found.outputs[0]), strict=True))[where]
+    for number in range(count):
+        holder.parameters[f"{number:0{size}}"].int64_param = 1
+    return found
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_parameters_are_bounded_as_those_of_json_are(where: str) -> None:
+    request_from(with_parameters(where, MAX_PARAMETERS))
+    with pytest.raises(InvalidRequest, match=f"{where}: {MAX_PARAMETERS + 1} are more"):
+        request_from(with_parameters(where, MAX_PARAMETERS + 1))
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_very_many_parameters_are_refused_before_protobuf_makes_them(where: str) -> None:
+    data = with_parameters(where, TENSORS + 1).SerializeToString()
+    with pytest.raises(InvalidRequest, match=r"more than .* fields"):
+        READER.FromString(data)
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_large_parameters_are_read(where: str) -> None:
+    found = READER.FromString(with_parameters(where, MAX_PARAMETERS, 400).SerializeToString())
+    assert request_from(found).id is None
+
+
+def test_all_tensors_may_have_parameters() -> None:
+    found = with_parameters("parameters", 0)
+    del found.inputs[:]
+    for number in range(MAX_TENSORS):
+        tensor = found.inputs.add(name=f"x{number}" + "y" * 250, datatype="INT32", shape=[1])
+        tensor.contents.int_contents.append(1)
+        for name in range(30):
+            tensor.parameters[str(name)].int64_param = 1
+    request = request_from(READER.FromString(found.SerializeToString()))
+    assert len(request.inputs) == MAX_TENSORS
