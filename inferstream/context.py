@@ -64,18 +64,17 @@ class RequestContext:
     Async code is cancelled and generators are closed. Blocking code that runs long must check `cancelled` itself.
     """
 
-    __slots__ = ("_deadline", "cancelled", "headers", "single", "thread")
-
-    cache_salt = ""
-    """What keeps the caches of the client's principal apart, such as prefixes that a language model reuses."""
+    __slots__ = ("_deadline", "cache_salt", "cancelled", "headers", "single", "thread")
 
     headers: Mapping[str, str]
     """Headers of the request, or metadata of its RPC; set for functions that take the context."""
 
-    def __init__(self, remaining: float | None = None, single: bool = False) -> None:
+    def __init__(self, remaining: float | None = None, single: bool = False, cache_salt: str = "") -> None:
         self._deadline = None if remaining is None else time.monotonic() + remaining
         self.single = single
         """Whether the client takes one response only, so that a streaming model may put everything into one."""
+        self.cache_salt = cache_salt
+        """Keeps the caches of the client's principal apart, such as prefixes that a language model reuses."""
         self.cancelled = False
         """Whether the client has left or the deadline has passed."""
         self.thread: Occupancy | None = None
@@ -95,16 +94,6 @@ class RequestContext:
     def time_remaining(self) -> float | None:
         """Seconds until the deadline, negative after it; None without a deadline."""
         return None if self._deadline is None else self._deadline - time.monotonic()
-
-
-class SaltedContext(RequestContext):
-    """The context for a model that `separates_principals`."""
-
-    __slots__ = ("cache_salt",)
-
-    def __init__(self, remaining: float | None, single: bool, principal: str | None) -> None:
-        super().__init__(remaining, single)
-        self.cache_salt = principal or ""
 
 
 _current: ContextVar[RequestContext | None] = ContextVar("request_context", default=None)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from ..errors import InferstreamError, PermissionDenied
 from ..keys.access_control import AccessControl, keys_configured, names_principals
 from ..keys.audit import open_audit_log
-from ..keys.counters import Counters, LocalCounters
+from ..keys.counters import Counters
 from ..keys.credentials import SplitHeaders, split
 from ..keys.quotas import Quotas
 from ..settings import Settings
@@ -111,7 +111,7 @@ class Access:
         self.metering: Metering | None = None
         """None where the server has neither principals nor an audit log."""
         if names_principals(settings) or self._audit is not None:
-            quotas = Quotas(LocalCounters()) if self.keys is None else self.keys.quotas
+            quotas = Quotas(Counters()) if self.keys is None else self.keys.quotas
             self.metering = Metering(quotas, self._audit, Proxies(settings.trusted_proxies))
         self._timer: asyncio.Task[None] | None = None
 

@@ -14,18 +14,18 @@ ITEM_BYTES = 64
 class GatherLimit:
     """Bytes that may be collected for one whole response, or for the responses of one batch."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("_advice", "_left")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, advice: str = "ask for a stream, or for less") -> None:
         self._left = limit
+        self._advice = advice
 
     def take(self, size: int) -> None:
         """Collect bytes. Raises PayloadTooLarge."""
         self._left -= size
         if self._left < 0:
             raise PayloadTooLarge(
-                "The whole response is larger than the server collects (setting max_body_bytes); "
-                "ask for a stream, or for less."
+                f"The whole response is larger than the server collects (setting max_body_bytes); {self._advice}."
             )
 
     def take_response(self, response: InferenceResponse) -> None:

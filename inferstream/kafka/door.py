@@ -56,9 +56,7 @@ class KafkaDoor(Door):
         while not self._stopping:
             try:
                 await self._serve()
-            except (
-                Exception
-            ) as error:  # the client library raises others too, and the topic must not stand still
+            except Exception as error:  # the library raises others too, and the topic must not stand still
                 servers, pause = self._settings.kafka_servers, self._pause
                 logger.warning("Kafka at %s: %s; again in %g s", servers, _reason(error), pause)
                 if not isinstance(error, KafkaError | OSError):

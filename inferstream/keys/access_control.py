@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from ..settings import Settings
 from ..types import Headers
 from .authenticator import Authenticator, KeyAuthenticator
-from .counters import Counters, LocalCounters
+from .counters import Counters
 from .credentials import Shown, credential
 from .document import TOKEN_KEY, Document
 from .errors import LimitExceeded, Unauthenticated
@@ -53,7 +53,7 @@ class AccessControl:
         A lookup tells nothing of a key by its time, because the hash of bytes is secret, and bytes are compared only
         where hashes are equal.
         """
-        self.quotas = Quotas(counters or LocalCounters(), saved=settings.usage_file is not None)
+        self.quotas = Quotas(counters or Counters(), saved=settings.usage_file is not None)
         self._saving = threading.Lock()
         self._usage = UsageFile(settings.usage_file) if settings.usage_file and saves else None
         if self._usage is not None:

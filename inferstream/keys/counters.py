@@ -1,4 +1,4 @@
-"""Counters of principals: lists of numbers in one process, rows of shared memory in several.
+"""Counters of principals: rows of memory that all processes of a server share.
 
 Only one process writes its own cells (calls in progress), so these need no lock. The other words of a row change under
 a lock of the kernel, which ends with the process that has it. Each word is stored at once and in an order in which a
@@ -14,13 +14,11 @@ import hashlib
 import mmap
 import os
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Protocol
 
 from .errors import LimitExceeded
-from .words import DAY_WORDS, WORDS, DayTotals, Words, is_idle
+from .words import DAY_WORDS, WORDS, DayTotals, is_idle
 
 ROWS = 2**16
 """Principals with counters, each of which has a row."""
@@ -49,123 +47,12 @@ _PATIENCE = 20_000_000
 """Nanoseconds to wait for another process, which has a row for some microseconds unless it was stopped there."""
 
 
-class Row(Protocol):
-    """The counters of one name."""
+class Row:
+    """The counters of one name. `words` are shared, and change between `lock` and `unlock`; `own` are cells."""
 
-    @property
-    def words(self) -> Words:
-        """The numbers that all processes share, between `lock` and `unlock`."""
-
-    @property
-    def own(self) -> Words:
-        """The cells of this process."""
-
-    def is_current(self) -> bool:
-        """Whether it is the row of its name. It may be another's if it was idle."""
-
-    def lock(self) -> bool:
-        """Keep other processes from the words. False for a row that is not current, which is not locked.
-
-        Raises LimitExceeded if another process does not let go.
-        """
-
-    def unlock(self) -> None: ...
-
-    def total(self, cell: int) -> int:
-        """The sum of a cell over the processes."""
-
-
-class Counters(Protocol):
-    """The rows of one server. `now` is in nanoseconds on the clock of the limits, `wall` in seconds since 1970."""
-
-    count: int
-    """Processes that share them."""
-
-    forgotten: Callable[[str], object]
-    """Called with each name whose row is another's now, unless `Row.lock` tells it."""
-
-    def row(self, name: str, now: int, wall: float) -> Row:
-        """The row of a name. Raises LimitExceeded if all that it may have are in use."""
-
-    def post(self, records: Sequence[bytes]) -> bool:
-        """Hand over records, without line breaks, to the process that saves them; False if there is no room."""
-
-    def take(self) -> list[bytes]:
-        """The records of all processes since the last time."""
-
-
-class LocalRow:
-    """The row of a server that is one process."""
-
-    __slots__ = ("own", "words")
-
-    def __init__(self) -> None:
-        self.words = [0] * WORDS
-        self.own = [0] * CELLS
-
-    def is_current(self) -> bool:
-        return True
-
-    def lock(self) -> bool:
-        """No other process has this row."""
-        return True
-
-    def unlock(self) -> None:
-        """No other process has this row."""
-
-    def total(self, cell: int) -> int:
-        return self.own[cell]
-
-
-class LocalCounters:
-    """The counters of a server that is one process."""
-
-    count = 1
-
-    def __init__(self) -> None:
-        self.forgotten: Callable[[str], object] = lambda name: None
-        self._key = os.urandom(_KEY * _WORD)
-        self._rows: OrderedDict[str, LocalRow] = OrderedDict()
-        """Those that were looked for longest ago first."""
-        self._days = DayTotals(memoryview(mmap.mmap(-1, DAY_WORDS * _WORD)).cast("q"))
-        self._posted: list[bytes] = []
-
-    def row(self, name: str, now: int, wall: float) -> Row:
-        row = self._rows.get(name)
-        if row is not None:
-            self._rows.move_to_end(name)
-            return row
-        if len(self._rows) >= ROWS and not self._forget(now, wall):
-            raise _too_many()
-        row = LocalRow()
-        self._days.restore(_digest(name, self._key), row.words, wall)
-        self._rows[name] = row
-        return row
-
-    def post(self, records: Sequence[bytes]) -> bool:
-        self._posted += records
-        return True
-
-    def take(self) -> list[bytes]:
-        posted, self._posted = self._posted, []
-        return posted
-
-    def _forget(self, now: int, wall: float) -> bool:
-        """Forget an idle row of the next few, so that a refusal costs as little as ever; False without one."""
-        for _ in range(min(WAYS, len(self._rows))):
-            name, row = self._rows.popitem(last=False)
-            idle = not any(row.own) and is_idle(row.words, now)
-            if idle and self._days.keep(_digest(name, self._key), row.words, wall):
-                self.forgotten(name)
-                return True
-            self._rows[name] = row
-        return False
-
-
-class _SharedRow:
     __slots__ = ("_cells", "_counters", "_digest", "_number", "own", "words")
 
-    def __init__(self, counters: "SharedCounters", number: int, digest: int) -> None:
+    def __init__(self, counters: "Counters", number: int, digest: int) -> None:
         self._counters = counters
         self._number = number
         self._digest = digest
@@ -174,19 +61,25 @@ class _SharedRow:
         self.own = self._cells[counters.index :: counters.count]
 
     def is_current(self) -> bool:
+        """Whether it is the row of its name. It may be another's if it was idle."""
         return self._counters.digests[self._number] == self._digest
 
     def lock(self) -> bool:
-        _lock(self._counters.descriptor, self._number)
+        """Keep other processes from the words. False for a row that is not current, which is not locked.
+
+        Raises LimitExceeded if another process does not let go.
+        """
+        self._counters.lock(self._number)
         if self._counters.digests[self._number] == self._digest:
             return True
         self.unlock()
         return False
 
     def unlock(self) -> None:
-        _unlock(self._counters.descriptor, self._number)
+        self._counters.unlock(self._number)
 
     def total(self, cell: int) -> int:
+        """The sum of a cell over the processes."""
         start = cell * self._counters.count
         return sum(self._cells[start : start + self._counters.count])
 
@@ -204,16 +97,19 @@ def _sizes(count: int) -> list[int]:
     return [_KEY, ROWS, ROWS * WORDS, ROWS * CELLS * count, 1 + MAIL, DAY_WORDS]
 
 
-class SharedCounters:
-    """The counters of a server of `count` processes, for the process `index`."""
+class Counters:
+    """The counters of a server of `count` processes, for the process `index`. A single one needs no `descriptor`."""
 
-    def __init__(self, descriptor: int, index: int, count: int) -> None:
+    def __init__(self, descriptor: int | None = None, index: int = 0, count: int = 1) -> None:
         self.count = count
         self.index = index
-        self.descriptor = os.dup(descriptor)  # the last process saves after the others have ended
-        self.forgotten: Callable[[str], object] = lambda name: None
+        # The last process saves after the others have ended.
+        self._descriptor = None if descriptor is None else os.dup(descriptor)
         sizes = _sizes(count)
-        view = memoryview(mmap.mmap(descriptor, sum(sizes) * _WORD)).cast("q")
+        memory = mmap.mmap(-1 if descriptor is None else descriptor, sum(sizes) * _WORD)
+        if descriptor is None:
+            memory[: _KEY * _WORD] = os.urandom(_KEY * _WORD)
+        view = memoryview(memory).cast("q")
         starts = [sum(sizes[:part]) for part in range(len(sizes))]
         parts = [view[start : start + size] for start, size in zip(starts, sizes, strict=True)]
         self._key = parts[0].tobytes()
@@ -225,7 +121,8 @@ class SharedCounters:
         """Until when the rows of a set were all in use."""
 
     def __del__(self) -> None:
-        os.close(self.descriptor)
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
     def words_of(self, number: int) -> memoryview:
         return self._words[number * WORDS : (number + 1) * WORDS]
@@ -235,17 +132,22 @@ class SharedCounters:
         return self._cells[number * size : (number + 1) * size]
 
     def row(self, name: str, now: int, wall: float) -> Row:
+        """The row of a name. `now` is in nanoseconds on the clock of the limits, `wall` in seconds since 1970.
+
+        Raises LimitExceeded if all that it may have are in use.
+        """
         digest = _digest(name, self._key)
         rows = digest % len(self._full)
         if (number := self._number(rows, digest)) is None:
             if self._full[rows] > now:
                 raise _too_many()
             number = self._reserve(rows, digest, now, wall)
-        return _SharedRow(self, number, digest)
+        return Row(self, number, digest)
 
     def post(self, records: Sequence[bytes]) -> bool:
+        """Hand over records, without line breaks, to the process that saves them; False if there is no room."""
         lines = b"".join(record + b"\n" for record in records)
-        with _locked(self.descriptor, ROWS + 1):
+        with self._locked(ROWS + 1):
             start = self._posted[0]
             if start + len(lines) > len(self._mail):
                 return False
@@ -254,7 +156,8 @@ class SharedCounters:
             return True
 
     def take(self) -> list[bytes]:
-        with _locked(self.descriptor, ROWS + 1):
+        """The records of all processes since the last time."""
+        with self._locked(ROWS + 1):
             lines = self._mail[: self._posted[0]].tobytes()
             self._posted[0] = 0
         return lines.split(b"\n")[:-1]
@@ -273,7 +176,7 @@ class SharedCounters:
         return start + digests.index(digest) if digest in digests else None
 
     def _reserve(self, rows: int, digest: int, now: int, wall: float) -> int:
-        with _locked(self.descriptor, ROWS):
+        with self._locked(ROWS):
             number = self._number(rows, digest)  # another process may have been first
             if number is not None:
                 return number
@@ -292,13 +195,34 @@ class SharedCounters:
             number = rows * self._ways + (first + way) % self._ways
             words = self.words_of(number)
             if not any(self.cells_of(number)) and is_idle(words, now):
-                with suppress(LimitExceeded), _locked(self.descriptor, number):
+                with suppress(LimitExceeded), self._locked(number):
                     idle = not any(self.cells_of(number)) and is_idle(words, now)
                     if idle and self._days.keep(self.digests[number], words, wall):
                         self.digests[number] = 0
                         return number
         self._full[rows] = now + FULL_NANOSECONDS
         raise _too_many()
+
+    def lock(self, number: int) -> None:
+        """Keep other processes from a row. Raises LimitExceeded."""
+        if self._descriptor is not None:
+            try:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+            except OSError:
+                _wait_for_lock(self._descriptor, number)
+
+    def unlock(self, number: int) -> None:
+        if self._descriptor is not None:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, number)
+
+    @contextmanager
+    def _locked(self, number: int) -> Iterator[None]:
+        """Raises LimitExceeded."""
+        self.lock(number)
+        try:
+            yield
+        finally:
+            self.unlock(number)
 
 
 def _digest(name: str, key: bytes) -> int:
@@ -309,27 +233,6 @@ def _digest(name: str, key: bytes) -> int:
 
 def _too_many() -> LimitExceeded:
     return LimitExceeded("of principals at once", ROWS, FULL_NANOSECONDS)
-
-
-def _unlock(descriptor: int, number: int) -> None:
-    fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, number)
-
-
-@contextmanager
-def _locked(descriptor: int, number: int) -> Iterator[None]:
-    """Raises LimitExceeded."""
-    _lock(descriptor, number)
-    try:
-        yield
-    finally:
-        _unlock(descriptor, number)
-
-
-def _lock(descriptor: int, number: int) -> None:
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
-    except OSError:
-        _wait_for_lock(descriptor, number)
 
 
 def _wait_for_lock(descriptor: int, number: int) -> None:

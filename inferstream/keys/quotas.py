@@ -9,7 +9,7 @@ from weakref import WeakSet
 import msgspec
 
 from .account import Account
-from .counters import IN_FLIGHT, STREAMS, Counters, LocalRow
+from .counters import IN_FLIGHT, STREAMS, Counters
 from .errors import LimitExceeded
 from .principal import BYTES, NO_LIMITS, NO_USE, REFUSED, REQUESTS, TOKENS, KeyUse, Principal
 from .ratelimit import headers_of
@@ -123,13 +123,11 @@ class Quotas:
     ) -> None:
         """`saved`: whether a process takes and saves the use of keys."""
         self._counters = counters
-        self._shared = counters.count > 1
         self._saved = saved
         self._clock = clock
         self._wall = wall
         self._accounts: dict[str, Account] = {}
-        counters.forgotten = lambda name: self._accounts.pop(name, None)
-        self._unlimited = Account("", LocalRow(), 1)
+        self._unlimited = Account("", Counters().row("", 0, 0.0), 1)
         self._uses: WeakSet[KeyUse] = WeakSet()
         self._ended: deque[KeyUse] = deque()
 
@@ -147,13 +145,11 @@ class Quotas:
         wall = self._wall() if principal.token_limits else 0.0
         try:
             account = self._accounts.get(principal.name) or self._account(principal.name)
-            if self._shared:
-                self._lock(account)
+            self._lock(account)
             try:
                 counted = account.admit(principal, limits, stream, tokens, size, self._clock(), wall)
             finally:
-                if self._shared:
-                    account.row.unlock()
+                account.row.unlock()
         except LimitExceeded:
             usage.own[REFUSED] += 1
             raise
@@ -261,7 +257,7 @@ class Quotas:
             account.row.unlock()
 
     def _lock(self, account: Account) -> None:
-        """Lock its row, which is a new one where the account was idle and another process took it."""
+        """Lock its row, which is a new one where the account was idle and another name took it."""
         while not account.row.lock():
             account.move(self._counters.row(account.name, self._clock(), self._wall()))
 

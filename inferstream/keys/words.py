@@ -1,7 +1,5 @@
 """The words of a row: what a principal has used of its limits."""
 
-from collections.abc import MutableSequence
-
 WORDS = 128
 """Numbers of a row that all processes change."""
 
@@ -17,8 +15,6 @@ SLOTS = 122
 
 DAY_SECONDS = 86_400
 
-Words = MutableSequence[int] | memoryview
-
 ENTRIES = 2**20
 """Principals whose daily tokens are kept without a row."""
 
@@ -32,7 +28,7 @@ DAY_WORDS = ENTRIES * _FIELDS
 """Words of `DayTotals`: 24 MiB; unused pages take no memory."""
 
 
-def is_idle(words: Words, now: int) -> bool:
+def is_idle(words: memoryview, now: int) -> bool:
     """Return whether a new row would admit the same calls, except for the tokens of the day."""
     over = now // SLOT_NANOSECONDS - words[SLOT] >= SLOTS
     return words[REQUESTS] <= now and words[BYTES] <= now and (over or words[MINUTE] <= 0)
@@ -44,7 +40,7 @@ class DayTotals:
     def __init__(self, words: memoryview) -> None:
         self._words = words
 
-    def keep(self, digest: int, row: Words, wall: float) -> bool:
+    def keep(self, digest: int, row: memoryview, wall: float) -> bool:
         """Keep the tokens of a row that is to be forgotten. False if there is no room for them."""
         day = row[DAY]
         if row[TODAY] <= 0 or day < wall // DAY_SECONDS:
@@ -61,7 +57,7 @@ class DayTotals:
         self._words[at + _DAY] = day
         return True
 
-    def restore(self, digest: int, row: Words, wall: float) -> None:
+    def restore(self, digest: int, row: memoryview, wall: float) -> None:
         """Give a new row the tokens of the day that were kept."""
         start, entries = self._entries(digest)
         for each in range(0, len(entries), _FIELDS):

@@ -23,8 +23,6 @@ NAMED = 2**20
 """Largest text in bytes in which a duplicate key is searched for, at 60 ms a MB."""
 
 _COUNTED = b'"[]{}tfn'
-_DROPPED = bytes(set(range(256)) - set(_COUNTED))
-_DROPPED_IN_TEXT = bytes(set(range(256)) - set(_COUNTED) - {ord(",")})
 _QUOTE = ord('"')
 _COMMA = ord(",")
 STEPS = np.zeros(256, np.int8)
@@ -88,23 +86,14 @@ class JsonCounter:
     """Counts one JSON text while it arrives, and nothing behind its `length`."""
 
     counted = "keys, strings, objects, lists and literals"
+    dropped = bytes(set(range(256)) - set(_COUNTED))
+    """Bytes that do not matter."""
 
-    __slots__ = (
-        "_commas",
-        "_depth",
-        "_dropped",
-        "_escape",
-        "_length",
-        "_limits",
-        "_quoted",
-        "_size",
-        "_values",
-    )
+    __slots__ = ("_commas", "_depth", "_escape", "_length", "_limits", "_quoted", "_size", "_values")
 
     def __init__(self, limits: JsonLimits, length: int | None = None) -> None:
         self._limits = limits
         self._length = length
-        self._dropped = _DROPPED
         self._size = self._depth = self._values = self._commas = 0
         self._quoted = False
         self._escape = b""
@@ -118,7 +107,7 @@ class JsonCounter:
         self._limits.expect(self._size)
         if b"Infinity" in piece:  # a number that has letters of literals
             piece = piece.replace(b"Infinity", b"")
-        marks, strings = self.outside(piece, self._dropped)
+        marks, strings = self.outside(piece, self.dropped)
         self._values += strings
         if marks.size:
             self._values += int(_VALUES[marks].sum(dtype=np.int64))
@@ -164,10 +153,10 @@ class TextCounter(JsonCounter):
     __slots__ = ()
 
     counted = "keys, strings, objects, lists, literals and numbers"
+    dropped = bytes(set(JsonCounter.dropped) - {_COMMA})
 
     def __init__(self, limits: JsonLimits, elements: int = 0) -> None:
         super().__init__(limits)
-        self._dropped = _DROPPED_IN_TEXT
         self._values = self._commas = elements
 
     def add_text(self, text: str | bytes, name: str) -> None:

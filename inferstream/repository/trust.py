@@ -80,7 +80,7 @@ def refusal(what: str, uri: str) -> InvalidSettings:
     return InvalidSettings(f"{what} of {uri} would run code from there; {ALLOW}")
 
 
-def permit(call: PermittedCall, source: Path | str, settings: ModelSettings) -> Mapping[str, Any]:
+def permit(call: PermittedCall, source: Path | str, settings: ModelSettings) -> dict[str, Any]:
     """Return the fixed arguments of the call for a file, a folder, or a name at the hub; none with trust.
 
     Raises InvalidSettings for a file, and for an argument in settings or files of the model, that is not on the list.
@@ -92,14 +92,14 @@ def permit(call: PermittedCall, source: Path | str, settings: ModelSettings) -> 
             if not is_allowed("argument", name, call) and by_operator.get(name, ...) != value:
                 raise refusal(f'"{name}" in parameters.extra', written)
     if isinstance(source, str):
-        return {} if settings.trust_remote_code else call.arguments
+        return {} if settings.trust_remote_code else {**call.arguments}
     uri = untrusted(source)
     if uri is None:
         return {}
     if source.is_file() and not is_allowed("file", source.name, call):
         raise refusal(source.name, uri)
     check_values(call, source if source.is_dir() else source.parent, uri)
-    return call.arguments
+    return {**call.arguments}
 
 
 def check_values(call: PermittedCall, folder: Path, uri: str) -> None:

@@ -25,25 +25,23 @@ def bound(settings: ModelSettings, server: Settings, workers: int, by_operator: 
 
     Settings from the operator's environment stay.
     """
-    lowered: dict[str, Any] = {}
-    taken = max(settings.parallel_workers or 0, 0)
-    if taken > workers:
-        taken = workers
-        lowered["parallel_workers"] = workers or None
-    if settings.devices != "auto" and len(settings.devices) > workers:
-        lowered["devices"] = settings.devices[:workers]
+    bounds: dict[str, Any] = {}
+    wanted = settings.parallel_workers or 0
+    if wanted > workers:
+        bounds["parallel_workers"] = workers or None
+    if settings.devices != "auto":
+        bounds["devices"] = settings.devices[:workers]
     for name, most in LARGEST.items():
-        if (getattr(settings, name) or 0) > most:
-            lowered[name] = most
+        if value := getattr(settings, name):
+            bounds[name] = min(value, most)
     if server.request_timeout and "request_timeout" in settings.model_fields_set:
-        lowered["request_timeout"] = min(
+        bounds["request_timeout"] = min(
             settings.request_timeout or server.request_timeout, server.request_timeout
         )
-    if settings.pinned:
-        lowered["pinned"] = False
+    bounds["pinned"] = False
     lowered = {
         name: value
-        for name, value in lowered.items()
+        for name, value in bounds.items()
         if name not in by_operator and getattr(settings, name) != value
     }
     for name, value in lowered.items():
@@ -54,4 +52,4 @@ def bound(settings: ModelSettings, server: Settings, workers: int, by_operator: 
     if lowered:
         shown = ", ".join(f"{name} is {value}" for name, value in lowered.items())
         logger.warning("model %s: limited without trust_remote_code: %s", settings.name, shown)
-    return taken
+    return max(min(wanted, workers), 0)

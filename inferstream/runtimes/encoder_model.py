@@ -10,9 +10,9 @@ from ..errors import ModelLoadFailed
 from ..imports.folders import importing_alone
 from ..repository.trust import check_values
 from ..settings import ModelSettings
-from .encoders import NOTHING, Encoder, EncoderSettings, SentenceEncoder, TransformerEncoder
+from .encoders import Encoder, EncoderFiles, EncoderSettings, SentenceEncoder, TransformerEncoder
 from .framework import TORCH_LOADING, FrameworkModel
-from .sentences import MODULES, Sentences, read_sentences
+from .sentences import MODULES, read_sentences
 
 UNREADABLE = (ImportError, KeyError, OSError, RuntimeError, ValueError)
 """What transformers raises for files that it cannot read."""
@@ -55,34 +55,28 @@ class EncoderModel(FrameworkModel):
                 fixed = {}
             torch, transformers = self._import("torch", self.extra), self._transformers()
             try:
-                folder = self._folder(source, bool(fixed))
-                encoder = self._encoder_of(torch, transformers, folder, settings, fixed)
+                folder = self._folder(source, fixed)
+                files = EncoderFiles(folder, settings, read_sentences(folder), fixed)
+                encoder = self._encoder_of(torch, transformers, files)
                 encoder.warm()
             except UNREADABLE as error:
                 raise self._unreadable(source, f"transformers {transformers.__version__}", error) from error
             return encoder
 
-    def _folder(self, source: Path | str, data_only: bool) -> Path:
+    def _folder(self, source: Path | str, fixed: Mapping[str, Any]) -> Path:
         if isinstance(source, str):
-            patterns = [f"*{suffix}" for suffix in self.permitted_call.files] if data_only else None
+            patterns = [f"*{suffix}" for suffix in self.permitted_call.files] if fixed else None
             hub = self._import("huggingface_hub", self.extra)
             folder = Path(hub.snapshot_download(source, allow_patterns=patterns))
-            if data_only:
+            if fixed:
                 check_values(self.permitted_call, folder, source)
             return folder
         if not source.is_dir():
             raise self._failed(f"{source.name} is not a folder")
         return source
 
-    def _encoder_of(
-        self,
-        torch: Any,
-        transformers: Any,
-        folder: Path,
-        settings: EncoderSettings,
-        fixed: Mapping[str, Any] = NOTHING,
-    ) -> Encoder:
-        sentences = read_sentences(folder)
+    def _encoder_of(self, torch: Any, transformers: Any, files: EncoderFiles) -> Encoder:
+        folder, settings, sentences, _ = files
         # sentence-transformers runs the modules that the files name, and no others.
         differs = settings.pooling is not None or (settings.normalize is False and sentences.normalize)
         required = settings.backend == "sentence-transformers"
@@ -91,26 +85,17 @@ class EncoderModel(FrameworkModel):
         if required or (settings.backend is None and not differs and (folder / MODULES).is_file()):
             package = self._sentence_transformers(required)
             if package is not None:
-                return self._sentence_encoder(torch, package, folder, settings, sentences, fixed)
+                if sentences.prompts and "include_prompt" in sentences.special:
+                    raise self._failed(
+                        "its pooling leaves prompts out (include_prompt), which is not supported"
+                    )
+                return SentenceEncoder(torch, package, files)
         if sentences.special:
             raise self._failed(
                 f"{', '.join(sentences.special)} in its configuration needs sentence_transformers: "
                 f'pip install "inferstream[{self.extra}]"'
             )
-        return TransformerEncoder(torch, transformers, folder, settings, sentences, fixed)
-
-    def _sentence_encoder(
-        self,
-        torch: Any,
-        package: Any,
-        folder: Path,
-        settings: EncoderSettings,
-        sentences: Sentences,
-        fixed: Mapping[str, Any],
-    ) -> Encoder:
-        if sentences.prompts and "include_prompt" in sentences.special:
-            raise self._failed("its pooling leaves prompts out (include_prompt), which is not supported")
-        return SentenceEncoder(torch, package, folder, settings, sentences, fixed)
+        return TransformerEncoder(torch, transformers, files)
 
     def _sentence_transformers(self, required: bool) -> Any:
         """The package; None if it is neither installed nor `required`."""

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,14 @@ class EncoderSettings(BaseModel):
     trust_remote_code: bool = False
 
 
-NOTHING: Mapping[str, Any] = {}
+class EncoderFiles(NamedTuple):
+    """The files that an encoder is made of, and how."""
+
+    folder: Path
+    settings: EncoderSettings
+    sentences: Sentences
+    fixed: Mapping[str, Any] = {}
+    """Arguments for files without trust."""
 
 
 class Encoder(ABC):
@@ -95,15 +102,8 @@ class Encoder(ABC):
 class SentenceEncoder(Encoder):
     """A model that sentence-transformers runs, modules of other packages included."""
 
-    def __init__(
-        self,
-        torch: Any,
-        package: Any,
-        folder: Path,
-        settings: EncoderSettings,
-        sentences: Sentences,
-        fixed: Mapping[str, Any] = NOTHING,
-    ) -> None:
+    def __init__(self, torch: Any, package: Any, files: EncoderFiles) -> None:
+        folder, settings, sentences, fixed = files
         super().__init__(torch, settings, sentences)
         weights = {**fixed}
         trusted = weights.pop("trust_remote_code", settings.trust_remote_code)
@@ -138,20 +138,11 @@ class SentenceEncoder(Encoder):
 class TransformerEncoder(Encoder):
     """A transformer whose token vectors are pooled as `sentences` says."""
 
-    def __init__(
-        self,
-        torch: Any,
-        package: Any,
-        folder: Path,
-        settings: EncoderSettings,
-        sentences: Sentences,
-        fixed: Mapping[str, Any] = NOTHING,
-    ) -> None:
+    def __init__(self, torch: Any, package: Any, files: EncoderFiles) -> None:
+        folder, settings, sentences, fixed = files
         super().__init__(torch, settings, sentences)
-        path, arguments = (
-            str(folder / sentences.encoder),
-            {"trust_remote_code": settings.trust_remote_code, **fixed},
-        )
+        path = str(folder / sentences.encoder)
+        arguments = {"trust_remote_code": settings.trust_remote_code, **fixed}
         trusted = arguments["trust_remote_code"]
         self._tokenizer = package.AutoTokenizer.from_pretrained(path, trust_remote_code=trusted)
         model = package.AutoModel.from_pretrained(path, **arguments)

@@ -68,7 +68,7 @@ class FrameworkModel(MLModel):
 
         Raises InvalidSettings for files and settings that it does not list.
         """
-        return dict(permit(self.permitted_call, source, self.settings))
+        return permit(self.permitted_call, source, self.settings)
 
     def _failed(self, reason: str) -> ModelLoadFailed:
         return ModelLoadFailed(f"Model {self.name} did not load: {reason}.")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from ..concurrency.inflight import InflightBytes, RequestBytes
+from ..concurrency.inflight import InflightBytes, RequestBytes, Upload
 from ..concurrency.scope import ClientLeft, Scope
 
 SCOPE_KEY = "inferstream.connection"
@@ -66,12 +66,17 @@ class OwnConnection(TransportOrigin):
         if self._task is task:
             self._task = None
 
+    @property
+    def upload(self) -> Upload:
+        """The client of the body."""
+        raise NotImplementedError
+
     def count(self, size: int, announced: int = 0) -> None:
         """Count bytes of the request, of which a large body announces how many come. Raises NoRoom."""
         if self.lost:
             return
         if self.request_bytes is None:
-            self.request_bytes = RequestBytes(self.inflight, announced)
+            self.request_bytes = RequestBytes(self.inflight, announced, self.upload)
         self.request_bytes.add(size)
 
     def free(self) -> None:

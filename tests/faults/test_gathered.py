@@ -111,3 +111,20 @@ def test_a_client_that_leaves_ends_the_collection(server: Running, path: str) ->
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{server.url}{path.strip()}", json=bodies[path], timeout=httpx.Timeout(5, read=0.005))
     eventually(lambda: server.metric("rest_server_requests_in_progress") <= 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/generate_stream", {"inputs": "1000000000", "parameters": {"details": False}}),
+        ("/v1/responses", {"model": "talk", "input": "1000000000", "stream": True}),
+    ],
+)
+def test_a_stream_whose_end_repeats_its_text_has_the_bound_too(
+    server: Running, path: str, body: dict[str, object]
+) -> None:
+    answer = ask(server, path, body)
+    assert answer.status_code == 200
+    events = answer.text.strip().split("\n\n")
+    assert any("max_body_bytes" in each for each in events[-2:]), events[-2:]
+    assert len(answer.content) < 4 * LIMIT

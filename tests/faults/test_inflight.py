@@ -201,3 +201,34 @@ def test_bodies_beyond_the_limit_are_refused_and_those_that_leave_are_forgotten(
     assert server.metric("inferstream_inflight_refused_total") > 0
     assert server.infer("echo", fp32([1.0] * 30_000)).status_code == 200
     assert "Traceback" not in server.text()
+
+
+@pytest.mark.parametrize("slow", [each for each in FLOODS if each is not compressed])
+def test_slow_uploads_lose_their_room_to_others(
+    server: Running, slow: Callable[[Running, ExitStack], Callable[[], str]]
+) -> None:
+    eventually(lambda: server.metric(HELD) == 0)
+    with ExitStack() as taken:
+        for _ in range(MANY * _processes(server)):
+            slow(server, taken)
+        body = fp32([1.0] * 1_000_000)
+        eventually(lambda: server.infer("echo", body).status_code == 200, 30)
+
+
+def test_the_client_of_a_slow_upload_is_told_that_it_was_too_slow(server: Running) -> None:
+    eventually(lambda: server.metric(HELD) == 0)
+    with ExitStack() as taken:
+        slow = [taken.enter_context(connected(server)) for _ in range(MANY * _processes(server))]
+        head = b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % BODY
+        for each in slow:
+            with suppress(OSError):
+                each.sendall(head + b" " * PART)
+            each.settimeout(0.01)
+        body = fp32([1.0] * 1_000_000)
+        eventually(lambda: server.infer("echo", body).status_code == 200, 30)
+        answers = []
+        for each in slow:
+            with suppress(OSError):
+                answers.append(each.recv(65536))
+        (answer, *_) = (each for each in answers if b" 408 " in each)
+        assert b"connection: close" in answer

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, cast
 
 from ...concurrency.threads import THREADS, Threads
-from ...context import RequestContext, SaltedContext, enter
+from ...context import RequestContext, enter
 from ...errors import InferstreamError, InvalidOutput, Unsupported
 from ...functions.model import DescribedModel, FunctionModel
 from ...garbage import settle_soon
@@ -216,10 +216,7 @@ class Local:
         model_version_var.set(self._version or "")
         single = call.operation is INFER
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
-        if self._separates:
-            enter(SaltedContext(remaining, single, call.principal))
-        else:
-            enter(RequestContext(remaining, single))
+        enter(RequestContext(remaining, single, (self._separates and call.principal) or ""))
         if single:
             return (
                 self._only_response(call) if self._stream_only else self._predict(call.request, call.halved)

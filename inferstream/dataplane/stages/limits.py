@@ -39,7 +39,7 @@ class Limits(Watcher):
     ) -> None:
         """`inflight` counts the tensors of calls that wait."""
         self._inner = inner
-        self._inflight = inflight
+        self._inflight = inflight or InflightBytes()
         self._shares = shares
         self._slots = self.free = slots.count
         """Calls that may begin now; less than none where more run than may now."""
@@ -73,8 +73,8 @@ class Limits(Watcher):
 
     async def _wait(self, call: Call) -> None:
         self.refuse_if_full(call.model)
-        inflight = self._inflight
-        held = None if inflight is None else RequestBytes.of(inflight, decoded_bytes(call.request))
+        held = RequestBytes(self._inflight)
+        held.add_whole(decoded_bytes(call.request))
         meters = self._meters
         loop = asyncio.get_running_loop()
         came = loop.time()
@@ -93,8 +93,7 @@ class Limits(Watcher):
                 meters.left(call.expired)
             raise
         finally:
-            if held is not None:
-                held.close()
+            held.close()
             call.waits = False
             meters.depth -= 1
         now = loop.time()

@@ -32,13 +32,10 @@ class Opened(NamedTuple):
     """For requests that say nothing of it."""
 
 
-def open_model(
-    source: Path | str, settings: LanguageSettings, fixed: Mapping[str, Any] | None = None
-) -> Opened:
+def open_model(source: Path | str, settings: LanguageSettings, fixed: Mapping[str, Any]) -> Opened:
     """Read the model at a path, or of this name at the hub. Raises ValueError if it cannot share a cache."""
     transformers_logging.disable_progress_bar()
     location, options = _location(source)
-    fixed = fixed or {}
     code = {"trust_remote_code": False} if fixed else {}
     device = torch.device(settings.device or ("cuda" if torch.cuda.is_available() else "cpu"))
     dtype = settings.dtype or ("float32" if device.type == "cpu" else "auto")

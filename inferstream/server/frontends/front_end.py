@@ -19,7 +19,7 @@ from ...dataplane.workers.loads import WorkerLoads
 from ...garbage import settle
 from ...imports.folders import share_folders
 from ...keys.access_control import keys_configured
-from ...keys.counters import SharedCounters
+from ...keys.counters import Counters
 from ...processes import membership
 from ...processes.custom_metrics import CustomMetricSender
 from ...processes.descriptors import Intake
@@ -109,7 +109,7 @@ class FrontEnd:
         Intake(self._intake, self._loading.arrived)
         counters = None
         if keys_configured(settings):
-            counters = SharedCounters(self._counters, frame.index, frame.count)
+            counters = Counters(self._counters, frame.index, frame.count)
         self._access = access = Access(settings, counters, saves=False)
         access.start()
         self._peers = Peers(frame.index, frame.count, self._ask_peer)

@@ -19,7 +19,7 @@ from ...dataplane.workers.process import WorkerProcess
 from ...errors import InferstreamError, WorkerLost
 from ...imports.folders import shared_folders
 from ...keys.access_control import keys_configured
-from ...keys.counters import SharedCounters, create_counters
+from ...keys.counters import Counters, create_counters
 from ...processes.endpoint import Handlers
 from ...processes.frames import Query
 from ...settings import ModelSettings, Settings
@@ -67,7 +67,7 @@ class Supervisor:
         self._loads = WorkerLoads(self._memory, 0, self.count)
         self._counting = create_counters(self.count)
         keys = keys_configured(settings)
-        self.counters = SharedCounters(self._counting, 0, self.count) if keys else None
+        self.counters = Counters(self._counting, 0, self.count) if keys else None
         """What keys have used, in all front ends; None without keys."""
         self._past = Sums()
         self._tasks = Tasks()

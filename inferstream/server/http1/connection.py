@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import cast
 
-from ...concurrency.inflight import COUNTED_BYTES, NoRoom
+from ...concurrency.inflight import COUNTED_BYTES, NoRoom, Upload
 from .cycle import Cycle, scope_of
 from .exchange import Connected, DirectExchange, Http1Response, refusal
 from .guard import FULL, LINGER_BYTES, TOO_SLOW, Watch
@@ -232,6 +232,10 @@ class Http1Connection(Connected, asyncio.Protocol):
             protocol.data_received(data)
 
     # What is served
+
+    @property
+    def upload(self) -> Upload:
+        return self
 
     @property
     def receiving(self) -> bool:

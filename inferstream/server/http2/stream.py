@@ -116,6 +116,16 @@ class Stream:
         else:
             self.consumed(len(data))
 
+    @property
+    def receiving(self) -> bool:
+        """Whether the client has not sent all of what it has begun."""
+        return self.expecting_since is not None
+
+    def time_out(self) -> None:
+        """End the request, because the client takes too long."""
+        if self.receiver is not None:
+            self.receiver.overdue()
+
     def consumed(self, size: int) -> None:
         """Let the client send as many further bytes, because the receiver has no more use for these."""
         if self.ended:

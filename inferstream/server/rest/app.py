@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...concurrency.inflight import RequestBytes
 from ...concurrency.scope import is_own_cancel
 from ...dataplane.access import Action
 from ...dataplane.caller import Caller
@@ -158,7 +159,10 @@ class RestApp:
         connection = scope.get(SCOPE_KEY)
         task = asyncio.current_task(None if connection is None else connection.loop)
         assert task is not None
-        return AsgiExchange(scope, receive, send, task, json, self.inflight)
+        exchange = AsgiExchange(scope, receive, send, task, json)
+        if connection is None:
+            exchange.request_bytes = RequestBytes(self.inflight)
+        return exchange
 
     async def _stream(
         self, exchange: AsgiExchange, headers: RawHeaders, body: AsyncGenerator[bytes, None]

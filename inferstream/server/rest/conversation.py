@@ -63,8 +63,7 @@ class Socket(Origin, Protocol):
 class SocketCall:
     admission: Admission
     requests: RequestStream | None
-    held: RequestBytes | None
-    """What a large request holds; None for a small one."""
+    held: RequestBytes
     task: asyncio.Task[None]
     begun: bool = False
     failure: Exception | None = None
@@ -117,8 +116,7 @@ class Conversation:
         self._meters.rest.in_progress -= 1
         self._meters.rest.requests["GET", self._template, "101"].observe(perf_counter() - self._opened)
         for running in list(self._running.values()):
-            if running.held is not None:
-                running.held.close()
+            running.held.close()
             Scope(running.task).end(ClientLeft())
 
     def received(self, message: bytes, text: bool) -> None:
@@ -212,7 +210,8 @@ class Conversation:
         admission.identify(request)  # its id marks the responses
         assert request.id is not None
         id = request.id
-        held = RequestBytes.of(self._meters.inflight, frame.size)
+        held = RequestBytes(self._meters.inflight)
+        held.add_whole(frame.size)
         task = self._loop.create_task(self._run(operation, request, messages, id))
         self._running[id] = SocketCall(admission, requests, held, task)
         self._tasks.add(task)
@@ -290,8 +289,7 @@ class Conversation:
         if running is not None:
             if running.requests is not None:
                 running.requests.close()
-            if running.held is not None:
-                running.held.close()
+            running.held.close()
 
     def _done(self, request_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self
 
-from ...concurrency.inflight import COUNTED_BYTES, InflightBytes, RequestBytes
+from ...concurrency.inflight import COUNTED_BYTES
 from ...protos.json_checks import JsonCounter, JsonLimits
 from ..connections import ScopeClient
 from ..http1.exchange import CLOSE
@@ -83,18 +83,10 @@ class AsgiExchange(ScopeClient):
     """An exchange over ASGI: under any server, and here for chunked and large requests."""
 
     def __init__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        task: asyncio.Task[Any],
-        json: JsonLimits | None,
-        inflight: InflightBytes | None = None,
+        self, scope: Scope, receive: Receive, send: Send, task: asyncio.Task[Any], json: JsonLimits | None
     ) -> None:
         """`json` has the limits of the body; None for one that is no JSON."""
         super().__init__(scope, receive, task)
-        if self.connection is None and inflight is not None:  # ours counts what it receives
-            self.request_bytes = RequestBytes(inflight)
         self._json = json
         self.headers: RawHeaders = scope["headers"]
         self.head = Head(self.headers)
@@ -111,16 +103,12 @@ class AsgiExchange(ScopeClient):
         self.close()
 
     async def body(self, limit: int) -> bytes:
-        counts = [each for each in (self._received(), self._json_counter()) if each is not None]
-        body = await receive_all(self._receive, limit, counts)
+        held = self.request_bytes  # of a foreign connection; ours counts what it receives
+        counts = [self._json_counter(), None if held is None else lambda piece: held.add(len(piece))]
+        body = await receive_all(self._receive, limit, [count for count in counts if count is not None])
         if len(body) <= limit:
             self.listen()
         return body
-
-    def _received(self) -> Callable[[bytes], None] | None:
-        """What counts a body that comes over a foreign connection."""
-        held = self.request_bytes
-        return None if held is None else lambda piece: held.add(len(piece))
 
     def _json_counter(self) -> Callable[[bytes], None] | None:
         """What counts the JSON of a large body as it arrives. A compressed one is counted once it is inflated."""

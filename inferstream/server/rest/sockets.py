@@ -78,7 +78,7 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         self._parts: list[bytes] = []
         self._incomplete = 0
         """Bytes that have come since the last whole message."""
-        self._bytes = RequestBytes(door.inflight)
+        self._bytes = RequestBytes(door.inflight, upload=self)
         self._text = True
         self._counting_since = self._heard = self._loop.time()
         self._controls = 0
@@ -123,6 +123,14 @@ class WebSocket(TransportOrigin, StallGuard, asyncio.Protocol):
         self._unread += data
         self._incomplete += len(data)
         self._read()
+
+    @property
+    def receiving(self) -> bool:
+        """Whether a message has not arrived completely."""
+        return self._incomplete > 0 and not self.reading.held
+
+    def time_out(self) -> None:
+        self.fail(CloseCode.POLICY_VIOLATION, "The message was not received in time.")
 
     def _count(self) -> None:
         """Count a large message that arrives, or end the connection if there is no room."""

@@ -1,10 +1,15 @@
 """Bytes in flight: what counts, what is refused, and what is given back."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from inferstream.concurrency import inflight as module
 from inferstream.concurrency.inflight import (
     AHEAD,
     COUNTED_BYTES,
+    FAIR_RATE,
+    FAIR_SECONDS,
     WORTH_RETURNING,
     InflightBytes,
     NoRoom,
@@ -52,10 +57,10 @@ def test_what_has_ended_holds_nothing_whatever_comes_later() -> None:
 
 
 def test_small_requests_do_not_count() -> None:
-    inflight = InflightBytes()
-    assert RequestBytes.of(inflight, COUNTED_BYTES) is None
-    held = RequestBytes.of(inflight, COUNTED_BYTES + 1)
-    assert held is not None
+    held = RequestBytes(inflight := InflightBytes())
+    held.add_whole(COUNTED_BYTES)
+    assert inflight.held == 0
+    held.add_whole(COUNTED_BYTES + 1)
     assert inflight.held == COUNTED_BYTES + 1
 
 
@@ -79,3 +84,55 @@ def test_memory_is_returned_once_for_many_bytes_that_went() -> None:
     small.add(WORTH_RETURNING // 4)
     small.close()
     assert len(returned) == 1
+
+
+class Client:
+    """Sends a body, or has sent it."""
+
+    def __init__(self, receiving: bool = True) -> None:
+        self.receiving = receiving
+        self.ended = False
+
+    def time_out(self) -> None:
+        self.ended = True
+
+
+def test_the_slowest_upload_that_is_not_fair_gives_its_room_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(module, "monotonic", lambda: now)
+    inflight = InflightBytes(10 * FAIR_RATE)
+    whole, fast, slow, slowest = clients = [Client(False), Client(), Client(), Client()]
+    for client, size in zip(clients, (1, 7 * FAIR_RATE, 2000, 1000), strict=True):
+        RequestBytes(inflight, upload=client).receive(size)
+    other = RequestBytes(inflight)
+    with pytest.raises(NoRoom):  # all are new
+        other.add(3 * FAIR_RATE)
+    now += FAIR_SECONDS + 1
+    other.add(3 * FAIR_RATE - 2001)
+    assert slowest.ended
+    assert not slow.ended
+    other.add(2000)
+    assert slow.ended
+    now += 1
+    with pytest.raises(NoRoom):
+        other.add(2)
+    assert not whole.ended
+    assert not fast.ended
+    assert (inflight.held, inflight.refused) == (10 * FAIR_RATE, 2)
+
+
+def test_an_upload_does_not_end_itself_and_no_other_thread_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(module, "monotonic", lambda: now)
+    inflight, client = InflightBytes(1000), Client()
+    upload = RequestBytes(inflight, upload=client)
+    upload.add(900)
+    now += FAIR_SECONDS + 1
+    with pytest.raises(NoRoom):
+        upload.add(200)
+    now += 1
+    with ThreadPoolExecutor(1) as pool, pytest.raises(NoRoom):
+        pool.submit(RequestBytes(inflight).add, 200).result()
+    assert not client.ended

@@ -13,7 +13,7 @@ from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.shares import Shares
 from inferstream.errors import Abandoned, Draining, InferenceFailed, ModelError, ModelNotFound, Overloaded
 from inferstream.keys.audit import AuditRecord
-from inferstream.keys.counters import LocalCounters
+from inferstream.keys.counters import Counters
 from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.principal import KeyLimits, Principal
 from inferstream.keys.quotas import Quotas
@@ -38,7 +38,7 @@ class Proxies:
 
 def metering() -> tuple[Metering, list[AuditRecord]]:
     audit = Audit()
-    return Metering(Quotas(LocalCounters()), audit, Proxies()), audit.records  # type: ignore[arg-type]
+    return Metering(Quotas(Counters()), audit, Proxies()), audit.records  # type: ignore[arg-type]
 
 
 def caller(**limits: Any) -> Caller:

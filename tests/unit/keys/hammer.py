@@ -4,7 +4,7 @@ import json
 import mmap
 import sys
 
-from inferstream.keys.counters import SharedCounters
+from inferstream.keys.counters import Counters
 from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.principal import KeyLimits, Principal
 from inferstream.keys.quotas import Quotas
@@ -13,7 +13,7 @@ descriptor, progress, index, count = map(int, sys.argv[1:5])
 what = sys.argv[5]
 alice = Principal("alice", "abc", ["infer"], ["*"], None, KeyLimits(**json.loads(sys.argv[6])))
 used = memoryview(mmap.mmap(progress, 8 * count)).cast("q")
-quotas = Quotas(SharedCounters(descriptor, index, count))
+quotas = Quotas(Counters(descriptor, index, count))
 calls = []
 
 

@@ -12,7 +12,7 @@ import pytest
 from inferstream.errors import InvalidSettings
 from inferstream.keys import access_control, counters, renewal, tokens, words
 from inferstream.keys.access_control import AccessControl, keys_configured
-from inferstream.keys.counters import SharedCounters, create_counters
+from inferstream.keys.counters import Counters, create_counters
 from inferstream.keys.errors import LimitExceeded, Unauthenticated
 from inferstream.keys.file import VARIABLE, edit
 from inferstream.keys.principal import KeyLimits
@@ -229,8 +229,8 @@ async def test_use_of_tokens_counts_after_a_restart(daily, tmp_path):
 
 async def test_use_of_tokens_that_only_another_process_has_seen_is_saved(daily, tmp_path):
     descriptor = create_counters(2)
-    leader = AccessControl(daily, SharedCounters(descriptor, 0, 2))
-    other = AccessControl(daily, SharedCounters(descriptor, 1, 2), saves=False)
+    leader = AccessControl(daily, Counters(descriptor, 0, 2))
+    other = AccessControl(daily, Counters(descriptor, 1, 2), saves=False)
     for name in ("alice", "bérénice"):
         other.quotas.begin(authenticate(other, bearer(token(sub=name)))).end(3)
         await leader.save()

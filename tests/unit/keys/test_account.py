@@ -3,7 +3,7 @@
 import pytest
 
 from inferstream.keys.account import Account
-from inferstream.keys.counters import LocalRow
+from inferstream.keys.counters import Counters
 from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.principal import KeyLimits
 from inferstream.keys.words import DAY_SECONDS as DAY
@@ -17,7 +17,7 @@ WALL = 20_000 * DAY + 1.0  # a second after midnight
 
 @pytest.fixture
 def account():
-    return Account("alice", LocalRow(), 1)
+    return Account("alice", Counters().row("alice", 0, 0.0), 1)
 
 
 def admit(account, who, tokens=0, now=SLOT, wall=WALL):
@@ -108,7 +108,7 @@ def test_a_clock_that_was_ahead_locks_nobody_out_for_more_than_a_day(account, da
 
 
 def test_a_day_that_another_process_began_ends_as_well():
-    row = LocalRow()
+    row = Counters().row("alice", 0, 0.0)
     one, two = Account("alice", row, 2), Account("alice", row, 2)
     who = principal(tokens_per_day=10)
     admit(one, who, 4)

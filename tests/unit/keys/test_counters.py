@@ -11,7 +11,7 @@ import pytest
 
 from inferstream.keys import counters
 from inferstream.keys import words as row_words
-from inferstream.keys.counters import IN_FLIGHT, STREAMS, LocalCounters, SharedCounters, create_counters
+from inferstream.keys.counters import IN_FLIGHT, STREAMS, Counters, create_counters
 from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.quotas import Quotas
 from inferstream.keys.words import DAY, DAY_SECONDS, MINUTE, REQUESTS, SLOT, SLOT_NANOSECONDS, SLOTS, TODAY
@@ -30,7 +30,7 @@ class Hammers:
 
     def __init__(self, stack, what, **limits):
         self.descriptor = create_counters(PROCESSES)
-        self.quotas = Quotas(SharedCounters(self.descriptor, PROCESSES - 1, PROCESSES))
+        self.quotas = Quotas(Counters(self.descriptor, PROCESSES - 1, PROCESSES))
         progress = os.memfd_create("progress")
         os.ftruncate(progress, 8 * PROCESSES)
         self.used = memoryview(mmap.mmap(progress, 8 * PROCESSES)).cast("q")
@@ -125,7 +125,7 @@ def test_calls_in_flight_end_with_their_process(hammers):
     killed = max(range(PROCESSES - 1), key=all.used.__getitem__)
     all.processes[killed].kill()
     all.processes[killed].wait()
-    SharedCounters(all.descriptor, PROCESSES - 1, PROCESSES).forget(killed)
+    Counters(all.descriptor, PROCESSES - 1, PROCESSES).forget(killed)
     for _ in range(all.used[killed]):
         all.quotas.begin(alice)
     with pytest.raises(LimitExceeded):
@@ -135,7 +135,7 @@ def test_calls_in_flight_end_with_their_process(hammers):
 def test_a_process_that_keeps_a_row_is_not_waited_for(hammers, monkeypatch):
     monkeypatch.setattr(counters, "_PATIENCE", 1)
     descriptor = create_counters(2)
-    row = SharedCounters(descriptor, 0, 2).row("alice", NOW, WALL)
+    row = Counters(descriptor, 0, 2).row("alice", NOW, WALL)
     keep = (
         "import fcntl, sys; fcntl.lockf(int(sys.argv[1]), fcntl.LOCK_EX, 1, int(sys.argv[2])); "
         "print('kept', flush=True); sys.stdin.read()"
@@ -159,11 +159,11 @@ def row(counters, name, now=NOW, wall=WALL):
 
 def pair():
     descriptor = create_counters(2)
-    return tuple(SharedCounters(descriptor, index, 2) for index in range(2))
+    return tuple(Counters(descriptor, index, 2) for index in range(2))
 
 
 def made(kind):
-    return SharedCounters(create_counters(2), 0, 2) if kind == "shared" else LocalCounters()
+    return Counters(create_counters(2), 0, 2) if kind == "shared" else Counters()
 
 
 @pytest.fixture(params=["local", "shared"])
@@ -247,7 +247,7 @@ def test_a_record_of_a_process_that_was_killed_is_written_over():
 
 def test_a_process_that_saves_last_still_gets_the_records():
     descriptor = create_counters(2)
-    first, second = (SharedCounters(descriptor, index, 2) for index in range(2))
+    first, second = (Counters(descriptor, index, 2) for index in range(2))
     second.post([b"late"])
     os.close(descriptor)
     del second

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream.keys.counters import LocalCounters, SharedCounters, create_counters
+from inferstream.keys.counters import Counters, create_counters
 from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.quotas import Quotas
 
@@ -18,7 +18,7 @@ def clock():
 
 @pytest.fixture(params=["local", "shared"])
 def quotas(request, clock):
-    counters = LocalCounters() if request.param == "local" else SharedCounters(create_counters(3), 1, 3)
+    counters = Counters() if request.param == "local" else Counters(create_counters(3), 1, 3)
     return Quotas(counters, clock, clock.wall)
 
 
@@ -263,7 +263,7 @@ def test_bytes_of_responses_delay_what_follows(quotas, clock):
 
 def test_other_processes_see_the_bytes_of_responses_after_a_tick(clock):
     counters = create_counters(2)
-    one, other = (Quotas(SharedCounters(counters, each, 2), clock, clock.wall) for each in range(2))
+    one, other = (Quotas(Counters(counters, each, 2), clock, clock.wall) for each in range(2))
     here, there = (principal(bytes_per_second=1000) for _ in range(2))
     one.use_of(here).sent += 5000
     other.begin(there).end()
@@ -337,7 +337,7 @@ def test_tokens_from_before_the_start_count(quotas):
 )
 def test_whatever_happens_no_minute_has_more(steps, limit):
     clock = Clock(10_000)
-    quotas = Quotas(LocalCounters(), clock, clock.wall)
+    quotas = Quotas(Counters(), clock, clock.wall)
     who = principal(tokens_per_minute=limit)
     latest, used = clock.seconds, []
     for seconds, reserved, tokens in steps:
@@ -364,7 +364,7 @@ def test_a_key_is_counted_whoever_has_read_it(quotas):
 
 
 def test_what_nobody_asks_for_is_not_kept(clock):
-    quotas = Quotas(LocalCounters(), clock, clock.wall, saved=False)
+    quotas = Quotas(Counters(), clock, clock.wall, saved=False)
     quotas.begin(principal(), size=5).end()
     quotas.tick()
     assert quotas.take_used() == []

@@ -9,7 +9,8 @@ from inferstream import ModelSettings
 from inferstream.errors import ModelLoadFailed
 from inferstream.runtimes import encoder_model
 from inferstream.runtimes.encoder_model import EncoderModel
-from inferstream.runtimes.encoders import EncoderSettings
+from inferstream.runtimes.encoders import EncoderFiles, EncoderSettings
+from inferstream.runtimes.sentences import read_sentences
 
 
 class Model(EncoderModel):
@@ -38,7 +39,9 @@ def folder(tmp_path: Path) -> Path:
 def chosen(folder: Path, installed: bool = True, **settings: Any) -> Any:
     model = Model(ModelSettings(name="m", implementation="a.B"))
     model.installed = installed
-    return model._encoder_of(None, None, folder, EncoderSettings(**settings))
+    return model._encoder_of(
+        None, None, EncoderFiles(folder, EncoderSettings(**settings), read_sentences(folder))
+    )
 
 
 def test_files_of_sentence_transformers_are_run_by_it_where_it_is_installed(folder: Path) -> None:

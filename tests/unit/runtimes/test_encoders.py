@@ -11,7 +11,7 @@ import pytest
 
 from inferstream.context import RequestContext
 from inferstream.errors import Cancelled
-from inferstream.runtimes.encoders import Encoder, EncoderSettings, SentenceEncoder
+from inferstream.runtimes.encoders import Encoder, EncoderFiles, EncoderSettings, SentenceEncoder
 from inferstream.runtimes.sentences import Sentences
 
 
@@ -103,5 +103,5 @@ def test_sentence_transformers_renders_no_template_without_trust(
     model.to = lambda **_: SimpleNamespace(eval=lambda: model)
     package = SimpleNamespace(SentenceTransformer=lambda *_, **__: model)
     torch = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False), float32=None)
-    SentenceEncoder(torch, package, Path("m"), EncoderSettings(), Sentences(), fixed)
+    SentenceEncoder(torch, package, EncoderFiles(Path("m"), EncoderSettings(), Sentences(), fixed))
     assert reader.chat_template == template

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from llguidance import LLTokenizer
 
-from inferstream.context import SaltedContext, enter
+from inferstream.context import RequestContext, enter
 from inferstream.errors import InvalidRequest, ModelError, ModelLoadFailed
 from inferstream.runtimes import framework
 from inferstream.runtimes.llamacpp import LlamaCppModel
@@ -494,7 +494,7 @@ async def test_the_prompt_before_is_reused_by_its_principal_alone(
     await model.load()
     found = []
     for principal in (None, "alice", "alice", "jwt:alice", None):
-        enter(SaltedContext(None, True, principal))
+        enter(RequestContext(None, True, principal or ""))
         model.predict(asked({"prompt": "hello"}))
         found.append(Llama.made[-1].resets)
     assert found == resets

@@ -177,7 +177,7 @@ class GrpcCall:
         """What the call holds. Raises NoRoom for a message without room."""
         stream = self._stream
         if stream.held is None:
-            stream.held = RequestBytes(self._limits.inflight, announced)
+            stream.held = RequestBytes(self._limits.inflight, announced, stream)
             if stream.ended:  # nobody closes it any more
                 stream.held.close()
         return cast(RequestBytes, stream.held)

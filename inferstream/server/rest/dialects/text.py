@@ -10,6 +10,7 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation, new_id
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane, TextModel
+from ....dataplane.gathering import GatherLimit
 from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
 from ....errors import InferstreamError, ModelNotFound
@@ -167,7 +168,7 @@ class TextFormat(ABC):
 class TextRequest(ParsedRequest):
     """A request for one text or several. Each of `requests` is one text."""
 
-    __slots__ = ("_each", "_format", "_requests", "_several", "_streamed", "generation", "pending")
+    __slots__ = ("_each", "_format", "_requests", "_several", "_streamed", "generation", "limit", "pending")
 
     compressible = True
     several = True
@@ -186,6 +187,8 @@ class TextRequest(ParsedRequest):
         self._each = Operation.STREAM if streams else Operation.INFER  # which can be batched
         self.operation = Operation.STREAM if streamed or len(requests) > 1 else self._each
         self.generation = generation
+        self.limit: int | None = None
+        """Bytes of a stream whose last event repeats the whole text."""
         self.pending = generation.pending
         self._requests = requests
         self._format = format
@@ -215,7 +218,8 @@ class TextRequest(ParsedRequest):
         return None if self._streamed else GatheredTexts(self._format, self._texts())
 
     def events(self) -> "TextEvents":
-        return TextEvents(self._format, self._texts())
+        kept = None if self.limit is None else GatherLimit(self.limit, "ask for less")
+        return TextEvents(self._format, self._texts(), kept)
 
     def failure(self, error: InferstreamError) -> bytes:
         return self._format.failure(error)
@@ -262,10 +266,11 @@ class Texts:
 class TextEvents:
     """Writes the texts of a request as events."""
 
-    __slots__ = ("_ended", "_format", "_readers", "_texts")
+    __slots__ = ("_ended", "_format", "_kept", "_readers", "_texts")
 
-    def __init__(self, format: TextFormat, texts: Texts) -> None:
+    def __init__(self, format: TextFormat, texts: Texts, kept: GatherLimit | None) -> None:
         self._format = format
+        self._kept = kept
         self._texts = texts
         self._readers = texts.readers
         self._ended = b""
@@ -277,7 +282,10 @@ class TextEvents:
         reader = self._readers[index]
         text = response.accept(reader)
         if reader.finish_reason is None:
-            return self._format.piece(index, text, reader)
+            events = self._format.piece(index, text, reader)
+            if self._kept is not None:
+                self._kept.take(len(events))
+            return events
         events = self._format.last(index, text, reader)
         if self._texts.end(index, response):
             return events

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from ....concurrency.inflight import COUNTED_BYTES, InflightBytes, NoRoom, RequestBytes
+from ....concurrency.inflight import COUNTED_BYTES, InflightBytes, NoRoom, RequestBytes, Upload
 from ...connections import OwnConnection
 from ...http1.exchange import CLOSE, Collected, Openings
 from ...http1.service import Service
@@ -75,6 +75,10 @@ class StreamClient(OwnConnection):
     @request_bytes.setter
     def request_bytes(self, held: RequestBytes | None) -> None:
         self._stream.held = held
+
+    @property
+    def upload(self) -> Upload:
+        return self._stream
 
     def abort(self) -> None:
         self._stream.reset(ErrorCode.CANCEL)

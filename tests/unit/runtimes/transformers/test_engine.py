@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(folder: Path):
     torch.set_num_threads(1)
-    return loading.open_model(folder / "artefacts", LanguageSettings()).model
+    return loading.open_model(folder / "artefacts", LanguageSettings(), {}).model
 
 
 def made(tokens: list[int], count: int = 10, sampling: Sampling | None = None) -> TokenStream:

@@ -65,7 +65,7 @@ class OpenAI(TextDialect):
             "/chat/completions": read_chat,
             "/completions": read_completions,
             "/embeddings": EmbeddingRequest,
-            "/responses": partial(read_response, states),
+            "/responses": partial(read_response, states, settings.max_body_bytes),
         }
 
     def reads(self) -> Sequence[ReadClaim]:

@@ -56,8 +56,10 @@ ECHOED = ("max_output_tokens", "temperature", "top_p", "user", "safety_identifie
 """Fields of the response that are those of the request, or null."""
 
 
-def read_response(states: SealedStates, fields: Fields, admission: Admission, name: str) -> TextRequest:
-    """Read a request. Raises InvalidRequest that names the wrong field."""
+def read_response(
+    states: SealedStates, most: int, fields: Fields, admission: Admission, name: str
+) -> TextRequest:
+    """Read a request, whose stream has at most so many bytes. Raises InvalidRequest that names the wrong field."""
     interface = generating(admission, name)
     for field, sentence in REFUSED.items():
         if (value := fields.get(field)) is not None and value is not False:
@@ -83,7 +85,9 @@ def read_response(states: SealedStates, fields: Fields, admission: Admission, na
         raise fields.wrong("stream_options", "needs stream to be true")
     conversation = states.kept(fields, admission, previous)
     format = ResponseFormat(id, _document(fields, id, name), conversation)
-    return TextRequest(admission, generation, [request], format, streamed)
+    asked = TextRequest(admission, generation, [request], format, streamed)
+    asked.limit = most
+    return asked
 
 
 def _logprobs_asked(fields: Fields, interface: TextInterface) -> int | None:

@@ -66,7 +66,9 @@ class Tgi(TextDialect):
         interface = generating(admission, name, takes_prompt=True)
         if plain:
             return read_prompt(fields, admission, interface)
-        return _read_tgi(fields, admission, interface, route.template)
+        asked = _read_tgi(fields, admission, interface, route.template)
+        asked.limit = self._settings.max_body_bytes
+        return asked
 
     error_status, error_object = staticmethod(error_status), staticmethod(error_object)
 
