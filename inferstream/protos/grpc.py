@@ -214,7 +214,13 @@ def _contents_from(what: str, message: TensorMessage, datatype: str, packed: Pac
     if len(filled) > 1 or filled[0][0] != field:
         fields = " and ".join(name for name, _ in filled)
         raise InvalidRequest(f'{what} "{message.name}": {datatype} belongs into {field}, got {fields}')
-    return TensorData(filled[0][1][:], EXACT.get(datatype))
+    data = TensorData(filled[0][1][:], EXACT.get(datatype))
+    if packed is not None and datatype not in EXACT:  # a worker could not name the input
+        try:
+            data.to_numpy(datatype)
+        except (ValueError, OverflowError) as error:
+            raise InvalidRequest(f'{what} "{message.name}": {error}') from None
+    return data
 
 
 def wants_typed(message: InferMessage) -> bool:

@@ -423,11 +423,11 @@ def test_each_message_of_a_socket_that_fails_has_one_line(tmp_path: Path) -> Non
     folder = tmp_path / "app"
     server = start(folder)
     try:
-        url = f"{server.url.replace('http', 'ws')}/v2/models/count/stream"
+        url = f"{server.url.replace('http', 'ws')}/v2/models/forever/stream"
         headers = bearer("revoked") | {"x-request-timeout": "30"}
         with connect(url, additional_headers=headers) as socket:
             for _ in range(2):
-                socket.send(json.dumps(v2(10**9, "open") | {"part": "first"}))
+                socket.send(json.dumps(v2(1, "open") | {"part": "first"}))
             socket.send(json.dumps({"id": "wrong", "part": "first", "inputs": 7}))
             codes: list[str] = []
             while len(codes) < 2:
