@@ -41,5 +41,5 @@ async def test_categories_that_xgboost_cuts_are_no_choices(tmp_path: Path) -> No
     model = xgboost.XGBRegressor(enable_categorical=True, n_estimators=2)
     model.fit(frame, [float(each) for each in range(15)]).save_model(tmp_path / "model.json")
     served = await loaded(XGBoostModel, tmp_path / "model.json")
-    (shown,) = (await served.metadata()).inputs or ()
+    (shown,) = list((await served.metadata()).inputs or ())
     assert (shown.datatype, fact(shown, CHOICES)) == ("BYTES", None)

@@ -17,6 +17,7 @@ from .....types import (
 )
 from ..base import HttpDialect
 from ..operations import EVENTS, OBJECT, OBJECTS, content_of
+from .docstring_example import docstring_example
 from .examples import example_arguments, example_request
 from .flat_schema import flat_schema
 
@@ -49,11 +50,12 @@ def describe(
         base, parameters = f"/v2/models/{model.name}", []
         if version:
             base += f"/versions/{version}"
-    flat, components = _flat(model, described is not None and described.signature.function)
-    paths = _model_paths(base, parameters, model, flat)
+    exact = described is not None and described.signature.function
+    body, flat, components = _bodies(model, "" if described is None else described.signature.doc, exact)
+    paths = _model_paths(base, parameters, body, flat)
     if model is None:
         versioned = [*parameters, _path_parameter("model_version")]
-        paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None, flat)
+        paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, body, flat)
         paths |= _server_paths()
         for dialect in dialects:
             paths |= dialect.described()
@@ -69,13 +71,21 @@ def describe(
     }
 
 
-def _flat(model: MetadataModelResponse | None, exact: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The body of `generate`, and the components that its schema refers to."""
-    v2 = _reference("InferenceRequest")["application/json"]["schema"]
+def _bodies(
+    model: MetadataModelResponse | None, doc: str, exact: bool
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The bodies of `infer` and of `generate`, and the components that their schemas refer to."""
+    body = _reference("InferenceRequest")["application/json"]
+    v2 = body["schema"]
     if model is None or not model.inputs:
-        return {"schema": v2}, {}
+        return body, {"schema": v2}, {}
     schema, components = flat_schema(model.inputs, exact)
-    return {"schema": {"anyOf": [schema, v2]}, "example": example_arguments(model.inputs)}, components
+    if written := docstring_example(doc, model.inputs, exact):
+        arguments, request = written[0], {"inputs": [each.model_dump(mode="json") for each in written[1]]}
+    else:
+        arguments, request = example_arguments(model.inputs), example_request(model.inputs)
+    flat = {"schema": {"anyOf": [schema, v2]}, "example": arguments}
+    return body | {"example": request}, flat, components
 
 
 @cache
@@ -134,11 +144,8 @@ def _operation(
 
 
 def _model_paths(
-    base: str, parameters: list[dict[str, Any]], model: MetadataModelResponse | None, flat: dict[str, Any]
+    base: str, parameters: list[dict[str, Any]], body: dict[str, Any], flat: dict[str, Any]
 ) -> dict[str, Any]:
-    body = _reference("InferenceRequest")["application/json"]
-    if model is not None and model.inputs:
-        body = body | {"example": example_request(model.inputs)}
     sent = {"required": True, "content": {"application/json": body}}
     arguments_sent = {"required": True, "content": {"application/json": flat}}
     event = {EVENTS: {"schema": {"description": "InferenceResponse events"}}}
