@@ -17,7 +17,7 @@ from .....types import (
 )
 from ..base import HttpDialect
 from ..operations import EVENTS, OBJECT, OBJECTS, content_of
-from .docstring_example import docstring_example
+from .docstring_examples import Example, docstring_examples
 from .examples import example_arguments, example_request
 from .flat_schema import flat_schema
 
@@ -50,8 +50,12 @@ def describe(
         base, parameters = f"/v2/models/{model.name}", []
         if version:
             base += f"/versions/{version}"
-    exact = described is not None and described.signature.function
-    body, flat, components = _bodies(model, "" if described is None else described.signature.doc, exact)
+    exact, examples = False, []
+    if described is not None:
+        exact = described.signature.function
+        inputs = (model and model.inputs) or ()
+        examples = docstring_examples(described.signature.doc, inputs, exact)
+    body, flat, components = _bodies(model, exact, examples)
     paths = _model_paths(base, parameters, body, flat)
     if model is None:
         versioned = [*parameters, _path_parameter("model_version")]
@@ -59,7 +63,7 @@ def describe(
         paths |= _server_paths()
         for dialect in dialects:
             paths |= dialect.described()
-    about = {} if described is None else _about(described)
+    about = {} if described is None else _about(described, [example.arguments for example in examples])
     if port := settings.http_port if settings.one_port else settings.grpc_port:
         about["x-server"] = {"grpc_port": port}
     return {
@@ -72,7 +76,7 @@ def describe(
 
 
 def _bodies(
-    model: MetadataModelResponse | None, doc: str, exact: bool
+    model: MetadataModelResponse | None, exact: bool, examples: Sequence[Example]
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The bodies of `infer` and of `generate`, and the components that their schemas refer to."""
     body = _reference("InferenceRequest")["application/json"]
@@ -80,8 +84,9 @@ def _bodies(
     if model is None or not model.inputs:
         return body, {"schema": v2}, {}
     schema, components = flat_schema(model.inputs, exact)
-    if written := docstring_example(doc, model.inputs, exact):
-        arguments, request = written[0], {"inputs": [each.model_dump(mode="json") for each in written[1]]}
+    if examples:
+        arguments, tensors = examples[0]
+        request = {"inputs": [tensor.model_dump(mode="json") for tensor in tensors]}
     else:
         arguments, request = example_arguments(model.inputs), example_request(model.inputs)
     flat = {"schema": {"anyOf": [schema, v2]}, "example": arguments}
@@ -97,16 +102,17 @@ def _schemas() -> dict[str, Any]:
     return definitions
 
 
-def _about(model: Described) -> dict[str, Any]:
+def _about(model: Described, examples: list[dict[str, Any]]) -> dict[str, Any]:
     signature, capabilities, text, calls = model
-    facts = {
+    facts: dict[str, Any] = {
         "predict": capabilities.predict or capabilities.gathers,
         "streams": capabilities.streams and not capabilities.gathers,
         "steps": capabilities.steps,
         "function": signature.function,
         "text": text is not None and text.generates,
         "embeddings": text is not None and text.embeds,
-    } | ({"calls": calls} if calls else {})
+    }
+    facts |= ({"calls": calls} if calls else {}) | ({"examples": examples} if examples else {})
     return ({"description": signature.doc} if signature.doc else {}) | {"x-model": facts}
 
 

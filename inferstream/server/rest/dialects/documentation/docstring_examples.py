@@ -1,9 +1,11 @@
-"""The example of a call in the docstring of a model, as `>>> add(2, b=3)`. `page/examples.js` reads the same."""
+"""Examples of calls in the docstring of a model, as `>>> add(2, b=3)`."""
 
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import orjson
 
 from .....codecs.values.flat import FlatArguments
 from .....errors import InvalidRequest
@@ -13,20 +15,27 @@ CALL = re.compile(r"^[ \t]*>>> (.*(?:\n[ \t]*\.\.\. .*)*)", re.MULTILINE)
 CONTINUED = re.compile(r"\n[ \t]*\.\.\. ")
 
 
-def docstring_example(
-    doc: str, inputs: Sequence[MetadataTensor], strict: bool
-) -> tuple[dict[str, Any], list[RequestInput]] | None:
-    """The arguments of the first call that the model would take, flat and as tensors; None without one."""
+class Example(NamedTuple):
+    """The arguments of a call, flat and as tensors."""
+
+    arguments: dict[str, Any]
+    tensors: list[RequestInput]
+
+
+def docstring_examples(doc: str, inputs: Sequence[MetadataTensor], strict: bool) -> list[Example]:
+    """Each call whose arguments are literals and fit the inputs."""
+    examples = []
     reader = FlatArguments(inputs, strict)
     for call in _calls(doc):
         try:
             positional = zip(reader.names, map(ast.literal_eval, call.args), strict=False)
             named = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
             arguments = {**dict(positional), **named}
-            return arguments, reader.read(arguments)
+            orjson.dumps(arguments)
+            examples.append(Example(arguments, reader.read(arguments)))
         except (InvalidRequest, ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             continue  # its arguments are code, or not those of the model
-    return None
+    return examples
 
 
 def _calls(doc: str) -> Iterator[ast.Call]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.server.rest.dialects.documentation.docstring_example import docstring_example
+from inferstream.server.rest.dialects.documentation.docstring_examples import docstring_examples
 from inferstream.types import MetadataTensor, Parameters
 
 INPUTS = [
@@ -40,7 +40,7 @@ INPUTS = [
         ("", None),
     ],
 )
-def test_the_first_call_with_values_is_the_example(doc: str, arguments: dict[str, Any] | None) -> None:
-    found = docstring_example(doc, INPUTS, True)
-    assert (None if found is None else found[0]) == arguments
-    assert found is None or [each.name for each in found[1]] == [*found[0]]
+def test_calls_with_literals_are_examples(doc: str, arguments: dict[str, Any] | None) -> None:
+    found = docstring_examples(doc, INPUTS, True)
+    assert [example.arguments for example in found] == ([] if arguments is None else [arguments])
+    assert all([each.name for each in example.tensors] == [*example.arguments] for example in found)
