@@ -39,9 +39,9 @@ def docstring_examples(doc: str, inputs: Sequence[MetadataTensor], strict: bool)
 
 
 def _calls(doc: str) -> Iterator[ast.Call]:
-    for found in CALL.finditer(doc):
+    for match in CALL.finditer(doc):
         try:
-            statements = ast.parse(CONTINUED.sub("\n", found[1])).body
+            statements = ast.parse(CONTINUED.sub("\n", match[1])).body
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             continue
         value = getattr(statements[0], "value", None) if statements else None
