@@ -9,6 +9,12 @@ const NUMBER = /^(U?INT|FP|BF)/;
 const PICTURE = /image|img|photo|picture|frame/i;
 const SOUND = /audio|sound|speech|voice|wav/i;
 
+const WORDS = ["one", "two words", "three"];
+const TIMES = { date: "2000-01-01", time: "12:00:00" };
+
+/** The text of a prompt, as an example. */
+export const TEXT = "Once upon a time there was a server.";
+
 /** A value that cannot be sent, and its field. The message is for the person at the form. */
 export class WrongValue extends Error {}
 
@@ -85,7 +91,7 @@ function json(text) {
 export function kindOf(tensor) {
   const content = contentOf(tensor);
   const { choices, dimensions, format } = factsOf(tensor);
-  if (choices) return "choice";
+  if (choices && isSingle(tensor)) return "choice";
   if (content === "pd_json") return "table";
   if (content === "json") return "JSON";
   const word = wordOf(tensor.datatype, content, format);
@@ -107,10 +113,13 @@ function wordOf(datatype, content, format) {
 function controlOf(tensor, facts) {
   const content = contentOf(tensor);
   if (tensor.parameters?.stream) return fed(tensor);
-  if (facts.choices) return choice(facts);
+  if (facts.choices && isSingle(tensor)) return choice(facts);
   if (isDocument(tensor)) return jsonText(facts, exampleOf(facts.schema, facts.schema) ?? {});
   if (content === "image" || content === "base64") return file(tensor, facts);
-  if (!isSingle(tensor)) return tensor.datatype === "BYTES" ? lines(facts) : jsonText(facts, exampleArray(tensor));
+  if (!isSingle(tensor)) {
+    const example = exampleArray(tensor, facts);
+    return tensor.datatype === "BYTES" && tensor.shape.length === 1 ? lines(facts, example) : jsonText(facts, example);
+  }
   if (content === "datetime") return time(facts);
   if (tensor.datatype === "BOOL") return check(facts);
   return NUMBER.test(tensor.datatype) ? number(tensor, facts) : text(facts, tensor.name);
@@ -118,7 +127,7 @@ function controlOf(tensor, facts) {
 
 function text(facts, name) {
   const input = h("textarea", { rows: 3, placeholder: shown(facts.fallback), spellcheck: false, class: "prose" });
-  const example = facts.schema.examples?.[0] ?? (/system/i.test(name) ? "" : "Once upon a time there was a server.");
+  const example = facts.schema.examples?.[0] ?? (/system/i.test(name) ? "" : TEXT);
   if (!facts.optional && !facts.fallback) input.value = example;
   return {
     input,
@@ -131,6 +140,9 @@ function number(tensor, { fallback, schema, optional }) {
   const whole = INTEGER.test(tensor.datatype);
   const low = schema.minimum ?? (whole && schema.exclusiveMinimum !== undefined ? schema.exclusiveMinimum + 1 : undefined);
   const high = schema.maximum ?? (whole && schema.exclusiveMaximum !== undefined ? schema.exclusiveMaximum - 1 : undefined);
+  const { exclusiveMinimum: above, exclusiveMaximum: below } = schema;
+  const least = low ?? (above === undefined ? -Infinity : (above + (high ?? below ?? above + 2)) / 2);
+  const most = high ?? (below === undefined ? 1 : below - 1);
   const input = h("input", {
     type: "number",
     step: whole ? 1 : "any",
@@ -138,7 +150,7 @@ function number(tensor, { fallback, schema, optional }) {
     max: high,
     placeholder: shown(fallback),
   });
-  if (!optional) input.value = String(schema.examples?.[0] ?? Math.max(low ?? 1, Math.min(1, high ?? 1)));
+  if (!optional) input.value = String(schema.examples?.[0] ?? Math.max(least, Math.min(1, most)));
   const read = () => {
     if (input.validity.badInput) throw new WrongValue("This is not a number.");
     if (input.value === "") {
@@ -176,7 +188,7 @@ function choice({ choices: declared, fallback, optional }) {
 function time({ fallback, format, optional }) {
   const type = { date: "date", time: "time" }[format] ?? "datetime-local";
   const input = h("input", { type, step: type === "date" ? undefined : 1 });
-  if (fallback) input.value = fallback;
+  if (fallback || !optional) input.value = fallback || timeOf(format);
   const read = () => {
     if (input.value === "" && !optional) throw new WrongValue("A value is needed here.");
     return input.value === "" ? undefined : input.value;
@@ -185,9 +197,9 @@ function time({ fallback, format, optional }) {
 }
 
 /** Texts, one in each line. */
-function lines({ fallback, optional }) {
+function lines({ fallback, optional }, example) {
   const input = h("textarea", { rows: 3, spellcheck: false, class: "prose", placeholder: "One in each line" });
-  if (!optional) input.value = "one\ntwo words";
+  if (!optional) input.value = example.join("\n");
   else if (Array.isArray(fallback)) input.placeholder = fallback.join("\n");
   const read = () => {
     const found = input.value.split("\n").filter((line) => line !== "");
@@ -298,12 +310,18 @@ export function pretty(value) {
   });
 }
 
-/** Nested lists in the shape of a tensor: sizes that are free are small. */
-function exampleArray({ shape, datatype }) {
+const timeOf = (format) => TIMES[format] ?? "2000-01-01T00:00:00";
+
+/** Nested lists in the shape of a tensor: sizes that are free are small, and the same for all columns of a table. */
+function exampleArray(tensor, { choices, format }) {
+  const { shape, datatype } = tensor;
   const sizes = shape.map((size, index) => (size === -1 ? (index === shape.length - 1 ? 3 : 1) : size));
   let count = 0;
   const whole = INTEGER.test(datatype);
-  const next = () => (datatype === "BOOL" ? true : whole ? ++count : Number((++count * 0.5).toFixed(1)));
+  const words = contentOf(tensor) === "datetime" ? [timeOf(format)] : WORDS;
+  const known = choices ?? (datatype === "BYTES" ? words : null);
+  const number = (place) => (whole ? place : Number((place * 0.5).toFixed(1)));
+  const next = () => (datatype === "BOOL" ? true : known ? known[count++ % known.length] : number(++count));
   const build = ([size, ...rest]) => (size === undefined ? next() : Array.from({ length: size }, () => build(rest)));
   return sizes.reduce((product, size) => product * size, 1) > 4096 ? [] : build(sizes);
 }

@@ -2,14 +2,16 @@
 
 import { announce, copyButton, h, icon } from "./dom.js";
 import { bodyOf, responses } from "./calls.js";
-import { examplesOf } from "./examples.js";
-import { WrongValue, fieldOf, pretty } from "./fields.js";
+import { TEXT, WrongValue, factsOf, fieldOf, pretty } from "./fields.js";
 import { Results, Turns, release } from "./results.js";
 
 const NAMED = /\b(?:argument|input|parameter|key) "([^"]+)"/;
 const PART = /\bfield "([^"]+)"/;
 
 const EXAMPLE = { inputs: [{ name: "x", shape: [1, 3], datatype: "FP32", data: [1, 2, 3] }] };
+
+/** Whether all inputs may be left out, but not at once: those of a language model, which begin with the prompt. */
+const takesPromptOnly = (inputs) => inputs.length > 0 && inputs.every((each) => factsOf(each).optional && factsOf(each).fallback === undefined);
 
 /** The form of one model, and the result of its last run. */
 export class Runner {
@@ -20,8 +22,9 @@ export class Runner {
     this._leaving = null;
     this._fields = model.inputs.map((tensor) => fieldOf(tensor));
     this._editor = model.inputs.length === 0 && !model.strict ? editor() : null;
-    this._examples = examplesOf(model.description, model.inputs);
+    this._examples = model.examples;
     if (this._examples.length) this._fill(this._examples[0]);
+    else if (model.texts && takesPromptOnly(model.inputs)) this._fields[0].write(TEXT);
     this._streamed = h("input", { type: "checkbox", id: "as-stream", checked: true, onchange: changed });
     this._run = h("button", { type: "submit", class: "primary" }, icon("play"), "Run");
     this._stop = h("button", { type: "button", class: "stop", hidden: true, onclick: () => this.stop() }, icon("stop"), "Stop");

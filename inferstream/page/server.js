@@ -70,6 +70,7 @@ export class Server extends EventTarget {
       streams: facts.streams ?? false,
       texts: facts.text ?? false,
       calls: facts.calls ?? {},
+      examples: facts.examples ?? [],
       strict: facts.function ?? false,
       grpcPort: document.info["x-server"]?.grpc_port ?? 8081,
       // Arguments by name where each is one value; tensors of other models go as V2.

@@ -5,12 +5,13 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 
 from ..codecs.decoded import has_decoded
 from ..codecs.numpy import decoded, objects
 from ..codecs.registry import find_input_codec
 from ..codecs.string import StringCodec
-from ..codecs.values.base import DESCRIBED, NULLABLE, OPTIONAL
+from ..codecs.values.base import CHOICES, DESCRIBED, NULLABLE, OPTIONAL
 from ..errors import InvalidRequest
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput
 from ..types.datatypes import FLOATS
@@ -26,12 +27,14 @@ class Column(NamedTuple):
     """A column of the table that a model was fitted with.
 
     `used` tells whether predictions need it, and `category` whether a data frame has it as a categorical column.
+    `choices` are the categories of a model that refuses all others.
     """
 
     name: str
     datatype: str
     used: bool = True
     category: bool = False
+    choices: Sequence[Any] = ()
 
 
 def spelled_by_lightgbm(name: str) -> str:
@@ -57,6 +60,7 @@ class Columns:
         self._required = [column.name for column in columns if column.used or not self._frames]
         self._spelled = spelled
         self._categories = dict.fromkeys((column.name for column in columns if column.category), "category")
+        self._choices = {column.name: column.choices for column in columns if column.choices}
         self._index: Any = None
 
     def takes(self, request: InferenceRequest) -> bool:
@@ -108,12 +112,22 @@ class Columns:
     def ordered(self, frame: Any) -> Any:
         """A data frame with the model's categorical columns as such, and in its order if it has exactly its columns."""
         names = list(frame.columns)
+        self._refuse_unknown(frame)
         plain = [name for name in self._categories if name in names and frame[name].dtype.name != "category"]
         if plain:
             frame = frame.astype(dict.fromkeys(plain, "category"))
         if names == self._names or len(names) != len(self._names) or set(names) != self._known:
             return frame
         return frame[self._names]
+
+    def _refuse_unknown(self, frame: Any) -> None:
+        """Raise InvalidRequest for an unknown category, because XGBoost takes an unknown number for another one."""
+        for name in self._choices.keys() & frame.columns:
+            values = frame[name]
+            # Raw bytes have no null, so a missing text is empty there.
+            unknown = values[values.notna() & ~values.isin([*self._choices[name], ""])].tolist()
+            if unknown:
+                raise InvalidRequest(f'column "{name}": the model was fitted without {unknown[0]!r:.60}')
 
     def tensors(self) -> tuple[MetadataTensor, ...]:
         """The columns as inputs in metadata."""
@@ -124,6 +138,7 @@ class Columns:
                 [-1],
                 **({} if column.used else {OPTIONAL: True}),
                 **({NULLABLE: True} if column.datatype in MAY_BE_MISSING else {}),
+                **({CHOICES: orjson.dumps(column.choices).decode()} if column.choices else {}),
             )
             for column in self.columns
         )
@@ -150,7 +165,9 @@ class Columns:
         import pandas as pd  # late: pandas is an extra
 
         if self._categories:
-            frame = pd.DataFrame(dict(table)).astype(self._categories)
+            frame = pd.DataFrame(dict(table))
+            self._refuse_unknown(frame)
+            frame = frame.astype(self._categories)
             for name in self._categories:
                 if name in frame and frame[name].cat.categories.empty:  # no row has a value
                     frame[name] = frame[name].cat.set_categories([""])  # XGBoost fails without a category
@@ -172,6 +189,11 @@ def described(name: str, datatype: str, shape: Iterable[int], **parameters: Any)
         shape=list(shape),
         parameters=Parameters(**{**content, **parameters, DESCRIBED: True}),
     )
+
+
+def category_datatype(categories: Iterable[Any]) -> str:
+    """The datatype of a column of categories."""
+    return "INT64" if all(isinstance(each, int) for each in categories) else "BYTES"
 
 
 def _values(tensor: RequestInput) -> "np.ndarray[Any, Any]":

@@ -9,7 +9,7 @@ from typing import Any
 from ..repository.trust import PermittedCall
 from ..types import MetadataTensor, RequestOutput
 from .base import Function, Runtime
-from .columns import Column, Columns, described, spelled_by_lightgbm
+from .columns import Column, Columns, category_datatype, described, spelled_by_lightgbm
 
 UNNAMED = re.compile(r"Column_\d+")
 """LightGBM's names of columns that have none."""
@@ -56,7 +56,7 @@ class LightGBMModel(Runtime):
             return None  # LightGBM needs to know which columns are categorical
         chosen = dict(zip(positions, categories, strict=True))
         columns = [
-            Column(name, _datatype(chosen[position]), category=True)
+            Column(name, category_datatype(chosen[position]), category=True)
             if position in chosen
             else Column(name, "FP64")
             for position, name in enumerate(names)
@@ -73,7 +73,3 @@ class LightGBMModel(Runtime):
             if method == "predict"
             else None
         )
-
-
-def _datatype(categories: Sequence[Any]) -> str:
-    return "INT64" if all(isinstance(each, int) for each in categories) else "BYTES"

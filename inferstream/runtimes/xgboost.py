@@ -1,7 +1,9 @@
 """XGBoost: classifiers, regressors, rankers, and boosters, which are served as regressors."""
 
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -12,7 +14,7 @@ from ..errors import InvalidRequest
 from ..repository.trust import PermittedCall
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor
 from .base import Runtime
-from .columns import Column, Columns, described
+from .columns import Column, Columns, category_datatype, described
 from .estimators import class_output
 
 CATEGORY = "c"
@@ -21,7 +23,7 @@ CATEGORY = "c"
 UNKNOWN_CATEGORY = re.compile(r"category not in the training set for the (\d+)th .*column: `(.*)`")
 """What XGBoost says of a value of a categorical feature."""
 
-DATATYPES = {"int": "INT64", "i": "BOOL", CATEGORY: "BYTES"}
+DATATYPES = {"int": "INT64", "i": "BOOL"}
 """Datatypes of XGBoost's types of features. It computes all others with 32 bits."""
 
 
@@ -69,9 +71,12 @@ class XGBoostModel(Runtime):
         if names is None:
             return None
         types = booster.feature_types or [""] * len(names)
+        categories = _categories(booster) if CATEGORY in types else {}
         columns = [
-            Column(name, DATATYPES.get(kind, "FP32"), category=kind == CATEGORY)
-            for name, kind in zip(names, types, strict=True)
+            _categorical(name, categories.get(position, ()))
+            if kind == CATEGORY
+            else Column(name, DATATYPES.get(kind, "FP32"))
+            for position, (name, kind) in enumerate(zip(names, types, strict=True))
         ]
         return Columns(columns, frames=True)
 
@@ -96,6 +101,35 @@ class XGBoostModel(Runtime):
             raise InvalidRequest(
                 f'column "{name}": the model was fitted without {unknown[2]!r:.60}'
             ) from error
+
+
+def _categorical(name: str, choices: Sequence[Any]) -> Column:
+    datatype = category_datatype(choices) if choices else "BYTES"
+    return Column(name, datatype, category=True, choices=choices)
+
+
+def _categories(booster: Any) -> dict[int, list[Any]]:
+    """The categories of each feature that has some, by position; none in a file of XGBoost before 3.1.
+
+    They are read from JSON because `get_categories` needs pyarrow.
+    """
+    trained = orjson.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
+    encoded = trained.get("gbtree", trained)["model"].get("cats", {}).get("enc", ())
+    return {position: _decoded(each) for position, each in enumerate(encoded) if each["values"]}
+
+
+def _decoded(encoded: Mapping[str, Any]) -> list[Any]:
+    """Numbers, or strings that were joined, each from one of `offsets` to the next.
+
+    XGBoost 3.2 counts characters where it means bytes, so it cuts strings that are not ASCII. They are left out.
+    """
+    values: list[Any] = encoded["values"]
+    if "offsets" not in encoded:
+        return values
+    if not all(0 <= value < 128 for value in values):
+        return []
+    content = bytes(values).decode("ascii")
+    return [content[start:end] for start, end in pairwise(encoded["offsets"])]
 
 
 def _width(regressor: Any) -> int:

@@ -240,17 +240,20 @@ class Local:
 
     async def _predict(self, request: InferenceRequest, halved: bool = False) -> Reply:
         try:
-            if self._predict_blocks:
-                response = await self._threads.run(self._model.predict, request)
-                if inspect.isawaitable(response):
-                    response = await run_as_task(response)
-            else:
-                response = await self._coroutines.predict(request)
-            return Reply(self._finish(response, request))
+            return Reply(self._finish(await self._called(request), request))
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__
         except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, request.id, halved) from cause(error)
+
+    def _called(self, request: InferenceRequest) -> Awaitable[InferenceResponse]:
+        return self._in_thread(request) if self._predict_blocks else self._coroutines.predict(request)
+
+    async def _in_thread(self, request: InferenceRequest) -> InferenceResponse:
+        response: Any = await self._threads.run(self._model.predict, request)
+        if inspect.isawaitable(response):
+            response = await run_as_task(response)
+        return cast(InferenceResponse, response)
 
     def _checked(self, error: RowErrors, request: InferenceRequest) -> BaseException:
         try:
@@ -296,8 +299,6 @@ class Local:
         raise TypeError(f"predict_stream returned a {type(stream).__name__}, which cannot be iterated")
 
     async def _predict_each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
-        """A stream of a model with only `predict`: one response for each request."""
+        """A stream of a model with only `predict`: one response for each request. `ModelResponses` logs its errors."""
         async for request in payloads:
-            response = (await self._predict(request)).first
-            assert response is not None
-            yield response
+            yield await self._called(request)

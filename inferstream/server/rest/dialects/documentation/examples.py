@@ -27,16 +27,16 @@ DOCUMENTS = ("json", "pd_json")
 
 
 def example_arguments(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
-    """A flat object with a value of each argument that has no default."""
-    return {
-        tensor.name: _nested(_value(tensor), tensor.shape) for tensor in inputs if not fact(tensor, OPTIONAL)
-    }
+    """A flat object with a value of each argument that has no default, or of the first if all may be left out."""
+    needed = [tensor for tensor in inputs if not fact(tensor, OPTIONAL)] or inputs[:1]
+    return {tensor.name: _nested(_value(tensor), tensor.shape) for tensor in needed}
 
 
 def example_request(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
-    """A V2 request with each input."""
+    """A V2 request with each input that has to be there or has a default, or with the first."""
     tensors = []
-    for tensor in inputs:
+    shown = [each for each in inputs if not fact(each, OPTIONAL) or fact(each, DEFAULT) is not None]
+    for tensor in shown or inputs[:1]:
         value, shape = _value(tensor), [1 if size == -1 else size for size in tensor.shape]
         if isinstance(value, dict | list):
             value = orjson.dumps(value).decode()

@@ -17,6 +17,7 @@ from .....types import (
 )
 from ..base import HttpDialect
 from ..operations import EVENTS, OBJECT, OBJECTS, content_of
+from .docstring_examples import Example, docstring_examples
 from .examples import example_arguments, example_request
 from .flat_schema import flat_schema
 
@@ -49,15 +50,20 @@ def describe(
         base, parameters = f"/v2/models/{model.name}", []
         if version:
             base += f"/versions/{version}"
-    flat, components = _flat(model, described is not None and described.signature.function)
-    paths = _model_paths(base, parameters, model, flat)
+    exact, examples = False, []
+    if described is not None:
+        exact = described.signature.function
+        inputs = (model and model.inputs) or ()
+        examples = docstring_examples(described.signature.doc, inputs, exact)
+    body, flat, components = _bodies(model, exact, examples)
+    paths = _model_paths(base, parameters, body, flat)
     if model is None:
         versioned = [*parameters, _path_parameter("model_version")]
-        paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, None, flat)
+        paths |= _model_paths(f"{base}/versions/{{model_version}}", versioned, body, flat)
         paths |= _server_paths()
         for dialect in dialects:
             paths |= dialect.described()
-    about = {} if described is None else _about(described)
+    about = {} if described is None else _about(described, [example.arguments for example in examples])
     if port := settings.http_port if settings.one_port else settings.grpc_port:
         about["x-server"] = {"grpc_port": port}
     return {
@@ -69,13 +75,22 @@ def describe(
     }
 
 
-def _flat(model: MetadataModelResponse | None, exact: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The body of `generate`, and the components that its schema refers to."""
-    v2 = _reference("InferenceRequest")["application/json"]["schema"]
+def _bodies(
+    model: MetadataModelResponse | None, exact: bool, examples: Sequence[Example]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The bodies of `infer` and of `generate`, and the components that their schemas refer to."""
+    body = _reference("InferenceRequest")["application/json"]
+    v2 = body["schema"]
     if model is None or not model.inputs:
-        return {"schema": v2}, {}
+        return body, {"schema": v2}, {}
     schema, components = flat_schema(model.inputs, exact)
-    return {"schema": {"anyOf": [schema, v2]}, "example": example_arguments(model.inputs)}, components
+    if examples:
+        arguments, tensors = examples[0]
+        request = {"inputs": [tensor.model_dump(mode="json") for tensor in tensors]}
+    else:
+        arguments, request = example_arguments(model.inputs), example_request(model.inputs)
+    flat = {"schema": {"anyOf": [schema, v2]}, "example": arguments}
+    return body | {"example": request}, flat, components
 
 
 @cache
@@ -87,16 +102,17 @@ def _schemas() -> dict[str, Any]:
     return definitions
 
 
-def _about(model: Described) -> dict[str, Any]:
+def _about(model: Described, examples: list[dict[str, Any]]) -> dict[str, Any]:
     signature, capabilities, text, calls = model
-    facts = {
+    facts: dict[str, Any] = {
         "predict": capabilities.predict or capabilities.gathers,
         "streams": capabilities.streams and not capabilities.gathers,
         "steps": capabilities.steps,
         "function": signature.function,
         "text": text is not None and text.generates,
         "embeddings": text is not None and text.embeds,
-    } | ({"calls": calls} if calls else {})
+    }
+    facts |= ({"calls": calls} if calls else {}) | ({"examples": examples} if examples else {})
     return ({"description": signature.doc} if signature.doc else {}) | {"x-model": facts}
 
 
@@ -134,11 +150,8 @@ def _operation(
 
 
 def _model_paths(
-    base: str, parameters: list[dict[str, Any]], model: MetadataModelResponse | None, flat: dict[str, Any]
+    base: str, parameters: list[dict[str, Any]], body: dict[str, Any], flat: dict[str, Any]
 ) -> dict[str, Any]:
-    body = _reference("InferenceRequest")["application/json"]
-    if model is not None and model.inputs:
-        body = body | {"example": example_request(model.inputs)}
     sent = {"required": True, "content": {"application/json": body}}
     arguments_sent = {"required": True, "content": {"application/json": flat}}
     event = {EVENTS: {"schema": {"description": "InferenceResponse events"}}}
