@@ -25,6 +25,7 @@ from inferstream.protos.dataplane_pb2 import (
     SystemSharedMemoryUnregisterRequest,
 )
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.grpc_web import call
 from tests.serving import Running, eventually, write_model
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="this system has no /dev/shm")
@@ -245,9 +246,10 @@ def test_regions_are_counted_and_their_files_closed(server: Running, made: Made)
     server.probe()
 
 
-def test_regions_of_one_principal_are_nobody_elses(tmp_path: Path, made: Made) -> None:
-    folder, file = tmp_path / "models", made()
-    keys = {who: f"ifs_{who}_{secrets.token_urlsafe(32)}" for who in ("ann", "bob", "eve")}
+def served_with_keys(tmp_path: Path, *principals: str) -> tuple[Running, dict[str, dict[str, str]]]:
+    """A server with two front ends and a key for each principal, and the headers of each."""
+    folder = tmp_path / "models"
+    keys = {who: f"ifs_{who}_{secrets.token_urlsafe(32)}" for who in principals}
     entries = [
         {
             "id": who,
@@ -262,29 +264,48 @@ def test_regions_of_one_principal_are_nobody_elses(tmp_path: Path, made: Made) -
     (tmp_path / "keys.json").write_text(json.dumps({"version": 1, "keys": entries}))
     settings = {"keys_file": str(tmp_path / "keys.json"), "frontends": 2}
     (folder / "settings.json").write_text(json.dumps(settings))
-    server = Running(folder, within=60)
+    return Running(folder, within=60), {who: {"authorization": f"Bearer {keys[who]}"} for who in keys}
+
+
+def test_a_principal_has_a_quarter_of_the_regions_over_grpc_web(tmp_path: Path, made: Made) -> None:
+    server, headers = served_with_keys(tmp_path, "ann", "bob")
+    key = made().name
+
+    def register(who: str, name: str) -> int:
+        request = SystemSharedMemoryRegisterRequest(name=name, key=key, byte_size=4)
+        return call(
+            server.url, "SystemSharedMemoryRegister", request.SerializeToString(), **headers[who]
+        ).status
+
+    share, refused = 256, grpc.StatusCode.INVALID_ARGUMENT.value[0]
+    statuses = Counter(register("ann", f"r{number}") for number in range(share + 1))
+    assert statuses == {0: share, refused: 1}
+    assert register("bob", "his") == 0
+    assert server.stop() == 0
+
+
+def test_regions_of_one_principal_are_nobody_elses(tmp_path: Path, made: Made) -> None:
+    file = made()
+    server, headers = served_with_keys(tmp_path, "ann", "bob", "eve")
     url = f"{server.url}/v2/systemsharedmemory"
 
-    def by(who: str) -> dict[str, str]:
-        return {"authorization": f"Bearer {keys[who]}"}
-
     def post(who: str, path: str, **body: Any) -> httpx.Response:
-        return httpx.post(f"{url}{path}", json=body, headers=by(who), timeout=20)
+        return httpx.post(f"{url}{path}", json=body, headers=headers[who], timeout=20)
 
     assert post("eve", "/region/r/register", key=file.name, byte_size=2 * SIZE).status_code == 403
     assert post("ann", "/region/r/register", key=file.name, byte_size=2 * SIZE).status_code == 200
-    assert server.infer("echo", asking("r"), headers=by("ann")).status_code == 200
-    refused = server.infer("echo", asking("r"), headers=by("bob"))
+    assert server.infer("echo", asking("r"), headers=headers["ann"]).status_code == 200
+    refused = server.infer("echo", asking("r"), headers=headers["bob"])
     assert (refused.status_code, file.name in refused.text) == (400, False)
     assert post("bob", "/unregister").status_code == 200
-    assert httpx.get(f"{url}/status", headers=by("bob")).json() == []
+    assert httpx.get(f"{url}/status", headers=headers["bob"]).json() == []
     with grpc.insecure_channel(server.grpc) as channel:
         stub = GRPCInferenceServiceStub(channel)
         for who, names in (("ann", ["r"]), ("bob", [])):
-            metadata = [*by(who).items()]
+            metadata = [*headers[who].items()]
             status = stub.SystemSharedMemoryStatus(SystemSharedMemoryStatusRequest(), metadata=metadata)
             assert [*status.regions] == names
-        metadata = [*by("ann").items()]
+        metadata = [*headers["ann"].items()]
         named = SystemSharedMemoryRegisterRequest(name="of-grpc", key=file.name, byte_size=2 * SIZE)
         stub.SystemSharedMemoryRegister(named, metadata=metadata)
         message = ModelInferRequest(model_name="echo")
@@ -292,7 +313,7 @@ def test_regions_of_one_principal_are_nobody_elses(tmp_path: Path, made: Made) -
         tensor.parameters["shared_memory_region"].string_param = "of-grpc"
         tensor.parameters["shared_memory_byte_size"].int64_param = 16
         assert stub.ModelInfer(message, metadata=metadata).raw_output_contents == [VALUES[:4].tobytes()]
-        metadata = [*by("bob").items(), ("x-stream-dialect", "triton")]
+        metadata = [*headers["bob"].items(), ("x-stream-dialect", "triton")]
         with pytest.raises(grpc.RpcError, match="no region of this name"):
             stub.ModelInfer(message, metadata=metadata)
         stream = channel.stream_stream(
@@ -305,5 +326,5 @@ def test_regions_of_one_principal_are_nobody_elses(tmp_path: Path, made: Made) -
     refused = post("bob", "/region/r/register", key=file.name, byte_size=8)
     assert (refused.status_code, "belongs to another principal" in refused.text) == (400, True)
     assert post("bob", "/region/r/register", key=made().name, byte_size=8).status_code == 200
-    assert server.infer("echo", asking("r"), headers=by("ann")).status_code == 200
+    assert server.infer("echo", asking("r"), headers=headers["ann"]).status_code == 200
     assert server.stop() == 0
