@@ -269,10 +269,10 @@ def served_with_keys(tmp_path: Path, *principals: str) -> tuple[Running, dict[st
 
 def test_a_principal_has_a_quarter_of_the_regions_over_grpc_web(tmp_path: Path, made: Made) -> None:
     server, headers = served_with_keys(tmp_path, "ann", "bob")
-    key = made().name
+    keys = {"ann": made().name, "bob": made().name}
 
     def register(who: str, name: str) -> int:
-        request = SystemSharedMemoryRegisterRequest(name=name, key=key, byte_size=4)
+        request = SystemSharedMemoryRegisterRequest(name=name, key=keys[who], byte_size=4)
         return call(
             server.url, "SystemSharedMemoryRegister", request.SerializeToString(), **headers[who]
         ).status
