@@ -115,14 +115,19 @@ HOSTILE: dict[str, Message] = {
 }
 
 
+@pytest.mark.parametrize(
+    "host",
+    [{}, {"parallel_workers": 2}, {"frontends": 2}],
+    ids=["in-process", "workers", "front-ends"],
+)
 async def test_no_message_stops_others_or_is_answered_twice(
-    broker: Broker, tmp_path: Path, workers: int
+    broker: Broker, tmp_path: Path, host: dict[str, int]
 ) -> None:
     collector = Collector()
     endpoint = Endpoint(
         tmp_path,
         broker,
-        workers,
+        **host,
         max_body_bytes=200_000,
         tracing_server=f"127.0.0.1:{collector.port}",
         kafka_max_in_flight=4,
@@ -182,10 +187,11 @@ async def send_raw(endpoint: Endpoint, headers: list[Any]) -> None:
         await producer.stop()
 
 
+@pytest.mark.parametrize("frontends", [1, 2])
 async def test_a_message_that_the_client_library_cannot_read_is_skipped(
-    broker: Broker, tmp_path: Path
+    broker: Broker, tmp_path: Path, frontends: int
 ) -> None:
-    endpoint = Endpoint(tmp_path, broker)
+    endpoint = Endpoint(tmp_path, broker, frontends=frontends)
     await send(endpoint, honest(5))
     await send_raw(endpoint, [(RawName(), b"x")])
     await send(endpoint, honest(5, 5))
