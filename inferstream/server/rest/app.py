@@ -161,7 +161,7 @@ class RestApp:
         assert task is not None
         exchange = AsgiExchange(scope, receive, send, task, json)
         if connection is None:
-            exchange.request_bytes = RequestBytes(self.inflight)
+            exchange.request_bytes = RequestBytes(self.inflight, upload=exchange)
         return exchange
 
     async def _stream(

@@ -5,12 +5,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self
 
 from ...concurrency.inflight import COUNTED_BYTES
+from ...concurrency.scope import ClientLeft
+from ...concurrency.scope import Scope as TaskScope
 from ...protos.json_checks import JsonCounter, JsonLimits
 from ..connections import ScopeClient
 from ..http1.exchange import CLOSE
 from .messages import (
     COUNT_ON_ARRIVAL,
     INFLATE_IN_THREAD,
+    JSON,
+    LATE,
     Head,
     RawHeaders,
     Receive,
@@ -79,6 +83,10 @@ async def plain_body(exchange: Exchange, body: bytes, limit: int) -> bytes:
     return text
 
 
+class SlowUpload(Exception):
+    """A body arrives too slowly for the room that it takes."""
+
+
 class AsgiExchange(ScopeClient):
     """An exchange over ASGI: under any server, and here for chunked and large requests."""
 
@@ -93,6 +101,7 @@ class AsgiExchange(ScopeClient):
         self.task: asyncio.Task[Any] | None = task
         self.scheme: str = scope.get("scheme", "http")
         self._multiplexed = scope.get("http_version", "1.1") >= "2"
+        self._reading = TaskScope(task)
         self._send = send
         self._opening: RawHeaders | None = None
 
@@ -102,10 +111,26 @@ class AsgiExchange(ScopeClient):
     async def __aexit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def receiving(self) -> bool:
+        """Whether the body has not arrived completely."""
+        return self._reading.task is not None
+
+    def time_out(self) -> None:
+        """End the request, because its body arrives too slowly."""
+        self._reading.end(SlowUpload())
+
     async def body(self, limit: int) -> bytes:
         held = self.request_bytes  # of a foreign connection; ours counts what it receives
         counts = [self._json_counter(), None if held is None else lambda piece: held.add(len(piece))]
-        body = await receive_all(self._receive, limit, [count for count in counts if count is not None])
+        try:
+            with self._reading:
+                body = await receive_all(
+                    self._receive, limit, [count for count in counts if count is not None]
+                )
+        except SlowUpload:
+            await self.respond(408, [JSON, CLOSE], LATE)
+            raise ClientLeft from None
         if len(body) <= limit:
             self.listen()
         return body

@@ -25,6 +25,10 @@ PREFIX = "inferstream.prefix"
 """The key of the application's mount prefix in a scope."""
 
 JSON = (b"content-type", b"application/json")
+
+LATE = b'{"error":"The request was not received in time."}'
+"""The body of a response with status 408."""
+
 BODY_SETTING = "max_body_bytes"
 """The setting that limits most bodies, and messages of WebSockets."""
 

@@ -12,9 +12,7 @@ from ...http2.errors import ErrorCode
 from ...http2.hpack import encode
 from ...http2.request import Request
 from ...http2.stream import Stream
-from ..messages import JSON, RawHeaders
-
-LATE = b'{"error":"The request was not received in time."}'
+from ..messages import JSON, LATE, RawHeaders
 
 CONTINUE = encode(((b":status", b"100"),))
 """The interim response that lets a client send its body (RFC 9110 section 15.2.1)."""
