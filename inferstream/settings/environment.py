@@ -9,9 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, GetJsonSchemaHandler
+from pydantic_core import core_schema
 
 from ..types.base import OlderNames
+from .descriptions import describe_fields
 
 if TYPE_CHECKING:
     from pydantic_settings import BaseSettings
@@ -66,6 +68,17 @@ class EnvironmentModel(OlderNames, BaseModel):
     def json(self, **options: Any) -> str:
         """The fields that were set, as the JSON of a file."""
         return self.model_dump_json(**{**AS_SET, **options})
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> SettingValues:
+        document = handler(schema)
+        properties = handler.resolve_ref_schema(document)["properties"]
+        for name, description in describe_fields(cls).items():
+            alias = cls.model_fields[name].alias
+            properties[alias if alias in properties else name]["description"] = description
+        return document
 
     @classmethod
     def from_complete(cls, values: bytes) -> Self:
