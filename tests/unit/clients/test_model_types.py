@@ -203,5 +203,5 @@ def test_a_json_argument_takes_what_the_server_writes_as_json() -> None:
         return prepared.request.inputs[0].data.flat()[0]
 
     assert sent({"a": {1}, "b": b"\xff", "c": np.float32(2)}) == '{"a":[1],"b":"/w==","c":2.0}'
-    with pytest.raises(TypeError, match='argument "x": .*type complex'):
+    with pytest.raises(TypeError, match="type complex"):
         sent(1j)
