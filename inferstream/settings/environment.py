@@ -99,14 +99,18 @@ def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def variables() -> Mapping[str, str | None]:
+    """The variables of the process, over those in the file of the working folder."""
+    if not os.path.isfile(ENV_FILE):
+        return os.environ
+    from dotenv import dotenv_values  # late: most folders have no such file
+
+    return {**dotenv_values(ENV_FILE), **os.environ}
+
+
 def variable(name: str) -> str | None:
     """The value of one setting in the environment, whatever the other variables are."""
-    from_file: Mapping[str, str | None] = {}
-    if os.path.isfile(ENV_FILE):
-        from dotenv import dotenv_values  # late: most folders have no such file
-
-        from_file = dotenv_values(ENV_FILE)
-    values = {key.upper(): value for source in (from_file, os.environ) for key, value in source.items()}
+    values = {key.upper(): value for key, value in variables().items()}
     return values.get(f"{PREFIX}{name.upper()}", values.get(f"{MLSERVER_PREFIX}{name.upper()}"))
 
 
