@@ -1,11 +1,11 @@
 """Runs BlazeRPC's middleware around each call of an app."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-from inferstream.concurrency.tasks import Tasks
 from inferstream.errors import Code
 from inferstream.functions.app import App
 from inferstream.functions.middleware import CallEnd, CallInfo, Reply
@@ -33,7 +33,7 @@ class AroundCalls:
         self._middlewares = [
             each.as_middleware() if isinstance(each, TransportMiddleware) else each for each in middlewares
         ]
-        self._tasks = Tasks()
+        self._tasks: set[asyncio.Task[None]] = set()
         for each in middlewares:
             if isinstance(each, ExceptionMiddleware):
                 for exception, status in each.statuses.items():
@@ -84,7 +84,9 @@ class AroundCalls:
                 logger.exception("on_response of %s failed", type(each).__name__)
 
     def _respond_later(self, request: RecvRequest, name: str, message: str | None, seconds: float) -> None:
-        self._tasks.start(self._respond(request, name, message, seconds))
+        task = asyncio.get_running_loop().create_task(self._respond(request, name, message, seconds))
+        self._tasks.add(task)  # the loop itself keeps no task alive
+        task.add_done_callback(self._tasks.discard)
 
 
 def name_of(end: CallEnd) -> str:
