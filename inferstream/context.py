@@ -58,9 +58,6 @@ def models() -> OtherModels:
     return models
 
 
-ReadHeaders = Callable[[], Mapping[str, str]]
-
-
 class RequestContext:
     """The time left for a request, and whether its client still waits.
 
@@ -73,9 +70,10 @@ class RequestContext:
         self,
         remaining: float | None = None,
         single: bool = False,
-        carried: ReadHeaders | None = None,
+        carried: tuple[Callable[..., Mapping[str, str]], *tuple[Any, ...]] | None = None,
         cache_salt: str = "",
     ) -> None:
+        """`carried` is a function and its arguments, which make the headers if model code reads them."""
         self._deadline = None if remaining is None else time.monotonic() + remaining
         self._carried = carried
         self.single = single
@@ -90,11 +88,14 @@ class RequestContext:
     @property
     def headers(self) -> Mapping[str, str]:
         """Headers of the request, or metadata of its RPC."""
-        return {} if self._carried is None else self._carried()
+        if self._carried is None:
+            return {}
+        make, *parts = self._carried
+        return make(*parts)
 
     @headers.setter
     def headers(self, headers: Mapping[str, str]) -> None:
-        self._carried = lambda: headers
+        self._carried = (lambda: headers,)
 
     @property
     def request_id(self) -> str | None:

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from inferstream.settings import ModelParameters, ModelSettings, Settings
+from inferstream.settings.descriptions import describe_fields
 from inferstream.settings.sources import WITHOUT_EFFECT
 
 TARGET = Path(__file__).parent.parent / "docs" / "settings.md"
@@ -31,6 +32,7 @@ working folder, the default.
 
 def table(settings: type[BaseModel]) -> str:
     lines = ["| field | type | default | |", "|---|---|---|---|"]
+    descriptions = describe_fields(settings)
     for name, field in settings.model_fields.items():
         mark = " †" if name in WITHOUT_EFFECT else ""
         kind = str(field.annotation).replace("typing.", "").removeprefix("<class '").removesuffix("'>")
@@ -40,7 +42,7 @@ def table(settings: type[BaseModel]) -> str:
             f"`{field.alias or name}`{mark}",
             f"`{shown}`".replace("|", "\\|"),
             default(field),
-            field.description or "",
+            descriptions[name],
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..codecs.undeclared import decode, encode
 from ..codecs.values.arrays import Array
 from ..codecs.values.base import DEFAULT, DESCRIBED, DIMENSIONS, NULLABLE, OPTIONAL, STREAM, Value, fault_of
 from ..codecs.values.declared import value_of_tensor
-from ..codecs.values.objects import Json
 from ..errors import CallFailed, CodecError
 from ..types import (
     InferenceRequest,
@@ -243,7 +241,7 @@ class ModelTypes:
                 return known.value.null(name)
             if isinstance(value, RequestInput):
                 return value
-            return _input(name, known.value, value)
+            return known.value.encode(RequestInput, name, value)
         except (TypeError, ValueError, CodecError) as error:
             kind = ValueError if isinstance(error, ValueError) else TypeError
             raise kind(f'model "{self.model}": {fault_of(name, error)}') from None
@@ -292,20 +290,6 @@ def _value(tensor: MetadataTensor) -> Value:
     named = tensor.parameters is not None and tensor.parameters.get(DIMENSIONS) is not None
     # The server tolerates some shapes that differ from declared ones.
     return Array(value.datatype) if isinstance(value, Array) and not named else value
-
-
-def _input(name: str, known: Value, value: Any) -> RequestInput:
-    try:
-        return known.encode(RequestInput, name, value)
-    except TypeError:
-        if not isinstance(known, Json):
-            raise
-    try:
-        return known.encode(
-            RequestInput, name, to_jsonable_python(value)
-        )  # pydantic models, and sets and such
-    except PydanticSerializationError as error:
-        raise TypeError(f"cannot be written as JSON: {error}") from None
 
 
 def _is_stream(value: Any) -> bool:

@@ -1,7 +1,7 @@
 """Access to a model: a door asks for one admission and opens its calls through it."""
 
 from collections.abc import AsyncIterator, Awaitable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ..errors import InferstreamError, ModelNotFound
 from ..keys.principal import KeyUse
@@ -18,9 +18,6 @@ from .stages.access_log import refused
 if TYPE_CHECKING:
     from .cloudevents import CloudEvents
     from .serving import ServedModel, Serving
-
-
-Written = TypeVar("Written")
 
 
 async def _paced(opening: Awaitable[Reply], interval: float) -> Reply:

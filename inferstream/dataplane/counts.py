@@ -41,10 +41,11 @@ class Counts:
 
     def weight(self, request: InferenceRequest) -> int:
         """Roughly the bytes that `check` looks at; 0 for a request that is within all limits at first sight."""
-        weight = 0
-        for tensor in request.inputs:
+        weight, lists = 0, self._lists
+        for tensor in request._inputs:  # without the property: requests of a form are not weighed
             if tensor.datatype != "BYTES":
-                weight += tensor.name in self._lists and prod(tensor.shape) > self._limits.values
+                if lists and tensor.name in lists:
+                    weight += prod(tensor.shape) > self._limits.values
             elif type(values := tensor.data.values) is list:
                 count = len(values)
                 if self._is_json(tensor):

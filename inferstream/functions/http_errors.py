@@ -2,22 +2,8 @@
 
 import json
 import sys
-from collections.abc import Mapping
 
 from ..errors import ModelError, Refused
-
-FRAMING = frozenset(
-    (
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "date",
-        "server",
-        "transfer-encoding",
-    )
-)
-"""Headers that the server writes itself."""
 
 
 def from_http_exception(error: BaseException) -> ModelError | None:
@@ -30,22 +16,14 @@ def from_http_exception(error: BaseException) -> ModelError | None:
         return None
     if not 400 <= error.status_code <= 599:
         return None
-    headers = _sendable(error.headers or {})
+    headers = {
+        str(name).lower(): str(value)
+        for name, value in (error.headers or {}).items()
+        if f"{name}{value}".isprintable()  # half a character would not cross from a worker
+    }
+    headers.pop("server", None)  # the server writes it itself
     seconds = headers.pop("retry-after", "")
     detail = error.detail if isinstance(error.detail, str) else json.dumps(error.detail, default=str)
     refused = Refused(detail, error.status_code, int(seconds) if seconds.isdecimal() else None)
     refused.headers = headers
     return refused
-
-
-def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that every transport can send, with names in lower case."""
-    pairs = ((str(name).lower(), str(value)) for name, value in headers.items())
-    return {
-        name: value
-        for name, value in pairs
-        if name not in FRAMING
-        and name.replace("-", "").isalnum()
-        and (name + value).isascii()
-        and value.isprintable()
-    }

@@ -119,10 +119,7 @@ class ToolItems:
     def __init__(self, limit: int, single: bool) -> None:
         self.items = JoinedItems(GatherLimit(limit), joins_text=not single)
         self._single = single
-
-    def add(self, item: bytes) -> None:
-        """Raises PayloadTooLarge."""
-        self.items.add(item)
+        self.add = self.items.add
 
     def result(self) -> bytes:
         """The result as MCP has it: as a text, and structured. Pieces of text are one text."""

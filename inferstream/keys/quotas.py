@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 import msgspec
 
-from .account import Account
+from .account import Account, UnlimitedAccount
 from .counters import IN_FLIGHT, STREAMS, Counters
 from .errors import LimitExceeded
 from .principal import BYTES, NO_LIMITS, NO_USE, REFUSED, REQUESTS, TOKENS, KeyUse, Principal
@@ -127,7 +127,7 @@ class Quotas:
         self._clock = clock
         self._wall = wall
         self._accounts: dict[str, Account] = {}
-        self._unlimited = Account("", Counters().row("", 0, 0.0), 1)
+        self._unlimited = UnlimitedAccount()
         self._uses: WeakSet[KeyUse] = WeakSet()
         self._ended: deque[KeyUse] = deque()
 

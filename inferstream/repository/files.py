@@ -12,7 +12,7 @@ from ..model import MLModel, StepModel
 from ..settings import ModelSettings
 from ..settings.sources import validated
 from .apps import AppRepository, CodeRepository, importing_code
-from .base import BrokenModels, Versions
+from .base import Versions
 from .folder import FolderRepository, check_name, complete
 from .mar import SUFFIX as MAR
 from .target import APP, in_package
@@ -60,8 +60,7 @@ class ArtefactRepository(FolderRepository):
         """The settings of the model."""
         return self._scan()[0]
 
-    def _scan(self) -> tuple[Versions, BrokenModels]:
-        return self._described()
+    _scan = FolderRepository._described
 
 
 def repository_of_file(

@@ -13,6 +13,23 @@ Text = TypeVar("Text")
 LONGEST = 256
 """Characters of a CloudEvents header's value. A longer one is omitted, because clients refuse long heads."""
 
+NOT_FOR_MODELS = frozenset(
+    (
+        b"connection",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"date",
+        b"inference-header-content-length",
+        b"keep-alive",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-stream-dialect",
+    )
+)
+"""Headers that describe the message itself; with one of a model's the client could not read the response."""
+
 _AS_IT_IS = "".join(map(chr, range(0x20, 0x7F)))
 
 
@@ -69,3 +86,13 @@ def model_headers(parameters: Parameters | None) -> Iterator[tuple[str, str]]:
     if headers and not isinstance(headers, Headers):
         for name, value in headers.items():
             yield str(name).lower(), str(value)
+
+
+def sendable(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    """The headers of model code that a response over HTTP can have, with names in lower case."""
+    chosen = []
+    for name, value in headers:
+        key = name.lower().encode("latin-1", "replace")
+        if key not in NOT_FOR_MODELS and value.isprintable() and key.replace(b"-", b"").isalnum():
+            chosen.append((key, value.encode("latin-1", "replace")))
+    return chosen

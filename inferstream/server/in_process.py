@@ -46,7 +46,9 @@ class InProcessCalls:
             raise NotStarted
 
     async def infer(self, call: OutgoingCall) -> InferenceResponse:
-        return await asyncio.create_task(self._infer(call))
+        reply = await asyncio.create_task(self._open(Operation.INFER, call))
+        assert reply.first is not None
+        return reply.first
 
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         """Each response, at most `AHEAD` of them before the reader. Closing it runs the model's `finally`."""
@@ -60,11 +62,6 @@ class InProcessCalls:
             if not reading.done():
                 Scope(reading).end(ClientLeft())
                 await asyncio.wait([reading])
-
-    async def _infer(self, call: OutgoingCall) -> InferenceResponse:
-        reply = await self._open(Operation.INFER, call)
-        assert reply.first is not None
-        return reply.first
 
     async def _read_into(self, responses: Channel[InferenceResponse], call: OutgoingCall) -> None:
         try:
@@ -147,8 +144,7 @@ def _copied(request: InferenceRequest) -> InferenceRequest:
     """The request with its own arrays and parameters: what a model changes in them stays with the model."""
     inputs = [tensor.model_copy(update={"data": _own(tensor.data)}) for tensor in request.inputs]
     parameters = request.parameters
-    is_given = parameters is not None and parameters.given
-    own = parameters.model_copy() if parameters is not None and is_given else None
+    own = parameters.model_copy() if parameters is not None and parameters.given else None
     return InferenceRequest.of(inputs, request.id, own, request.outputs)
 
 

@@ -4,6 +4,7 @@ from typing import Literal
 
 from ..errors import InferstreamError, Overloaded, Refused, own_status
 from ..statuses import TABLE, Code, Statuses
+from .headers import sendable
 
 Profile = Literal["default", "mlserver", "triton"]
 
@@ -37,8 +38,7 @@ def retry_after(error: BaseException) -> int | None:
 
 
 def http_headers(error: InferstreamError) -> list[tuple[bytes, bytes]]:
-    own = error.headers.items() if isinstance(error, Refused) else ()
-    headers = [(name.encode(), value.encode()) for name, value in own]
+    headers = sendable(error.headers.items()) if isinstance(error, Refused) else []
     seconds = retry_after(error)
     if seconds is not None:
         return [*headers, (b"retry-after", b"%d" % seconds)]

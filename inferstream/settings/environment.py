@@ -9,9 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, GetJsonSchemaHandler
+from pydantic_core import core_schema
 
 from ..types.base import OlderNames
+from .descriptions import describe_fields
 
 if TYPE_CHECKING:
     from pydantic_settings import BaseSettings
@@ -68,6 +70,17 @@ class EnvironmentModel(OlderNames, BaseModel):
         return self.model_dump_json(**{**AS_SET, **options})
 
     @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> SettingValues:
+        document = handler(schema)
+        properties = handler.resolve_ref_schema(document)["properties"]
+        for name, description in describe_fields(cls).items():
+            alias = cls.model_fields[name].alias
+            properties[alias if alias in properties else name]["description"] = description
+        return document
+
+    @classmethod
     def from_complete(cls, values: bytes) -> Self:
         """An instance from JSON that another process has merged with the environment."""
         token = _complete.set(True)
@@ -86,14 +99,18 @@ def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def variables() -> Mapping[str, str | None]:
+    """The variables of the process, over those in the file of the working folder."""
+    if not os.path.isfile(ENV_FILE):
+        return os.environ
+    from dotenv import dotenv_values  # late: most folders have no such file
+
+    return {**dotenv_values(ENV_FILE), **os.environ}
+
+
 def variable(name: str) -> str | None:
     """The value of one setting in the environment, whatever the other variables are."""
-    from_file: Mapping[str, str | None] = {}
-    if os.path.isfile(ENV_FILE):
-        from dotenv import dotenv_values  # late: most folders have no such file
-
-        from_file = dotenv_values(ENV_FILE)
-    values = {key.upper(): value for source in (from_file, os.environ) for key, value in source.items()}
+    values = {key.upper(): value for key, value in variables().items()}
     return values.get(f"{PREFIX}{name.upper()}", values.get(f"{MLSERVER_PREFIX}{name.upper()}"))
 
 

@@ -19,25 +19,20 @@ def _default_folder() -> str:
 class FetchSettings(EnvironmentModel):
     """The fields of `settings.json` for repositories and artefacts that are elsewhere."""
 
-    sources_dir: str = Field(
-        default_factory=_default_folder,
-        description="Folder for what is fetched from remote URIs.",
-    )
-    offline: bool = Field(
-        default=False, description="Serve remote URIs from `sources_dir` alone, without the network."
-    )
-    repository_poll: float | None = Field(
-        default=None, gt=0, description="Seconds from one look for new versions at remote URIs to the next."
-    )
-    max_fetch_bytes: int = Field(
-        default=200 * 10**9,
-        gt=0,
-        description="Largest content of one remote URI, fetched and unpacked, as in `200GB`.",
-    )
-    trust_remote_code: bool = Field(
-        default=False,
-        description="Run code and unpickle files of a repository with a remote URI. Without it they are left out.",
-    )
+    sources_dir: str = Field(default_factory=_default_folder)
+    """Folder for what is fetched from remote URIs."""
+
+    offline: bool = False
+    """Serve remote URIs from `sources_dir` alone, without the network."""
+
+    repository_poll: float | None = Field(default=None, gt=0)
+    """Seconds from one look for new versions at remote URIs to the next."""
+
+    max_fetch_bytes: int = Field(default=200 * 10**9, gt=0)
+    """Largest content of one remote URI, fetched and unpacked, as in `200GB`."""
+
+    trust_remote_code: bool = False
+    """Run code and unpickle files of a repository with a remote URI. Without it they are left out."""
 
     _most = field_validator("max_fetch_bytes", mode="before")(size_of)
     _sources = field_validator("sources_dir")(expanded)

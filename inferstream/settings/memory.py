@@ -11,40 +11,32 @@ from .sizes import size_of
 class MemorySettings(EnvironmentModel):
     """Limits of what models hold together, and when they leave."""
 
-    frontends: int = Field(
-        default=1, ge=1, le=64, description="Processes that share the ports; more than 1 needs Linux."
-    )
-    event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
-        "auto",
-        description="Event loop of the server and its workers. `auto` is uvloop if installed, except for an app that "
-        "imports `nest_asyncio`; `asyncio` lets any model use that package.",
-    )
-    max_memory: int | None = Field(
-        default=None,
-        gt=0,
-        description="Memory of all models together, as in `600MB`: the least recently used leaves first, and comes "
-        "back with its next call. Each model gets a worker process of its own.",
-    )
-    max_device_memory: dict[str, int] = Field(
-        default_factory=dict,
-        description='The same for devices, as in `{"0": "20GB"}`; needs `pynvml`.',
-    )
-    idle_unload: float | None = Field(
-        default=None, gt=0, description="Seconds without a call after which a model leaves memory."
-    )
-    clients_may_evict: bool | None = Field(
-        default=None,
-        description="Whether calls may make other models leave memory, and `keep_alive` counts; if absent: without "
-        "keys. A key with the scope `repository` always may.",
-    )
-    spare_workers: int = Field(
-        default=0, ge=0, description="Worker processes that wait without a model, so that one loads sooner."
-    )
+    frontends: int = Field(default=1, ge=1, le=64)
+    """Processes that share the ports; more than 1 needs Linux."""
 
-    shared_memory: bool | None = Field(
-        default=None,
-        description="Whether clients may have tensors in shared memory of this machine; if absent: on loopback alone.",
-    )
+    event_loop: Literal["auto", "asyncio", "uvloop"] = "auto"
+    """Event loop of the server and its workers. `auto` is uvloop if installed, except for an app that imports
+    `nest_asyncio`; `asyncio` lets any model use that package."""
+
+    max_memory: int | None = Field(default=None, gt=0)
+    """Memory of all models together, as in `600MB`: the least recently used leaves first, and comes back with its next
+    call. Each model gets a worker process of its own."""
+
+    max_device_memory: dict[str, int] = Field(default_factory=dict)
+    """The same for devices, as in `{"0": "20GB"}`; needs `pynvml`."""
+
+    idle_unload: float | None = Field(default=None, gt=0)
+    """Seconds without a call after which a model leaves memory."""
+
+    clients_may_evict: bool | None = None
+    """Whether calls may make other models leave memory, and `keep_alive` counts; if absent: without keys. A key with
+    the scope `repository` always may."""
+
+    spare_workers: int = Field(default=0, ge=0)
+    """Worker processes that wait without a model, so that one loads sooner."""
+
+    shared_memory: bool | None = None
+    """Whether clients may have tensors in shared memory of this machine; if absent: on loopback alone."""
 
     @field_validator("max_memory", "max_device_memory", mode="before")
     @classmethod

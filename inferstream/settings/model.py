@@ -31,30 +31,32 @@ class ModelParameters(EnvironmentModel):
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
 
-    uri: str | None = Field(
-        default=None,
-        description="File or folder of the model's artefacts, or its remote URI; the settings file's folder if absent.",
-    )
-    version: str | None = Field(
-        default=None, description="Version that clients address as /versions/{version}."
-    )
-    environment_path: str | None = Field(
-        default=None, description="Folder of an unpacked Python environment, relative to the settings file."
-    )
-    environment_tarball: str | None = Field(
-        default=None, description="Packed Python environment, relative to the settings file."
-    )
-    inference_pool_gid: str | None = Field(default=None, description="Name of the worker pool to run in.")
-    autogenerate_inference_pool_gid: bool = Field(
-        default=False, description="Run in a worker pool of its own."
-    )
-    format: str | None = Field(
-        default=None, description="Format of the artefacts, for runtimes that know several."
-    )
-    content_type: str | None = Field(
-        default=None, description="Content type that decodes requests naming none."
-    )
-    extra: dict[str, Any] | None = Field(default_factory=dict, description="Runtime-specific settings.")
+    uri: str | None = None
+    """File or folder of the model's artefacts, or its remote URI; the settings file's folder if absent."""
+
+    version: str | None = None
+    """Version that clients address as /versions/{version}."""
+
+    environment_path: str | None = None
+    """Folder of an unpacked Python environment, relative to the settings file."""
+
+    environment_tarball: str | None = None
+    """Packed Python environment, relative to the settings file."""
+
+    inference_pool_gid: str | None = None
+    """Name of the worker pool to run in."""
+
+    autogenerate_inference_pool_gid: bool = False
+    """Run in a worker pool of its own."""
+
+    format: str | None = None
+    """Format of the artefacts, for runtimes that know several."""
+
+    content_type: str | None = None
+    """Content type that decodes requests naming none."""
+
+    extra: dict[str, Any] | None = Field(default_factory=dict)
+    """Runtime-specific settings."""
 
     _paths = field_validator("uri", "environment_path", "environment_tarball")(expanded)
 
@@ -83,139 +85,129 @@ class ModelSettings(EnvironmentModel):
         validation_alias=AliasChoices(
             "implementation", f"{MODEL_PREFIX}IMPLEMENTATION", f"{MLSERVER_MODEL_PREFIX}IMPLEMENTATION"
         ),
-        description="Import path of the MLModel subclass.",
     )
-    name: str = Field(default="", description="Name that clients address; the folder's name if empty.")
-    platform: str = Field(default="", description="Shown in the model's metadata.")
-    versions: list[str] = Field(
-        default_factory=list, description="Versions of the framework, shown in metadata."
-    )
-    inputs: list[MetadataTensor] = Field(default_factory=list, description="Declared inputs.")
-    outputs: list[MetadataTensor] = Field(default_factory=list, description="Declared outputs.")
-    parallel_workers: int | None = Field(
-        default=None, description="Worker processes of this model's own; 0 runs it in the server process."
-    )
-    warm_workers: bool = Field(
-        default=False, description="Accepted for compatibility; has never had an effect."
-    )
-    max_batch_size: int = Field(
-        default=0, ge=0, description="Requests in one batch; 0 or 1 switches batching off."
-    )
-    max_batch_time: float = Field(default=0.0, ge=0, description="Seconds to wait for a batch to fill.")
-    cache_enabled: bool = Field(default=False, description="Use the response cache, if the server has one.")
-    cache_ttl: float | None = Field(
-        default=None, gt=0, description="Seconds a response may be reused; the server's if absent."
-    )
-    parameters: ModelParameters | None = Field(
-        default=None, description="Artefacts, version and free settings."
-    )
+    """Import path of the MLModel subclass."""
 
-    trust_remote_code: bool = Field(
-        default=False,
-        description="Let code and files that are unpickled come from a remote `parameters.uri`. Without it they are "
-        "left out.",
-    )
-    max_concurrency: int | None = Field(default=None, ge=1, description="Calls that may run at once.")
-    max_queue: int = Field(default=1024, ge=0, description="Calls that may wait for their turn.")
-    max_active: int = Field(
-        default=32, ge=1, description="Streams of a model with steps that advance together, in each process."
-    )
-    default_priority: int = Field(
-        default=5, ge=1, le=9, description="Priority of calls that name none: 1 goes first, 9 last."
-    )
-    priority_aging: float = Field(
-        default=1.0,
-        ge=0,
-        description="Seconds of waiting that one step of priority is worth; 0 ignores priorities.",
-    )
-    threads: int | None = Field(
-        default=None,
-        ge=1,
-        description="Threads for blocking model code written `def`. If absent: 64; one for each core for a runtime's.",
-    )
-    loop: Literal["own", "server"] | None = Field(
-        default=None,
-        description="The event loop of its `async def` code: one of its own, in a thread, or the server's. If absent: "
-        "its own for a class, the server's for a function of an app.",
-    )
-    worker_concurrency: int | None = Field(
-        default=None, ge=1, description="Calls that may run at once in one worker process."
-    )
-    devices: list[str] | Literal["auto"] = Field(
-        default_factory=list,
-        description="CUDA_VISIBLE_DEVICES of each worker process, in turn; `auto` is all that NVIDIA's driver lists.",
-    )
-    load: Literal["start", "demand"] = Field(
-        default="start", description="When it loads: at the start of the server, or with its first call."
-    )
-    pinned: bool = Field(default=False, description="Keep it in memory whatever other models need.")
-    stream_buffer: int = Field(
-        default=32, ge=1, description="Responses a stream in a worker process may be ahead of its reader."
-    )
-    items_per_second: float | None = Field(
-        default=None,
-        ge=SLOWEST,
-        allow_inf_nan=False,
-        description="Responses of a stream in a second, at most; 0.001 or more.",
-    )
-    resumable_streams: bool | None = Field(
-        default=None,
-        description="Whether clients may resume all its event streams. If absent: as the server's setting.",
-    )
-    request_timeout: float | None = Field(
-        default=None,
-        ge=0,
-        description="Seconds a call may take, waiting included; null or 0 for no limit. If absent: the server's.",
-    )
-    sequence_idle: float | None = Field(
-        default=None,
-        gt=0,
-        description="The model serves sequences (the parameters `sequence_id`, `sequence_start`, `sequence_end`): one "
-        "runs in one worker, a request after the other, and ends after so many seconds without any.",
-    )
-    input_validation: InputValidation = Field(
-        default="auto",
-        description="How tensors are checked against the model's declaration; `auto` is `off` for models "
-        "written for MLServer and `declared` for others.",
-    )
-    grpc_stream_dialect: Literal["mlserver", "triton"] | None = Field(
-        default=None, description="Response type of ModelStreamInfer when the client gives no hint."
-    )
+    name: str = ""
+    """Name that clients address; the folder's name if empty."""
 
-    calls: list[str] = Field(
-        default_factory=list,
-        description="Names of the models that its code calls. It runs in the server's process; they may have workers.",
-    )
-    split: Split | None = Field(
-        default=None,
-        description='Shares of the calls that name no version, as `{"1": 95, "2": 5}`. Read from the version that '
-        "would get them all.",
-    )
-    shadow: Shadow | None = Field(
-        default=None,
-        description='Another version that gets copies of calls, whose answers nobody waits for: `{"to": "2", '
-        '"percent": 5}`.',
-    )
+    platform: str = ""
+    """Shown in the model's metadata."""
 
-    openai: bool | None = Field(
-        default=None,
-        description="Whether the text routes (`/v1`, `/generate`) serve the model. If absent: whether it takes "
-        "a BYTES input and returns texts or vectors.",
-    )
-    chat_template: str | None = Field(
-        default=None,
-        description="Jinja template that makes a prompt of chat messages, or the path of its file. If absent: that "
-        "of the tokenizer in the model's folder.",
-    )
-    tool_format: ToolFormat | None = Field(
-        default=None,
-        description="How the model writes tool calls in its text. If absent: what its chat template shows.",
-    )
-    reasoning_format: Literal["think", "think_open", "none"] | None = Field(
-        default=None,
-        description="How the model writes reasoning: between `<think>` and `</think>`, of which `think_open` has the "
-        "first in its prompt. If absent: what its chat template shows.",
-    )
+    versions: list[str] = Field(default_factory=list)
+    """Versions of the framework, shown in metadata."""
+
+    inputs: list[MetadataTensor] = Field(default_factory=list)
+    """Declared inputs."""
+
+    outputs: list[MetadataTensor] = Field(default_factory=list)
+    """Declared outputs."""
+
+    parallel_workers: int | None = None
+    """Worker processes of this model's own; 0 runs it in the server process."""
+
+    warm_workers: bool = False
+    """Accepted for compatibility; has never had an effect."""
+
+    max_batch_size: int = Field(default=0, ge=0)
+    """Requests in one batch; 0 or 1 switches batching off."""
+
+    max_batch_time: float = Field(default=0.0, ge=0)
+    """Seconds to wait for a batch to fill."""
+
+    cache_enabled: bool = False
+    """Use the response cache, if the server has one."""
+
+    cache_ttl: float | None = Field(default=None, gt=0)
+    """Seconds a response may be reused; the server's if absent."""
+
+    parameters: ModelParameters | None = None
+    """Artefacts, version and free settings."""
+
+    trust_remote_code: bool = False
+    """Let code and files that are unpickled come from a remote `parameters.uri`. Without it they are left out."""
+
+    max_concurrency: int | None = Field(default=None, ge=1)
+    """Calls that may run at once."""
+
+    max_queue: int = Field(default=1024, ge=0)
+    """Calls that may wait for their turn."""
+
+    max_active: int = Field(default=32, ge=1)
+    """Streams of a model with steps that advance together, in each process."""
+
+    default_priority: int = Field(default=5, ge=1, le=9)
+    """Priority of calls that name none: 1 goes first, 9 last."""
+
+    priority_aging: float = Field(default=1.0, ge=0)
+    """Seconds of waiting that one step of priority is worth; 0 ignores priorities."""
+
+    threads: int | None = Field(default=None, ge=1)
+    """Threads for blocking model code written `def`. If absent: 64; one for each core for a runtime's."""
+
+    loop: Literal["own", "server"] | None = None
+    """The event loop of its `async def` code: one of its own, in a thread, or the server's. If absent: its own for a
+    class, the server's for a function of an app."""
+
+    worker_concurrency: int | None = Field(default=None, ge=1)
+    """Calls that may run at once in one worker process."""
+
+    devices: list[str] | Literal["auto"] = Field(default_factory=list)
+    """CUDA_VISIBLE_DEVICES of each worker process, in turn; `auto` is all that NVIDIA's driver lists."""
+
+    load: Literal["start", "demand"] = "start"
+    """When it loads: at the start of the server, or with its first call."""
+
+    pinned: bool = False
+    """Keep it in memory whatever other models need."""
+
+    stream_buffer: int = Field(default=32, ge=1)
+    """Responses a stream in a worker process may be ahead of its reader."""
+
+    items_per_second: float | None = Field(default=None, ge=SLOWEST, allow_inf_nan=False)
+    """Responses of a stream in a second, at most; 0.001 or more."""
+
+    resumable_streams: bool | None = None
+    """Whether clients may resume all its event streams. If absent: as the server's setting."""
+
+    request_timeout: float | None = Field(default=None, ge=0)
+    """Seconds a call may take, waiting included; null or 0 for no limit. If absent: the server's."""
+
+    sequence_idle: float | None = Field(default=None, gt=0)
+    """The model serves sequences (the parameters `sequence_id`, `sequence_start`, `sequence_end`): one runs in one
+    worker, a request after the other, and ends after so many seconds without any."""
+
+    input_validation: InputValidation = "auto"
+    """How tensors are checked against the model's declaration; `auto` is `off` for models written for MLServer and
+    `declared` for others."""
+
+    grpc_stream_dialect: Literal["mlserver", "triton"] | None = None
+    """Response type of ModelStreamInfer when the client gives no hint."""
+
+    calls: list[str] = Field(default_factory=list)
+    """Names of the models that its code calls. It runs in the server's process; they may have workers."""
+
+    split: Split | None = None
+    """Shares of the calls that name no version, as `{"1": 95, "2": 5}`. Read from the version that would get them
+    all."""
+
+    shadow: Shadow | None = None
+    """Another version that gets copies of calls, whose answers nobody waits for: `{"to": "2", "percent": 5}`."""
+
+    openai: bool | None = None
+    """Whether the text routes (`/v1`, `/generate`) serve the model. If absent: whether it takes a BYTES input and
+    returns texts or vectors."""
+
+    chat_template: str | None = None
+    """Jinja template that makes a prompt of chat messages, or the path of its file. If absent: that of the tokenizer in
+    the model's folder."""
+
+    tool_format: ToolFormat | None = None
+    """How the model writes tool calls in its text. If absent: what its chat template shows."""
+
+    reasoning_format: Literal["think", "think_open", "none"] | None = None
+    """How the model writes reasoning: between `<think>` and `</think>`, of which `think_open` has the first in its
+    prompt. If absent: what its chat template shows."""
 
     def __init__(self, **values: Any) -> None:
         source = values.pop("_source", None)

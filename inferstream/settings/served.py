@@ -23,49 +23,64 @@ class ServedSettings(EnvironmentModel):
 
     model_config = ConfigDict(protected_namespaces=())
 
-    debug: bool = Field(default=False, description="Log at debug level, with one line per request.")
-    server_name: str = Field(default="inferstream", description="Shown in the server's metadata.")
-    server_version: str = Field(default_factory=own_version, description="Shown in the server's metadata.")
-    extensions: list[str] = Field(default_factory=list, description="Further extensions to name in metadata.")
+    debug: bool = False
+    """Log at debug level, with one line per request."""
 
-    host: str = Field(
-        default="127.0.0.1", description="Address to listen on; 0.0.0.0 opens it to the network."
-    )
-    http_port: int = Field(default=8080, ge=0, le=65535, description="Port of REST, SSE and WebSocket.")
-    grpc_port: int | None = Field(
-        default=8081,
-        ge=0,
-        le=65535,
-        description="Port of gRPC; null, or the same as http_port, for one port that serves both.",
-    )
-    metrics_port: int = Field(default=8082, ge=0, le=65535, description="Port of the metrics endpoint.")
-    root_path: str = Field(default="", description="Path prefix a proxy in front of the server strips.")
-    cors_settings: CORSSettings | None = Field(default=None, description="Cross-origin rules for browsers.")
-    allowed_hosts: list[str] = Field(
-        default_factory=list,
-        description="Further values of `Host` that lead to a server on loopback; `.example.org` is every name below "
-        "it, `*` any. Beyond loopback every value does.",
-    )
-    page: bool = Field(default=True, description="Serve the page for people at `/` and `/docs`.")
+    server_name: str = "inferstream"
+    """Shown in the server's metadata."""
 
-    model_repository_root: str = Field(
-        default=".", description="Folder of models; the command line's argument wins."
-    )
-    model_repository_implementation: str | None = Field(
-        default=None, description="Import path of a ModelRepository."
-    )
-    model_repository_implementation_args: dict[str, Any] = Field(
-        default_factory=dict, description="Further arguments of that ModelRepository."
-    )
-    load_models_at_startup: bool = Field(default=True, description="Load every model found before serving.")
-    default_model: str | None = Field(
-        default=None,
-        description="Model of the text routes that name none (`/generate`). If absent: the only one that returns "
-        "texts, if there is one.",
-    )
-    model_load_timeout: float = Field(default=600.0, gt=0, description="Seconds a model may take to load.")
-    strict: bool = Field(
-        default=False,
-        description="End the process when a model fails to load at start, or what another package brings.",
-    )
-    allow_open_repository: bool = Field(default=False, description="Open the repository API beyond loopback.")
+    server_version: str = Field(default_factory=own_version)
+    """Shown in the server's metadata."""
+
+    extensions: list[str] = Field(default_factory=list)
+    """Further extensions to name in metadata."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 opens it to the network."""
+
+    http_port: int = Field(default=8080, ge=0, le=65535)
+    """Port of REST, SSE and WebSocket."""
+
+    grpc_port: int | None = Field(default=8081, ge=0, le=65535)
+    """Port of gRPC; null, or the same as http_port, for one port that serves both."""
+
+    metrics_port: int = Field(default=8082, ge=0, le=65535)
+    """Port of the metrics endpoint."""
+
+    root_path: str = ""
+    """Path prefix a proxy in front of the server strips."""
+
+    cors_settings: CORSSettings | None = None
+    """Cross-origin rules for browsers."""
+
+    allowed_hosts: list[str] = Field(default_factory=list)
+    """Further values of `Host` that lead to a server on loopback; `.example.org` is every name below it, `*` any.
+    Beyond loopback every value does."""
+
+    page: bool = True
+    """Serve the page for people at `/` and `/docs`."""
+
+    model_repository_root: str = "."
+    """Folder of models; the command line's argument wins."""
+
+    model_repository_implementation: str | None = None
+    """Import path of a ModelRepository."""
+
+    model_repository_implementation_args: dict[str, Any] = Field(default_factory=dict)
+    """Further arguments of that ModelRepository."""
+
+    load_models_at_startup: bool = True
+    """Load every model found before serving."""
+
+    default_model: str | None = None
+    """Model of the text routes that name none (`/generate`). If absent: the only one that returns texts, if there is
+    one."""
+
+    model_load_timeout: float = Field(default=600.0, gt=0)
+    """Seconds a model may take to load."""
+
+    strict: bool = False
+    """End the process when a model fails to load at start, or what another package brings."""
+
+    allow_open_repository: bool = False
+    """Open the repository API beyond loopback."""

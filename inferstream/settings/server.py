@@ -21,10 +21,10 @@ MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
 
 
-def _private(name: str, description: str) -> Any:
+def _private(name: str) -> Any:
     """A field by MLServer's name of the setting, which is private there, and by its environment variables."""
     spellings = AliasChoices(f"_{name}", f"{PREFIX}{name}".upper(), f"{MLSERVER_PREFIX}{name}".upper())
-    return Field(default=None, alias=f"_{name}", validation_alias=spellings, description=description)
+    return Field(default=None, alias=f"_{name}", validation_alias=spellings)
 
 
 def _other_name(name: str) -> property:
@@ -37,241 +37,231 @@ class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
 
-    max_body_bytes: int = Field(
-        default=64 * 2**20, ge=1, description="Largest request body, also after decompression."
-    )
-    max_json_bytes: int | None = Field(
-        default=None, ge=1, description="Largest JSON of a request in bytes. If absent: `max_body_bytes`."
-    )
-    max_json_depth: int = Field(
-        default=128, ge=1, description="Levels of lists and objects in the JSON of a request."
-    )
-    max_json_values: int = Field(
-        default=1_000_000,
-        ge=1,
-        description="Keys, strings, lists and literals in the JSON of a request, where an object counts eight times, "
-        "and elements of its BYTES tensors; numbers count in JSON texts and lists of functions.",
-    )
-    max_inflight_bytes: int = Field(
-        default=2**30,
-        ge=1,
-        description="Bytes of request bodies, and of decoded tensors that wait, in all front ends together; beyond "
-        "them requests get a 503.",
-    )
-    grpc_max_message_length: int | None = Field(
-        default=None, description="Largest gRPC message in bytes, both ways."
-    )
-    gzip_enabled: bool = Field(
-        default=True, description="Compress large responses for clients that ask for it."
-    )
-    gzip_min_bytes: int = Field(
-        default=500, ge=0, description="Responses of fewer bytes are never compressed."
-    )
-    max_connections: int = Field(
-        default=4096,
-        ge=1,
-        description="Open HTTP connections; one more gets a 503, except for liveness and readiness.",
-    )
-    header_timeout: float = Field(
-        default=10.0, gt=0, description="Seconds a client may take to send its headers."
-    )
-    body_timeout: float = Field(default=60.0, gt=0, description="Seconds a client may take to send its body.")
+    max_body_bytes: int = Field(default=64 * 2**20, ge=1)
+    """Largest request body, also after decompression."""
 
-    request_timeout: float | None = Field(
-        default=300.0,
-        ge=0,
-        description="Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams "
-        "and no messages of Kafka.",
-    )
-    shadow_max_in_flight: int = Field(
-        default=8, ge=1, description="Copies in shadows at once; more are dropped."
-    )
-    sse_heartbeat: float = Field(
-        default=15.0, ge=0, description="Seconds of silence before an SSE comment; 0 is never."
-    )
-    resumable_streams: bool = Field(
-        default=False,
-        description="Make all event streams resumable; if not, those whose clients ask for it.",
-    )
-    resume_timeout: float = Field(
-        default=10.0,
-        gt=0,
-        description="Seconds for which a resumable stream waits for its client to come back.",
-    )
-    resume_items: int = Field(default=16384, ge=1, description="Events that a resumable stream records.")
-    resume_bytes: int = Field(
-        default=4 * 2**20,
-        ge=1,
-        description="Bytes of memory for the events that a resumable stream records: their own and 41 for each.",
-    )
-    max_held_streams: int = Field(
-        default=128, ge=0, description="Resumable streams at once in each front end; one more gets a 429."
-    )
-    get_streams: bool | None = Field(
-        default=None,
-        description="Serve streams of `generate_stream` to GET, for EventSource; null: on loopback and over TLS only.",
-    )
-    credential_headers: list[str] = Field(
-        default=["authorization", "proxy-authorization", "x-api-key"],
-        description="Headers that tell clients apart: who resumes or cancels a request sends the same ones.",
-    )
-    stream_stall_timeout: float = Field(
-        default=60.0, gt=0, description="Seconds a stream's reader may read nothing."
-    )
-    websocket_silence_timeout: float = Field(
-        default=30.0, ge=0, description="Seconds without a sign of life that end a WebSocket; 0 is never."
-    )
-    grpc_stream_dialect: Literal["mlserver", "triton"] = Field(
-        default="mlserver", description="Response type of ModelStreamInfer when the client gives no hint."
-    )
-    grpc_engine: Literal["native", "auto", "grpcio"] = Field(
-        default="native",
-        description="What serves the gRPC port: HTTP/2 of the server's own. `auto` is the same with a warning; "
-        "`grpcio` ends the start.",
-    )
-    grpc_reflection: bool = Field(default=True, description="Serve gRPC reflection.")
-    grpc_web: bool = Field(default=True, description="Serve gRPC-Web on the REST port, for browsers.")
-    request_ids: Literal["echo", "always"] = Field(
-        default="echo",
-        description="Which responses have an `X-Request-Id`: those to requests that have one, or all.",
-    )
-    status_profile: Literal["default", "mlserver", "triton"] = Field(
-        default="default",
-        description="Whose status codes to use where servers differ. `mlserver` includes its error for unknown models.",
-    )
-    middleware: list[str] = Field(
-        default_factory=list,
-        description="Import paths of `async def` functions around every call, outermost first.",
-    )
-    show_errors: Literal["auto", "never"] = Field(
-        default="auto",
-        description="`auto` shows exceptions and the frames of your code to clients of this machine, without a proxy, "
-        "where the server runs with `--reload` or `debug`.",
-    )
-    access_log: bool | None = Field(
-        default=None,
-        description="Log one line per call, on the logger `inferstream.access`; null does so in a terminal.",
-    )
-    keys_file: str | None = Field(
-        default=None, description="Keys of clients, which `server keys` writes; none are needed if absent."
-    )
-    usage_file: str | None = Field(
-        default=None, description="File that keeps what keys have used by day, over restarts."
-    )
-    audit_log: str | None = Field(
-        default=None, description="File with a JSON line for each call: who, what, how much."
-    )
-    record: RecordSettings | None = Field(default=None, description="Record requests, for `server replay`.")
-    trusted_proxies: list[str] = Field(
-        default=[], description="Addresses or networks of proxies that name clients."
-    )
-    objectives: dict[str, Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]] = Field(
-        default_factory=dict, description="Priorities of the objectives that `trusted_proxies` name."
-    )
-    shutdown_grace: float = Field(
-        default=20.0, ge=0, description="Seconds calls in progress may take to finish."
-    )
-    shutdown_delay: float = Field(
-        default=0.0, ge=0, description="Seconds to continue to serve, not ready, before calls are refused."
-    )
+    max_json_bytes: int | None = Field(default=None, ge=1)
+    """Largest JSON of a request in bytes. If absent: `max_body_bytes`."""
 
-    metrics_endpoint: str | None = Field(
-        default="/metrics", description="Path of the metrics; null or empty for none."
-    )
-    metrics_rest_server_prefix: str = Field(
-        default="rest_server", description="Prefix of the REST metrics' names."
-    )
+    max_json_depth: int = Field(default=128, ge=1)
+    """Levels of lists and objects in the JSON of a request."""
+
+    max_json_values: int = Field(default=1_000_000, ge=1)
+    """Keys, strings, lists and literals in the JSON of a request, where an object counts eight times, and elements of
+    its BYTES tensors; numbers count in JSON texts and lists of functions."""
+
+    max_inflight_bytes: int = Field(default=2**30, ge=1)
+    """Bytes of request bodies, and of decoded tensors that wait, in all front ends together; beyond them requests get a
+    503."""
+
+    grpc_max_message_length: int | None = None
+    """Largest gRPC message in bytes, both ways."""
+
+    gzip_enabled: bool = True
+    """Compress large responses for clients that ask for it."""
+
+    gzip_min_bytes: int = Field(default=500, ge=0)
+    """Responses of fewer bytes are never compressed."""
+
+    max_connections: int = Field(default=4096, ge=1)
+    """Open HTTP connections; one more gets a 503, except for liveness and readiness."""
+
+    header_timeout: float = Field(default=10.0, gt=0)
+    """Seconds a client may take to send its headers."""
+
+    body_timeout: float = Field(default=60.0, gt=0)
+    """Seconds a client may take to send its body."""
+
+    request_timeout: float | None = Field(default=300.0, ge=0)
+    """Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams and no messages
+    of Kafka."""
+
+    shadow_max_in_flight: int = Field(default=8, ge=1)
+    """Copies in shadows at once; more are dropped."""
+
+    sse_heartbeat: float = Field(default=15.0, ge=0)
+    """Seconds of silence before an SSE comment; 0 is never."""
+
+    resumable_streams: bool = False
+    """Make all event streams resumable; if not, those whose clients ask for it."""
+
+    resume_timeout: float = Field(default=10.0, gt=0)
+    """Seconds for which a resumable stream waits for its client to come back."""
+
+    resume_items: int = Field(default=16384, ge=1)
+    """Events that a resumable stream records."""
+
+    resume_bytes: int = Field(default=4 * 2**20, ge=1)
+    """Bytes of memory for the events that a resumable stream records: their own and 41 for each."""
+
+    max_held_streams: int = Field(default=128, ge=0)
+    """Resumable streams at once in each front end; one more gets a 429."""
+
+    get_streams: bool | None = None
+    """Serve streams of `generate_stream` to GET, for EventSource; null: on loopback and over TLS only."""
+
+    credential_headers: list[str] = ["authorization", "proxy-authorization", "x-api-key"]
+    """Headers that tell clients apart: who resumes or cancels a request sends the same ones."""
+
+    stream_stall_timeout: float = Field(default=60.0, gt=0)
+    """Seconds a stream's reader may read nothing."""
+
+    websocket_silence_timeout: float = Field(default=30.0, ge=0)
+    """Seconds without a sign of life that end a WebSocket; 0 is never."""
+
+    grpc_stream_dialect: Literal["mlserver", "triton"] = "mlserver"
+    """Response type of ModelStreamInfer when the client gives no hint."""
+
+    grpc_engine: Literal["native", "auto", "grpcio"] = "native"
+    """What serves the gRPC port: HTTP/2 of the server's own. `auto` is the same with a warning; `grpcio` ends the
+    start."""
+
+    grpc_reflection: bool = True
+    """Serve gRPC reflection."""
+
+    grpc_web: bool = True
+    """Serve gRPC-Web on the REST port, for browsers."""
+
+    request_ids: Literal["echo", "always"] = "echo"
+    """Which responses have an `X-Request-Id`: those to requests that have one, or all."""
+
+    status_profile: Literal["default", "mlserver", "triton"] = "default"
+    """Whose status codes to use where servers differ. `mlserver` includes its error for unknown models."""
+
+    middleware: list[str] = Field(default_factory=list)
+    """Import paths of `async def` functions around every call, outermost first."""
+
+    show_errors: Literal["auto", "never"] = "auto"
+    """`auto` shows exceptions and the frames of your code to clients of this machine, without a proxy, where the server
+    runs with `--reload` or `debug`."""
+
+    access_log: bool | None = None
+    """Log one line per call, on the logger `inferstream.access`; null does so in a terminal."""
+
+    keys_file: str | None = None
+    """Keys of clients, which `server keys` writes; none are needed if absent."""
+
+    usage_file: str | None = None
+    """File that keeps what keys have used by day, over restarts."""
+
+    audit_log: str | None = None
+    """File with a JSON line for each call: who, what, how much."""
+
+    record: RecordSettings | None = None
+    """Record requests, for `server replay`."""
+
+    trusted_proxies: list[str] = []
+    """Addresses or networks of proxies that name clients."""
+
+    objectives: dict[str, Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]] = Field(default_factory=dict)
+    """Priorities of the objectives that `trusted_proxies` name."""
+
+    shutdown_grace: float = Field(default=20.0, ge=0)
+    """Seconds calls in progress may take to finish."""
+
+    shutdown_delay: float = Field(default=0.0, ge=0)
+    """Seconds to continue to serve, not ready, before calls are refused."""
+
+    metrics_endpoint: str | None = "/metrics"
+    """Path of the metrics; null or empty for none."""
+
+    metrics_rest_server_prefix: str = "rest_server"
+    """Prefix of the REST metrics' names."""
+
     metrics_buckets: dict[Literal["requests", "first_item", "between_items"], tuple[float, ...]] = Field(
-        default_factory=dict,
-        description="Upper bounds in seconds of the buckets of histograms: `requests` (calls, HTTP requests and RPCs), "
-        "`first_item` and `between_items` (streams); 0.0001 to 60 by default.",
+        default_factory=dict
     )
-    metric_aliases: list[Literal["vllm", "sglang", "triton"]] = Field(
-        default_factory=list,
-        description="Further names of the totals of the load, which endpoint pickers read: those of these servers.",
-    )
-    load_reports: Literal["off", "asked", "always"] = Field(
-        default="off",
-        description="ORCA reports of the load in the headers and trailers of inferences: for clients that ask with "
-        "`endpoint-load-metrics-format`, or always. With both, gRPC has the service OpenRcaService.",
-    )
-    metrics_dir: str | None = Field(
-        default=None,
-        description="Folder for metrics that model code in workers makes; a temporary one if absent.",
-    )
-    cloudevents_headers: bool | None = Field(
-        default=None,
-        description="Give requests and responses MLServer's `Ce-*` headers; null does so in Kubernetes.",
-    )
-    use_structured_logging: bool = Field(default=False, description="Log one JSON object per line.")
-    logging_settings: str | dict[str, Any] | None = Field(
-        default=None, description="Logging configuration, file or inline."
-    )
-    tracing_server: str | None = Field(
-        default=None, description="OTLP/gRPC collector of traces; needs the extra `tracing`."
-    )
+    """Upper bounds in seconds of the buckets of histograms: `requests` (calls, HTTP requests and RPCs), `first_item`
+    and `between_items` (streams); 0.0001 to 60 by default."""
 
-    metrics_push_server: str | None = Field(
-        default=None,
-        description="OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`.",
-    )
-    metrics_push_interval: float = Field(
-        default=60.0, gt=0, description="Seconds between two pushes of metrics."
-    )
+    metric_aliases: list[Literal["vllm", "sglang", "triton"]] = Field(default_factory=list)
+    """Further names of the totals of the load, which endpoint pickers read: those of these servers."""
 
-    keep_freed_memory: bool = Field(
-        default=True,
-        description="Use the memory of freed tensors again, without a return to the kernel; needs glibc.",
-    )
-    parallel_workers: int = Field(
-        default=0, ge=0, description="Worker processes; 0 runs models in the server process."
-    )
-    parallel_workers_timeout: int = Field(default=5, ge=0, description="Seconds a worker may take to stop.")
-    worker_heartbeat: float = Field(
-        default=1.0,
-        ge=0,
-        description="Seconds from one heartbeat of a worker process to the next. One that misses ten, because a "
-        "signal has stopped it, is replaced; 0 is never.",
-    )
-    environments_dir: str = Field(
-        default_factory=lambda: str(Path.cwd() / ".envs"), description="Folder for unpacked environments."
-    )
-    cache_enabled: bool = Field(default=False, description="Response cache, for models that enable it too.")
-    cache_size: int = Field(default=100, ge=1, description="Responses in the response cache, of all models.")
-    cache_max_bytes: int = Field(
-        default=64 * 2**20, ge=1, description="Bytes of responses in the response cache."
-    )
-    share_cache: bool = Field(
-        default=False,
-        description="Whether principals of keys share cached responses; without keys all clients do.",
-    )
-    cache_ttl: float | None = Field(
-        default=None, gt=0, description="Seconds a response may be reused; unlimited if absent."
-    )
-    kafka_enabled: bool = Field(
-        default=False, description="Serve requests from a Kafka topic; needs the extra `kafka`."
-    )
-    kafka_servers: str = Field(default="localhost:9092", description="Kafka bootstrap servers.")
-    kafka_topic_input: str = Field(default="mlserver-input", description="Topic of requests.")
-    kafka_topic_output: str = Field(default="mlserver-output", description="Topic of responses.")
-    kafka_group: str = Field(
-        default="inferstream", min_length=1, description="Servers that share the messages."
-    )
-    kafka_offset_reset: Literal["latest", "earliest"] = Field(
-        default="latest", description="Where a group begins if it has never committed."
-    )
-    kafka_max_in_flight: int = Field(default=64, ge=1, description="Messages in progress at once.")
+    load_reports: Literal["off", "asked", "always"] = "off"
+    """ORCA reports of the load in the headers and trailers of inferences: for clients that ask with
+    `endpoint-load-metrics-format`, or always. With both, gRPC has the service OpenRcaService."""
 
-    custom_rest_server_settings: dict[str, Any] | None = _private(
-        "custom_rest_server_settings",
-        "Options of the REST port, with uvicorn's names, certificates among them.",
-    )
-    custom_metrics_server_settings: dict[str, Any] | None = _private(
-        "custom_metrics_server_settings", "The same for the metrics port."
-    )
-    custom_grpc_server_settings: dict[str, Any] | None = _private(
-        "custom_grpc_server_settings", "Channel arguments of gRPC (`grpc.…`), and certificates."
-    )
+    metrics_dir: str | None = None
+    """Folder for metrics that model code in workers makes; a temporary one if absent."""
+
+    cloudevents_headers: bool | None = None
+    """Give requests and responses MLServer's `Ce-*` headers; null does so in Kubernetes."""
+
+    use_structured_logging: bool = False
+    """Log one JSON object per line."""
+
+    logging_settings: str | dict[str, Any] | None = None
+    """Logging configuration, file or inline."""
+
+    tracing_server: str | None = None
+    """OTLP/gRPC collector of traces; needs the extra `tracing`."""
+
+    metrics_push_server: str | None = None
+    """OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`."""
+
+    metrics_push_interval: float = Field(default=60.0, gt=0)
+    """Seconds between two pushes of metrics."""
+
+    keep_freed_memory: bool = True
+    """Use the memory of freed tensors again, without a return to the kernel; needs glibc."""
+
+    parallel_workers: int = Field(default=0, ge=0)
+    """Worker processes; 0 runs models in the server process."""
+
+    parallel_workers_timeout: int = Field(default=5, ge=0)
+    """Seconds a worker may take to stop."""
+
+    worker_heartbeat: float = Field(default=1.0, ge=0)
+    """Seconds from one heartbeat of a worker process to the next. One that misses ten, because a signal has stopped it,
+    is replaced; 0 is never."""
+
+    environments_dir: str = Field(default_factory=lambda: str(Path.cwd() / ".envs"))
+    """Folder for unpacked environments."""
+
+    cache_enabled: bool = False
+    """Response cache, for models that enable it too."""
+
+    cache_size: int = Field(default=100, ge=1)
+    """Responses in the response cache, of all models."""
+
+    cache_max_bytes: int = Field(default=64 * 2**20, ge=1)
+    """Bytes of responses in the response cache."""
+
+    share_cache: bool = False
+    """Whether principals of keys share cached responses; without keys all clients do."""
+
+    cache_ttl: float | None = Field(default=None, gt=0)
+    """Seconds a response may be reused; unlimited if absent."""
+
+    kafka_enabled: bool = False
+    """Serve requests from a Kafka topic; needs the extra `kafka`."""
+
+    kafka_servers: str = "localhost:9092"
+    """Kafka bootstrap servers."""
+
+    kafka_topic_input: str = "mlserver-input"
+    """Topic of requests."""
+
+    kafka_topic_output: str = "mlserver-output"
+    """Topic of responses."""
+
+    kafka_group: str = Field(default="inferstream", min_length=1)
+    """Servers that share the messages."""
+
+    kafka_offset_reset: Literal["latest", "earliest"] = "latest"
+    """Where a group begins if it has never committed."""
+
+    kafka_max_in_flight: int = Field(default=64, ge=1)
+    """Messages in progress at once."""
+
+    custom_rest_server_settings: dict[str, Any] | None = _private("custom_rest_server_settings")
+    """Options of the REST port, with uvicorn's names, certificates among them."""
+
+    custom_metrics_server_settings: dict[str, Any] | None = _private("custom_metrics_server_settings")
+    """The same for the metrics port."""
+
+    custom_grpc_server_settings: dict[str, Any] | None = _private("custom_grpc_server_settings")
+    """Channel arguments of gRPC (`grpc.…`), and certificates."""
 
     _paths = field_validator(
         "model_repository_root",

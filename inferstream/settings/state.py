@@ -1,6 +1,6 @@
 """Settings of what clients keep for the server."""
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from .environment import EnvironmentModel, expanded
 
@@ -8,9 +8,7 @@ from .environment import EnvironmentModel, expanded
 class StateSettings(EnvironmentModel):
     """The fields of `settings.json` for sealed states."""
 
-    state_key_file: str | None = Field(
-        default=None,
-        description="Keys that seal conversations into the ids of OpenAI's responses; needs the extra `state`.",
-    )
+    state_key_file: str | None = None
+    """Keys that seal conversations into the ids of OpenAI's responses; needs the extra `state`."""
 
     _keys = field_validator("state_key_file")(expanded)

@@ -1,17 +1,16 @@
 """Finds environment variables with our prefixes, or MLServer's, that no setting reads."""
 
 import difflib
-import os
 import re
 from collections.abc import Iterator
 
 from .environment import (
-    ENV_FILE,
     MLSERVER_MODEL_PREFIX,
     MLSERVER_PREFIX,
     MODEL_PREFIX,
     PREFIX,
     EnvironmentModel,
+    variables,
 )
 
 OTHERS = re.compile(
@@ -34,7 +33,7 @@ def unknown_variables() -> Iterator[str]:
         for prefix in settings.env_prefixes
         for name in settings.model_fields
     }
-    for name in sorted({*os.environ, *_in_file()}):
+    for name in sorted(variables()):
         prefix = _prefix(name.upper())
         if prefix is None or name.upper() in known or OTHERS.fullmatch(name.upper().removeprefix(prefix)):
             continue
@@ -52,15 +51,6 @@ def unknown_variables() -> Iterator[str]:
 def _prefix(name: str) -> str | None:
     prefixes = (MODEL_PREFIX, MLSERVER_MODEL_PREFIX, PREFIX, MLSERVER_PREFIX)
     return next((prefix for prefix in prefixes if name.startswith(prefix)), None)
-
-
-def _in_file() -> set[str]:
-    """The names in the file of variables in the working folder."""
-    if not os.path.isfile(ENV_FILE):
-        return set()
-    from dotenv import dotenv_values  # late: most folders have no such file
-
-    return {*dotenv_values(ENV_FILE)}
 
 
 def _subclasses(kind: type[EnvironmentModel]) -> Iterator[type[EnvironmentModel]]:

@@ -1,7 +1,6 @@
 """Inference requests and responses (Open Inference Protocol, "Inference Request JSON Object" and on)."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
@@ -9,7 +8,7 @@ from pydantic import Field
 
 from .base import BaseModel, FieldValues
 from .forms import InputsForm, OutputForm
-from .parameters import Headers, Parameters
+from .parameters import CarriedHeaders, Headers, Parameters
 from .payload import ABSENT, Payload, new
 from .tensor import TensorData
 from .tensors import RequestInput, RequestOutput, ResponseOutput
@@ -119,12 +118,12 @@ class InferenceRequest(
         return {tensor.name: read(tensor) for tensor in self._inputs}
 
     @property
-    def carried(self) -> Callable[[], Mapping[str, str]] | None:
-        """Makes a copy of the headers of the transport."""
+    def carried(self) -> CarriedHeaders | None:
+        """What makes a copy of the headers of the transport."""
         headers = self._headers if self._parameters is None else self._parameters.headers
         if headers is None:
             return None
-        return headers.carried if isinstance(headers, Headers) else partial(dict, headers)
+        return headers.carried if isinstance(headers, Headers) else (dict, headers)
 
     def carry(self, headers: Mapping[str, str]) -> Parameters | None:
         """Hold the headers of the transport. Returns the parameters, or None if there are none yet."""

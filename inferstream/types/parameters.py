@@ -1,7 +1,6 @@
 """Parameters of payloads, and the headers of transports, which model code finds in them."""
 
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, MutableMapping
-from functools import partial
 from typing import Annotated, Any, Protocol, Self
 
 import pydantic
@@ -22,6 +21,9 @@ class Origin(Protocol):
 
 Pairs = Iterable[tuple[bytes | str, bytes | str]]
 
+CarriedHeaders = tuple[Callable[..., Mapping[str, str]], *tuple[Any, ...]]
+"""A function that makes headers, and its arguments."""
+
 
 class Headers(MutableMapping[str, str]):
     """Headers of a request, or metadata of an RPC, by lower-case name. The first access decodes them.
@@ -30,7 +32,7 @@ class Headers(MutableMapping[str, str]):
     knows the client.
     """
 
-    __slots__ = ("_decoded", "_more", "_origin", "_raw")
+    __slots__ = ("_decoded", "_more", "_origin", "_raw", "carried")
 
     def __init__(
         self,
@@ -42,6 +44,8 @@ class Headers(MutableMapping[str, str]):
         self._more = more
         self._origin = origin
         self._decoded: dict[str, str] | None = None
+        self.carried: CarriedHeaders = Headers, raw, more
+        """Makes a copy, for a context: one that knew the client would be in a cycle with the task of the client."""
 
     @property
     def origin(self) -> Origin | None:
@@ -52,13 +56,6 @@ class Headers(MutableMapping[str, str]):
     def raw(self) -> Pairs:
         """Names and values as they arrived."""
         return self._raw
-
-    @property
-    def carried(self) -> Callable[[], Mapping[str, str]]:
-        """Makes a copy, for a context: one that knew the client would be in a cycle with the task of the client."""
-        if self._decoded is None:
-            return partial(Headers, self._raw, self._more)
-        return partial(Headers, self._decoded.items())
 
     @property
     def peer(self) -> str | None:
@@ -77,6 +74,7 @@ class Headers(MutableMapping[str, str]):
             self._decoded = {_text(name).lower(): _text(value) for name, value in self.raw}
             if self._more is not None:
                 self._decoded.update(self._more())
+            self.carried = Headers, self._decoded.items()
         return self._decoded
 
     def __getitem__(self, name: str) -> str:

@@ -23,7 +23,8 @@ from starlette.exceptions import HTTPException as StarletteException
 from inferstream import App, Depends
 
 app = App()
-LATER = {"Retry-After": "3", "X-Reason": "busy", "Content-Length": "7", "X-Bad": "a\\r\\nb: c"}
+LATER = {"Retry-After": "3", "X-Reason": "busy", "Content-Length": "7", "X-Bad": "a\\r\\nb: c", "X-Half": "\\ud800",
+         "Server": "x", "X Name": "y", "Upgrade": "z"}
 
 
 @app.model
@@ -124,8 +125,7 @@ def test_headers_are_sent_but_those_of_the_server(server: Running) -> None:
     headers = generate(server, "generator", "generate_stream").headers
     assert (headers["retry-after"], headers["x-reason"]) == ("3", "busy")
     assert int(headers["content-length"]) > 7
-    assert "x-bad" not in headers
-    assert "b" not in headers
+    assert not {"x-bad", "b", "x-half", "server", "x name", "upgrade"} & {*headers}
     assert generate(server, "injected").headers["www-authenticate"] == "Basic"
 
 

@@ -113,10 +113,6 @@ class Value(ABC):
             return {OPTIONAL: True}
         return {OPTIONAL: True, DEFAULT: shown}
 
-    def describe_tensor(self, name: str, hint: Any, is_output: bool) -> MetadataTensor:
-        """The declared tensor, as of other codecs."""
-        return self.tensor(name)
-
     def can_encode(self, payload: Any) -> bool:
         """Whether `write` takes this value."""
         try:

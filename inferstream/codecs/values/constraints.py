@@ -43,7 +43,7 @@ class Constrained(Value):
             self._schema = orjson.dumps(self._adapter.json_schema()).decode()
         except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
             raise TypeError(f"{hint!r}: {str(error).splitlines()[0]}") from None
-        self._validated = Validator(self._adapter).of_python
+        self._obeying = Validator(self._adapter).of_python
 
     @property
     def shape(self) -> list[int]:
@@ -67,9 +67,6 @@ class Constrained(Value):
 
     def to_json(self, value: Any) -> Any:
         return self._of.to_json(value)
-
-    def _obeying(self, value: Any) -> Any:
-        return self._validated(value)
 
 
 def takes_raw(hint: Any) -> bool:

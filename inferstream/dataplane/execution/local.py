@@ -240,14 +240,12 @@ class Local:
 
     async def _predict(self, request: InferenceRequest, halved: bool = False) -> Reply:
         try:
-            return Reply(self._finish(await self._called(request), request))
+            call = self._in_thread if self._predict_blocks else self._coroutines.predict
+            return Reply(self._finish(await call(request), request))
         except RowErrors as error:
             raise self._checked(error, request) from error.__cause__
         except BaseException as error:  # model code may raise anything
             raise translated(error, self._name, request.id, halved) from cause(error)
-
-    def _called(self, request: InferenceRequest) -> Awaitable[InferenceResponse]:
-        return self._in_thread(request) if self._predict_blocks else self._coroutines.predict(request)
 
     async def _in_thread(self, request: InferenceRequest) -> InferenceResponse:
         response: Any = await self._threads.run(self._model.predict, request)
@@ -301,4 +299,5 @@ class Local:
     async def _predict_each(self, payloads: Payloads) -> AsyncIterator[InferenceResponse]:
         """A stream of a model with only `predict`: one response for each request. `ModelResponses` logs its errors."""
         async for request in payloads:
-            yield await self._called(request)
+            call = self._in_thread if self._predict_blocks else self._coroutines.predict
+            yield await call(request)

@@ -58,7 +58,7 @@ class FrontEndProcess:
         self._endpoint = Endpoint(
             partial(Link, self._child.socket), {**handlers(self), **own}, self._child.kill
         )
-        self.send, self.ask = self._endpoint.send, self._endpoint.ask
+        self.send, self.ask, self.kill = self._endpoint.send, self._endpoint.ask, self._child.kill
         self.index = index
         """Its number among the front ends; the supervisor is 0."""
         self.pid = self._child.pid
@@ -113,9 +113,6 @@ class FrontEndProcess:
         self.send(frames.Shutdown(seconds - 2 * REAPED))
         late = partial(logger.error, "front end %d did not end within %g s; killing it", self.pid, seconds)
         return await self._child.stopped(self.ended, seconds - REAPED, late)
-
-    def kill(self) -> None:
-        self._child.kill()
 
     def _counted(self, frame: frames.Counted) -> None:
         self.families = frame.families

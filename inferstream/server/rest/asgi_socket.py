@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import orjson
 
 from ...concurrency.outgoing import Owed
+from ...concurrency.tasks import Tasks
 from ...errors import InferstreamError
 from ..connections import ScopeOrigin
 from ..request_ids import HEADER
@@ -59,7 +60,7 @@ class AsgiSocket(ScopeOrigin):
         self._turn = asyncio.Lock()
         self._owed = Owed(self.reading)
         self._over = False
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending = Tasks()
         self._reader: asyncio.Task[None] | None = None
 
     async def run(self, refusal: InferstreamError | None = None) -> None:
@@ -83,11 +84,9 @@ class AsgiSocket(ScopeOrigin):
             if not self._reader.cancelled():
                 self._reader.result()
         finally:
-            self._over = True
+            self._drop()
             listener.lost()
-            for task in (self._reader, *self._sending):
-                if task is not None:
-                    task.cancel()
+            self._sending.cancel()
 
     async def _refuse(self, error: InferstreamError, own: RawHeaders) -> None:
         """Refuse the upgrade with an HTTP error, or by a close, which servers turn into 403."""
@@ -121,7 +120,7 @@ class AsgiSocket(ScopeOrigin):
 
     def put(self, message: bytes, text: bool) -> None:
         self._owed.add(len(message))
-        self._spawn(self._put(message, text))
+        self._sending.start(self._put(message, text))
 
     async def _put(self, message: bytes, text: bool) -> None:
         await self.send(message, text)
@@ -130,7 +129,7 @@ class AsgiSocket(ScopeOrigin):
     def fail(self, code: int, reason: str) -> None:
         if not self._over:
             self._over = True
-            self._spawn(self._close(code, reason))
+            self._sending.start(self._close(code, reason))
 
     async def _close(self, code: int, reason: str) -> None:
         async with self._turn:
@@ -154,8 +153,3 @@ class AsgiSocket(ScopeOrigin):
         self._over = True
         if self._reader is not None:
             self._reader.cancel()
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(coroutine)
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)

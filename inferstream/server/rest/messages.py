@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import orjson
@@ -12,6 +12,7 @@ from ...errors import Code, InferstreamError, InvalidRequest, UnsupportedEncodin
 from ...keys.credentials import SplitHeaders
 from ...keys.errors import LimitExceeded
 from ..compression import DEFLATE, GZIP, deflate, inflate, too_large
+from ..headers import sendable as sendable
 from ..status import Profile, http_headers, status_of
 
 logger = logging.getLogger("inferstream.rest")
@@ -49,24 +50,6 @@ UPLOADS = (b"multipart/", b"image/", b"audio/", b"video/", b"application/octet-s
 
 DIGITS = 20
 """Digits that a length may have. Python reads no more than 4,300; no body needs as many as these."""
-
-
-NOT_FOR_MODELS = frozenset(
-    (
-        b"connection",
-        b"content-encoding",
-        b"content-length",
-        b"content-type",
-        b"date",
-        b"inference-header-content-length",
-        b"keep-alive",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"x-stream-dialect",
-    )
-)
-"""Headers that describe the message itself; with one of a model's the client could not read the response."""
 
 
 class Head:
@@ -207,16 +190,6 @@ async def compress(body: bytes, encoding: bytes) -> bytes:
     if len(body) > COMPRESS_IN_THREAD:
         return await asyncio.to_thread(deflate, body, encoding)
     return deflate(body, encoding)
-
-
-def sendable(headers: Iterable[tuple[str, str]]) -> RawHeaders:
-    """The headers of a model that a response can have."""
-    chosen = []
-    for name, value in headers:
-        key = name.encode("latin-1", "replace")
-        if key not in NOT_FOR_MODELS and value.isprintable() and key.replace(b"-", b"").isalnum():
-            chosen.append((key, value.encode("latin-1", "replace")))
-    return chosen
 
 
 async def respond(

@@ -1,5 +1,6 @@
 """Arguments become requests, and responses values, by metadata alone and by annotations."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
 
@@ -192,3 +193,15 @@ def test_a_declared_shape_of_a_class_model_may_differ_as_on_the_server() -> None
 def test_a_response_that_does_not_fit_names_the_output() -> None:
     with pytest.raises(CallFailed, match='output "output": takes one value, got 2'):
         types_of_function(app["add"]).value(answer(("output", "INT64", [1, 2])))
+
+
+def test_a_json_argument_takes_what_the_server_writes_as_json() -> None:
+    types = model([declared("x", "BYTES", [1], content_type="json")])
+
+    def sent(value: object) -> object:
+        prepared = asyncio.run(types.prepare(types.checked({"x": value}), {}))
+        return prepared.request.inputs[0].data.flat()[0]
+
+    assert sent({"a": {1}, "b": b"\xff", "c": np.float32(2)}) == '{"a":[1],"b":"/w==","c":2.0}'
+    with pytest.raises(TypeError, match="type complex"):
+        sent(1j)

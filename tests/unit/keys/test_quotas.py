@@ -53,6 +53,12 @@ def test_without_limits_everything_is_admitted(quotas):
     assert quotas.headers(who) == {}
 
 
+def test_calls_without_limits_map_no_other_table(monkeypatch, clock):
+    counters = Counters()
+    monkeypatch.setattr("inferstream.keys.counters.mmap.mmap", None)
+    Quotas(counters, clock, clock.wall).begin(principal(), stream=True).end()
+
+
 def test_requests_of_a_second_refill(quotas, clock):
     who = principal(requests_per_second=10, burst=3)
     assert admitted(quotas, who) == 3

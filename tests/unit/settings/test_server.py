@@ -3,10 +3,8 @@
 import pytest
 
 from inferstream.errors import InvalidSettings
-from inferstream.settings import (
-    Settings,
-    load_settings,
-)
+from inferstream.settings import ModelParameters, ModelSettings, Settings, load_settings
+from inferstream.settings.descriptions import describe_fields
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +26,15 @@ def test_orchestrators_variables(tmp_path, monkeypatch) -> None:
 
 
 def test_every_setting_says_what_it_is() -> None:
-    silent = [name for name, field in Settings.model_fields.items() if not field.description]
-    assert silent == []
+    for settings in (Settings, ModelSettings, ModelParameters):
+        assert describe_fields(settings).keys() == settings.model_fields.keys()
+
+
+def test_schemas_have_the_descriptions() -> None:
+    document = ModelSettings.model_json_schema()
+    assert document["properties"]["implementation"]["description"] == "Import path of the MLModel subclass."
+    parameters = document["$defs"]["ModelParameters"]["properties"]
+    assert parameters["version"]["description"] == "Version that clients address as /versions/{version}."
 
 
 def test_options_passed_on_have_mlservers_names(monkeypatch: pytest.MonkeyPatch) -> None:

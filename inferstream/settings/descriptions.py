@@ -1,0 +1,23 @@
+"""Descriptions of settings: the docstrings below the fields, which are read from the source only if somebody asks."""
+
+import ast
+import inspect
+from itertools import pairwise
+from textwrap import dedent
+
+from pydantic import BaseModel
+
+
+def describe_fields(settings: type[BaseModel]) -> dict[str, str]:
+    """The descriptions of the fields of a class and of its bases, by name."""
+    descriptions: dict[str, str] = {}
+    for base in reversed(settings.__mro__):
+        if issubclass(base, BaseModel) and base.__module__.startswith(f"{__package__}."):
+            (defined,) = ast.parse(dedent(inspect.getsource(base))).body
+            assert isinstance(defined, ast.ClassDef)
+            for field, below in pairwise(defined.body):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(text))):
+                        if name in settings.model_fields:
+                            descriptions[name] = " ".join(text.split())
+    return descriptions
