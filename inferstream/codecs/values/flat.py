@@ -135,14 +135,19 @@ class FlatResults:
                 array = tensor.data.to_numpy(tensor.datatype, tensor.shape)
                 return np.ascontiguousarray(array) if array.ndim else array.item()
             if isinstance(kind, FrameValue):
-                return orjson.Fragment(
-                    encode(loaded(single(tensor)))
-                )  # a frame would make floats of integers beside a missing one
+                return _table(single(tensor))
+            if isinstance(kind, ListOf) and isinstance(kind.of, FrameValue):
+                return [*map(_table, tensor.data.flat())]
             if isinstance(kind, ListOf) and isinstance(kind.of, Number):
                 return tensor.data.flat()
             return kind.to_json(kind.read(tensor))
         except (TypeError, ValueError, CodecError) as error:
             raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {reason(error)}.') from error
+
+
+def _table(element: Any) -> orjson.Fragment:
+    """A data frame in an element, as it is: pandas would make floats of integers beside a missing one."""
+    return orjson.Fragment(encode(loaded(element)))
 
 
 def _described(tensor: ResponseOutput) -> MetadataTensor:
