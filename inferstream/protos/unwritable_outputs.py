@@ -9,8 +9,10 @@ logger = logging.getLogger("inferstream.model")
 
 def unwritable(error: Exception, output: str | None, model: str | None = None) -> InvalidOutput:
     """The error to raise. Logs it, because the call of the model that made the output is over."""
-    named = "The response" if output is None else f'Output "{output}"'
-    failed = InvalidOutput(f"{named} cannot be written: {error}.")
+    what = (
+        "The response cannot be written as JSON" if output is None else f'Output "{output}" cannot be written'
+    )
+    failed = InvalidOutput(f"{what}: {error}.")
     whose = "" if model is None else f" {model}"
     logger.error("model%s failed on request: %s", whose, failed.message, exc_info=error)
     return failed
