@@ -15,6 +15,9 @@ R = TypeVar("R")
 THREADS = 64
 """Threads of a model whose settings have no number."""
 
+ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
+"""What ends generators and coroutines. A future cannot hold the first, and ends the task that awaits it by the last."""
+
 
 class Threads:
     """Runs blocking code of one model, each call in the context of its request."""
@@ -66,9 +69,9 @@ class Threads:
 def _call(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
     try:
         return function(*arguments, **named)
-    except StopIteration as error:
-        # A future cannot hold a StopIteration, so its caller would wait for ever.
-        raise RuntimeError(f"{getattr(function, '__name__', function)} raised StopIteration") from error
+    except ENDS as error:
+        name = getattr(function, "__name__", function)
+        raise RuntimeError(f"{name} raised {type(error).__name__}") from error
 
 
 class _InModelThread(Executor):

@@ -46,7 +46,7 @@ class BatchItems:
         Raises RowErrors if items failed, InvalidOutput unless there are as many as there should be, InvalidRequest if
         the shapes of the request do not count its values.
         """
-        several = self._results.several and isinstance(returned, tuple)
+        several = self._results.several and isinstance(returned, tuple | list)
         parts = [*returned] if several else [returned]
         count = max((tensor.shape[0] if tensor.shape else 1 for tensor in payload.inputs), default=None)
         failed: dict[int, Exception] = {}

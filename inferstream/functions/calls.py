@@ -37,7 +37,7 @@ class ReturnedSizes:
 
     def check(self, model: str, sizes: Sizes, returned: Any) -> None:
         """Raises InvalidOutput for a size that differs. Other faults are those of the writer."""
-        parts = returned if self._several and isinstance(returned, tuple) else (returned,)
+        parts = returned if self._several and isinstance(returned, tuple | list) else (returned,)
         known = {name: size for name, (size, _) in sizes.items()}
         for dimensions, part in zip(self._dimensions, parts, strict=False):
             for size, name in zip(np.shape(part), dimensions or (), strict=False):

@@ -102,8 +102,9 @@ class ResultWriter:
                 raise TypeError("it is declared to return nothing")
             if not results.several:
                 return [results.values[OUTPUT].encode_output(OUTPUT, value)]
-            if not isinstance(value, tuple) or len(value) != len(results.values):
-                raise TypeError(f"it is declared to return {len(results.values)} values")
+            if not isinstance(value, tuple | list) or len(value) != len(results.values):
+                names = ", ".join(f'"{name}"' for name in results.values)
+                raise TypeError(f"it is declared to return {len(results.values)} values, the outputs {names}")
             pairs = zip(results.values.items(), value, strict=True)
             return [
                 kind.encode_output(name, part)

@@ -173,7 +173,9 @@ def body_of(prepared: Sequence[Prepared], batch: bool) -> bytes:
 
 def written(results: FlatResults, response: InferenceResponse) -> bytes:
     """A result, arrays as nested lists."""
-    return dump(response.accept(results))
+    form = response.form
+    names = [tensor.name for tensor in response.outputs] if form is None else [form.name]
+    return dump(response.accept(results), names[0] if len(names) == 1 else None)
 
 
 def written_with_objects(results: FlatResults, response: InferenceResponse) -> bytes:

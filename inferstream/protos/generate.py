@@ -28,6 +28,7 @@ from .json_arrays import plain
 from .json_checks import keys_of, refuse_duplicate_keys
 from .json_requests import check_id
 from .json_responses import dump, json_value, json_values
+from .unwritable_outputs import unwritable
 
 OUTPUTS = "outputs"
 """The parameter that names the outputs of a response, where a request has no other place for them."""
@@ -290,7 +291,7 @@ def _values(response: InferenceResponse) -> dict[str, Any]:
         try:
             flat = values if isinstance(values, np.ndarray) else TensorData(values).flat()
         except ValueError as error:
-            raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
+            raise unwritable(error, tensor.name, response.model_name) from error
         document[tensor.name] = flat[0] if len(flat) == 1 else _rows(flat, tensor.shape)
     return document
 

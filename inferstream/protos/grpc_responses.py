@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters, ResponseOutput
 from ..types.conversion import to_bytes
 from ..types.forms import OutputForm
 from .dataplane_pb2 import InferTensorContents, ModelInferResponse
 from .grpc import FIELDS, parameters_to
+from .unwritable_outputs import unwritable
 
 Parts = list[bytes | memoryview]
 
@@ -85,7 +85,7 @@ class WholeMessages:
                     raw = tensor.data.to_raw(tensor.datatype)
                     raws += (RAW, length(len(raw)), raw)
             except (TypeError, ValueError) as error:
-                raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
+                raise unwritable(error, tensor.name, response.model_name) from error
         return b"".join(parts + raws)
 
 
@@ -144,7 +144,7 @@ def _encoded(form: OutputForm, value: Any) -> bytes:
     try:
         return to_bytes(value)
     except UnicodeEncodeError as error:
-        raise InvalidOutput(f'Output "{form.name}" cannot be written: {error}.') from error
+        raise unwritable(error, form.name, form.model_name) from error
 
 
 _LENGTHS = [bytes((size,)) for size in range(128)]

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from ..errors import InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, TensorData
 from .json_requests import load
-from .json_responses import dump, object_of
+from .json_responses import json_of, object_of
 
 HEADER_LENGTH = "inference-header-content-length"
 
@@ -27,7 +27,10 @@ def dump_request(request: InferenceRequest, binary: bool = False) -> tuple[bytes
     document["inputs"] = [object_of(tensor, raw) for tensor, raw in zip_longest(request.inputs, blobs)]
     if request.outputs is not None:
         document["outputs"] = [output.model_dump() for output in request.outputs]
-    return dump(document), blobs
+    try:
+        return json_of(document), blobs
+    except TypeError as error:
+        raise InvalidRequest(f"The request cannot be written as JSON: {error}.") from error
 
 
 def load_response(body: bytes, header_length: str | None) -> InferenceResponse:

@@ -7,7 +7,8 @@ import orjson
 from ..types import InferenceResponse, Parameters, ResponseOutput
 from ..types.forms import OutputForm
 from . import sse
-from .json_responses import IN_JSON, dump, head_of, json_value, json_values, unwritable, value_frame
+from .json_responses import IN_JSON, dump, head_of, json_value, json_values, value_frame
+from .unwritable_outputs import unwritable
 
 _CLOSING = b"}]}\n\n"
 
@@ -30,7 +31,7 @@ class ValueEvents:
                 # The frame of `json_value` would cost a token 2 %.
                 text = json_value(form, response.value) if form.base64 else orjson.dumps(response.value)
             except TypeError as error:
-                raise unwritable(error) from error
+                raise unwritable(error, form.name, form.model_name) from error
             return b"".join((self._opening, text, self._closing))
         return self._write(response)
 
@@ -102,7 +103,7 @@ class EventWriter(ValueEvents):
             self._prepare(response, tensor, parameters)
             self._form = None
             self._facts, self._shape = facts, [*shape]
-        return b"".join((self._opening, dump(values), self._closing))
+        return b"".join((self._opening, dump(values, tensor.name), self._closing))
 
     def _prepare(
         self, response: InferenceResponse, tensor: ResponseOutput, parameters: Parameters | None

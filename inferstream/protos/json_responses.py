@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
-from ..errors import InvalidOutput
 from ..types import InferenceResponse, RequestInput, ResponseOutput, TensorData
 from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES
 from ..types.forms import OutputForm
 from .json_requests import BinaryOutputs
 from .regions import REGION
+from .unwritable_outputs import unwritable
 
 _AS_IT_IS = {name: dtype for name, dtype in DTYPES.items() if dtype.kind in "biuf" and dtype.isnative}
 """The dtypes that the JSON writer accepts, by datatype."""
@@ -100,11 +100,7 @@ def json_value(form: OutputForm, value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError as error:
-        raise unwritable(error) from error
-
-
-def unwritable(error: Exception) -> InvalidOutput:
-    return InvalidOutput(f"The response cannot be written as JSON: {error}.")
+        raise unwritable(error, form.name, form.model_name) from error
 
 
 def raw_of(tensor: ResponseOutput) -> bytes | memoryview:
@@ -112,7 +108,7 @@ def raw_of(tensor: ResponseOutput) -> bytes | memoryview:
     try:
         return tensor.data.to_raw(tensor.datatype)
     except (TypeError, ValueError) as error:
-        raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {error}.') from error
+        raise unwritable(error, tensor.name) from error
 
 
 def head_of(response: InferenceResponse) -> dict[str, Any]:
@@ -127,12 +123,33 @@ def head_of(response: InferenceResponse) -> dict[str, Any]:
     return document
 
 
-def dump(document: Any) -> bytes:
-    """Compact JSON. NaN and infinities become null, which every client can read. Raises InvalidOutput."""
+def json_of(document: Any) -> bytes:
+    """Compact JSON of a document, or of a part. Raises TypeError."""
+    return orjson.dumps(document, _text_of, orjson.OPT_SERIALIZE_NUMPY)
+
+
+def dump(document: Any, output: str | None = None) -> bytes:
+    """Compact JSON, such as of an output. NaN and infinities become null, which every client can read.
+
+    Raises InvalidOutput.
+    """
     try:
-        return orjson.dumps(document, _text_of, orjson.OPT_SERIALIZE_NUMPY)
+        return json_of(document)
     except TypeError as error:
-        raise unwritable(error) from error
+        fields = document if isinstance(document, dict) else {}
+        raise unwritable(error, output or _culprit(fields), fields.get("model_name")) from error
+
+
+def _culprit(document: dict[str, Any]) -> str | None:
+    """The output of a document of V2, or of a flat one, that JSON cannot hold; None if it is another field."""
+    outputs = document.get("outputs")
+    parts = document if outputs is None else {tensor["name"]: tensor for tensor in outputs}
+    for name, part in parts.items():
+        try:
+            json_of(part)
+        except TypeError:
+            return name
+    return None
 
 
 def json_values(data: TensorData, datatype: str) -> tuple[Any, bool]:
@@ -162,7 +179,7 @@ def _text(values: Any) -> tuple[Any, bool]:
     except UnicodeDecodeError:
         return _base64(TensorData(values).flat())
     except TypeError as error:
-        raise unwritable(error) from error
+        raise unwritable(error, None) from error
 
 
 def _base64(values: list[Any]) -> tuple[Any, bool]:
@@ -178,7 +195,7 @@ def _as_texts(values: Any) -> tuple[Any, bool]:
         try:
             return [base64.b64encode(to_bytes(value)).decode() for value in TensorData(values).flat()], True
         except (TypeError, ValueError) as error:
-            raise unwritable(error) from error
+            raise unwritable(error, None) from error
 
 
 def _readable(value: Any) -> Any:

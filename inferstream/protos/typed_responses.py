@@ -13,6 +13,7 @@ from ..types.forms import OutputForm
 from .grpc import contents_of
 from .grpc_responses import length
 from .typed import DTYPES, Field, Method
+from .unwritable_outputs import unwritable
 
 Write = Callable[[Any], bytes]
 """Writes a value with the key of its field."""
@@ -50,7 +51,7 @@ class ResponseWriter:
         try:
             return self._only(response.value)
         except (TypeError, ValueError, struct.error) as error:
-            raise _unwritable(form.name, error) from error
+            raise unwritable(error, form.name, form.model_name) from error
 
     def tensors(self, response: InferenceResponse) -> bytes:
         parts = []
@@ -64,12 +65,8 @@ class ResponseWriter:
             try:
                 parts.append(known[1](tensor))
             except (TypeError, ValueError, struct.error) as error:
-                raise _unwritable(tensor.name, error) from error
+                raise unwritable(error, tensor.name, response.model_name) from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _unwritable(name: str, error: Exception) -> InvalidOutput:
-    return InvalidOutput(f'Output "{name}" cannot be written: {error}.')
 
 
 def _tensor_writer(field: Field, message: type[Message]) -> Callable[[ResponseOutput], bytes]:

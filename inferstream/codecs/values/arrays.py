@@ -97,7 +97,9 @@ class Array(Value):
 
     def write(self, value: Any) -> tuple[list[int], Any]:
         array = value if isinstance(value, np.ndarray) else np.asarray(value)
-        if array.dtype != DTYPES[self.datatype]:
+        if array.dtype.kind == "O":  # of a data frame's values
+            array = array_from_values(array.tolist(), self.datatype).reshape(array.shape)
+        elif array.dtype != DTYPES[self.datatype]:
             array = cast_exactly(array, self.datatype)
         self.sizes([*array.shape])
         return [*array.shape], array.reshape(-1)

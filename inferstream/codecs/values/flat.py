@@ -5,18 +5,21 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 
 from ...errors import CodecError, InvalidOutput, InvalidRequest
 from ...signature import Signature
 from ...types import InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
 from ...types.forms import OutputForm
+from ...types.json_encoding import encode
 from ...types.json_numbers import NumbersText
 from .arrays import Array
-from .base import NULLABLE, OPTIONAL, STREAM, Value, fact, fault_of, reason, taken
+from .base import NULLABLE, OPTIONAL, STREAM, Value, fact, fault_of, reason, single, taken
 from .declared import value_of_tensor
+from .frames import FrameValue
 from .lists import ListOf
 from .objects import Json
-from .scalars import Number
+from .scalars import Number, loaded
 from .tensor_objects import array_of_object
 
 
@@ -131,11 +134,20 @@ class FlatResults:
             if isinstance(kind, Array):
                 array = tensor.data.to_numpy(tensor.datatype, tensor.shape)
                 return np.ascontiguousarray(array) if array.ndim else array.item()
+            if isinstance(kind, FrameValue):
+                return _table(single(tensor))
+            if isinstance(kind, ListOf) and isinstance(kind.of, FrameValue):
+                return [*map(_table, tensor.data.flat())]
             if isinstance(kind, ListOf) and isinstance(kind.of, Number):
                 return tensor.data.flat()
             return kind.to_json(kind.read(tensor))
         except (TypeError, ValueError, CodecError) as error:
             raise InvalidOutput(f'Output "{tensor.name}" cannot be written: {reason(error)}.') from error
+
+
+def _table(element: Any) -> orjson.Fragment:
+    """A data frame in an element, as it is: pandas would make floats of integers beside a missing one."""
+    return orjson.Fragment(encode(loaded(element)))
 
 
 def _described(tensor: ResponseOutput) -> MetadataTensor:

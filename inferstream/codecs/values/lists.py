@@ -1,8 +1,12 @@
 """Lists of single values, as one tensor of one dimension."""
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
+
 from ...types import RequestInput, ResponseOutput
+from ...types.conversion import plain_array
 from .base import SingleValue, Value, brief, each
 
 
@@ -50,8 +54,13 @@ def _json_list(value: Any) -> list[Any]:
 
 
 def _listed(value: Any) -> Any:
+    """The items of any collection. Masked numbers are NaN, and times stay times of NumPy."""
+    if isinstance(value, np.ndarray):
+        return [*value] if value.dtype.kind == "M" else plain_array(value).tolist()
     if hasattr(value, "tolist"):
         value = value.tolist()
-    if not isinstance(value, list | tuple):
+    if isinstance(value, list | tuple):
+        return value
+    if not isinstance(value, Collection) or isinstance(value, str | bytes | bytearray | memoryview | Mapping):
         raise TypeError(f"takes a list, got {brief(value)}")
-    return value
+    return [*value]

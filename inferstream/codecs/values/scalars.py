@@ -222,9 +222,13 @@ class Time(SingleValue):
 
 
 def _plain(value: Any) -> Any:
-    """A number of NumPy, or the only one of an array, as Python's."""
+    """A number of NumPy, the only one of an array, or one of a subclass as Python's. A masked one is NaN."""
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
-        return value.item()
+        if np.ma.is_masked(value):
+            return math.nan
+        return float(value) if isinstance(value, np.longdouble) else value.item()
+    if isinstance(value, int) and type(value) is not bool:
+        return int(value)  # of an IntEnum
     return value
 
 

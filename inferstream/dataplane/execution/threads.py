@@ -47,6 +47,10 @@ class ThreadedResponses(ThreadChannel[InferenceResponse]):
         try:
             if self.open:
                 self._drive()
+        except StopAsyncIteration as error:  # the reader would take it for the end
+            failure = RuntimeError("model code raised StopAsyncIteration")
+            failure.__cause__ = error
+            self.end(failure)
         except BaseException as error:  # the reader gets every error
             self.end(error)
         else:

@@ -12,6 +12,7 @@ from ...errors import InferenceFailed, InferstreamError
 from ...processes.frames import UNENCODABLE, pack_failure
 from ...processes.link import Link
 from ...processes.shared_memory import Outgoing
+from ...protos.unwritable_outputs import unwritable
 from ...rows import RowErrors
 from ...settings import ModelSettings
 from ...telemetry.model_meters import ModelMeters
@@ -37,7 +38,7 @@ from .frames import (
     Readiness,
     Wanted,
 )
-from .packing import pack_response, places_in, unencodable
+from .packing import pack_response, places_in
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Tracer
@@ -248,14 +249,16 @@ class ResponseSender:
         try:
             return self._link.send(ItemOf(self.number, number, response.value, self._single))
         except UNENCODABLE as error:
-            raise unencodable(error, self.call.model) from error
+            raise unwritable(error, form.name, self.call.model) from error
 
     def _send(self, frame: Item | Partly) -> int:
         try:
             return self._link.send(frame)
         except UNENCODABLE as error:
-            self._arena.free(places_in(frame.response.outputs) if frame.response else [])
-            raise unencodable(error, self.call.model) from error
+            outputs = frame.response.outputs if frame.response else []
+            self._arena.free(places_in(outputs))
+            name = outputs[0].name if len(outputs) == 1 else None
+            raise unwritable(error, name, self.call.model) from error
 
     def credit(self, count: int) -> None:
         for _ in range(count):

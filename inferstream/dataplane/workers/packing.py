@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InvalidOutput
 from ...processes.shared_memory import Outgoing
 from ...types import (
     Headers,
@@ -96,10 +95,6 @@ def places_in(tensors: list[PackedTensor]) -> list[int]:
     """The places in shared memory of the tensors of an unsent frame."""
     placed = (tensor.data for tensor in tensors if tensor.form & FORM != VALUES)
     return [data[0] for data in placed if isinstance(data, tuple)]
-
-
-def unencodable(error: Exception, model: str) -> InvalidOutput:
-    return InvalidOutput(f"Model {model} answered something that cannot be sent: {error}.")
 
 
 def _pack_tensor(tensor: Tensor, put: Put) -> PackedTensor:
