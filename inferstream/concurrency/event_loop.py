@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -35,6 +36,28 @@ def choose_event_loop(choice: str) -> None:
     if choice == "auto" and "nest_asyncio" in sys.modules:
         choice = "asyncio"
     os.environ[CHOICE] = choice
+
+
+def install_event_loop() -> asyncio.AbstractEventLoop:
+    """The event loop of this process's main thread. Other threads get one when code there asks for theirs."""
+    asyncio.set_event_loop_policy(_LoopsInThreads())
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    return loop
+
+
+class _LoopsInThreads(asyncio.DefaultEventLoopPolicy):
+    """Makes `asyncio.get_event_loop()` work in blocking model code, as it does in the main thread of a script."""
+
+    def get_event_loop(self) -> asyncio.AbstractEventLoop:
+        try:
+            return super().get_event_loop()
+        except RuntimeError:
+            if threading.current_thread() is threading.main_thread():
+                raise
+        loop = self.new_event_loop()
+        self.set_event_loop(loop)
+        return loop
 
 
 def run_despite_exits(

@@ -112,9 +112,14 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                     check_constructor(implementation, settings)
                     model = await construct(implementation, settings)
                     check_object(model)
+                if threads is None and thread is None and settings.threads == 1:  # the constructor's choice
+                    threads = Threads(settings.name, 1)
                 loaded = LoadedModel(model, thread, threads)
                 if await _run(model.load, loaded.life, threads) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
+                if threads is not None and settings.threads != 1:  # what the loaded code declares
+                    threads.close()
+                    loaded = LoadedModel(model, thread)
                 check_methods(model)
         except BaseException as error:  # model code may raise anything
             if loaded is not None:

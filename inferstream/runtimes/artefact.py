@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from .. import processors
 from ..imports.folders import importing_alone
-from ..repository.uri import get_model_uri
+from ..repository.uri import find_artefact
 from ..settings import ModelSettings
 from .framework import FrameworkModel
 
@@ -45,7 +45,7 @@ class ArtefactModel(FrameworkModel):
         return setting
 
     async def _read(self) -> Any:
-        return await asyncio.to_thread(self._opened, await self._find())
+        return await asyncio.to_thread(self._opened, self._find())
 
     def _opened(self, path: Path) -> Any:
         self._fixed_arguments(path)
@@ -58,8 +58,8 @@ class ArtefactModel(FrameworkModel):
             reason = f"{missing[1]} was part of the program (__main__) that saved {path.name}"
             raise self._failed(f"{reason}; put it into a module next to the file, and save again") from None
 
-    async def _find(self) -> Path:
-        uri = await get_model_uri(self.settings, self.artefacts)
+    def _find(self) -> Path:
+        uri = find_artefact(self.settings, self.artefacts)
         path = Path(uri)
         if path.is_file():
             return path

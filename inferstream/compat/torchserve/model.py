@@ -13,6 +13,7 @@ from msgspec import structs
 
 from ...codecs.numpy import objects, octets
 from ...concurrency.pieces import pieces_of
+from ...concurrency.threads import Threads
 from ...errors import InvalidOutput, InvalidRequest, ModelError
 from ...repository.archives import UnsafeArchive
 from ...repository.mar import Manifest, read_manifest, unpack_mar
@@ -52,11 +53,11 @@ class ArchiveModel(ArtefactModel):
         super().__init__(settings)
         self._description = Description((DATA,), (OUTPUT,))
 
-    async def load(self) -> bool:
-        self._entry = await self._read()
+    def load(self) -> bool:
+        self._entry = self._opened(self._find())
         return True
 
-    async def unload(self) -> bool:
+    def unload(self) -> bool:
         if self._folder is not None:
             self._folder.cleanup()
         return True
@@ -86,7 +87,7 @@ class ArchiveModel(ArtefactModel):
         context = self._context
         context.send = None if send is None else lambda values: send(self._written(values))
         try:
-            values = self._entry.handle(rows, context)
+            values = self._handle(rows)
         except Exception as error:
             status = getattr(error, "error_code", None)  # of a PredictionException, TorchServe's or ours
             if isinstance(status, int):
@@ -101,6 +102,9 @@ class ArchiveModel(ArtefactModel):
                 f"The handler of model {self.name} returned a {kind}{many} for {len(rows)} rows."
             )
         return self._written(values)
+
+    def _handle(self, rows: list[dict[str, Any]]) -> Any:
+        return self._entry.handle(rows, self._context)
 
     def _begin(self, payload: InferenceRequest) -> list[dict[str, Any]]:
         """The rows of a request for the handler. Raises InvalidRequest."""
@@ -153,7 +157,21 @@ class ArchiveModel(ArtefactModel):
 
 
 class StreamingArchiveModel(ArchiveModel):
-    """A handler that may send pieces before its last answer."""
+    """A handler that may send pieces before its last answer. One thread runs its code; others read the pieces."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        self._thread = Threads(settings.name, 1)
+
+    def load(self) -> bool:
+        return self._thread.submit(super().load).result()
+
+    def unload(self) -> bool:
+        self._thread.close()
+        return super().unload()
+
+    def _handle(self, rows: list[dict[str, Any]]) -> Any:
+        return self._thread.submit(super()._handle, rows).result()
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         """All pieces in one answer."""

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from ...concurrency.pieces import pieces_of
+from ...concurrency.threads import Threads
 from ...context import RequestContext, request_context
 from ...errors import InvalidOutput, InvalidSettings, ModelError
 from ...imports.folders import import_from
@@ -38,6 +38,8 @@ class PythonModel(ArtefactModel):
     artefacts = ("model.py",)
 
     _code: Any = None
+    _thread: Threads | None = None
+    """Runs the code, if several threads may await its responses, as those of a decoupled model."""
     _reshapes: Reshapes
     _names: tuple[str, ...] = ()
     """The outputs of the model."""
@@ -46,10 +48,9 @@ class PythonModel(ArtefactModel):
         self._wanted_threads = settings.threads
         settings.threads = settings.threads or 1
         super().__init__(settings)
-        self._executing = Lock()
 
-    async def load(self) -> bool:
-        self._code = await self._read()
+    def load(self) -> bool:
+        self._code = self._opened(self._find())
         if using_decoupled_model_transaction_policy(self.settings.triton_config):
             # Only the code that has just run knows it, and the server asks the class for its methods after the load.
             self.__class__ = DecoupledPythonModel
@@ -57,9 +58,11 @@ class PythonModel(ArtefactModel):
             self.settings.threads = self._wanted_threads
         return True
 
-    async def unload(self) -> bool:
+    def unload(self) -> bool:
         if callable(finalize := getattr(self._code, "finalize", None)):
-            await asyncio.to_thread(finalize)
+            self._in_thread(finalize)
+        if self._thread is not None:
+            self._thread.close()
         return True
 
     def open(self, path: Path) -> Any:
@@ -75,10 +78,26 @@ class PythonModel(ArtefactModel):
         self.inputs, self.outputs = [*inputs], [*outputs]
         self._names = tuple(tensor.name for tensor in outputs)
         self._reshapes = Reshapes(config)
+        if self.settings.threads != 1 or using_decoupled_model_transaction_policy(config):
+            self._thread = Threads(self.name, 1)
+        return self._in_thread(self._made, kind, self._arguments(path, config))
+
+    def _made(self, kind: type, arguments: dict[str, str]) -> Any:
         made = kind()
         if callable(initialize := getattr(made, "initialize", None)):
-            initialize(self._arguments(path, config))
+            initialize(arguments)
         return made
+
+    def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the model's code in the one thread of its life, as Triton does."""
+        if self._thread is None:
+            return function(*arguments)
+        return self._thread.submit(function, *arguments).result()
+
+    def _executed(self, request: BackendRequest) -> Any:
+        responses = self._code.execute([request])
+        # The result of an `async def execute` is a coroutine.
+        return asyncio.run(responses) if isinstance(responses, Coroutine) else responses
 
     def _completed(self, kind: type) -> dict[str, Any]:
         """The configuration, with its defaults and with what the code fills in. Raises InvalidSettings."""
@@ -139,10 +158,7 @@ class PythonModel(ArtefactModel):
             self._reshapes.request(payload), sender, self._names, lambda: context.cancelled
         )
         try:
-            with self._executing:
-                responses = self._code.execute([request])
-                if isinstance(responses, Coroutine):  # of an `async def execute`
-                    responses = asyncio.run(responses)
+            responses = self._in_thread(self._executed, request)
         except TritonModelException as error:
             raise ModelError(str(error), 500) from error
         if responses is not None:
