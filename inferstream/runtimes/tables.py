@@ -39,7 +39,7 @@ class SignatureTable:
         }
         self.columns = Columns(
             [
-                Column(name, DATATYPES.get(kind, "BYTES"), spec.required)
+                Column(name, DATATYPES.get(kind, "BYTES"), spec.required, schema=_schema(kind, spec.type))
                 for (name, kind), spec in zip(self._types.items(), specs, strict=True)
             ],
             frames=True,
@@ -76,6 +76,13 @@ class SignatureTable:
             if typed is not column:
                 frame[name] = typed
         return frame
+
+
+def _schema(kind: str, described: Any) -> str | None:
+    """The schema of a column whose values are neither numbers, texts, dates nor bytes."""
+    if kind in NUMBERS or kind in ("string", "datetime", "binary"):
+        return None
+    return '{"type": "array"}' if type(described).__name__ == "Array" else "{}"
 
 
 def _typed(name: str, column: Any, kind: str) -> Any:

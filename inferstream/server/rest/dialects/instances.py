@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +14,7 @@ from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.execution.explaining import EXPLAIN
 from ....dataplane.json_limits import json_limits
-from ....errors import InvalidOutput, InvalidRequest, Unsupported
+from ....errors import InvalidRequest, Unsupported
 from ....protos import json_requests
 from ....protos.flat_values import columns_of
 from ....protos.generate import is_v2, tensor_of
@@ -142,14 +143,18 @@ class InstancesRequest(WholeRequest):
         super().__init__(admission, [_request(admission, document, parameters) for document in documents])
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
-        predictions = [each for response in responses for each in self._predictions(response)]
-        return [JSON], dump({self._field: predictions})
+        predictions: Any = [self._predictions(response) for response in responses]
+        if len(predictions) == 1 and isinstance(predictions[0], dict):
+            return [JSON], dump({self._field: predictions[0]})
+        return [JSON], dump({self._field: list(chain.from_iterable(predictions))})
 
-    def _predictions(self, response: InferenceResponse) -> list[Any]:
+    def _predictions(self, response: InferenceResponse) -> list[Any] | dict[str, Any]:
         flat = self.admission.pipeline.flat
         if flat is not None and flat.strict:
             return [response.accept(flat.results)]
         rows = _rows(response)
+        if isinstance(rows, dict):
+            return [rows] if self._each else rows
         return [rows[0] if len(rows) == 1 else rows] if self._each else rows
 
 
@@ -179,13 +184,13 @@ def _columns(document: Any, only: str) -> Mapping[str, Any]:
     return {only: document}
 
 
-def _rows(response: InferenceResponse) -> list[Any]:
-    """The outputs by row: values of the only output, else objects. Raises InvalidOutput for unlike lengths."""
+def _rows(response: InferenceResponse) -> list[Any] | dict[str, Any]:
+    """The outputs by row: values of the only output, else objects; outputs of unlike lengths by name."""
     columns = {tensor.name: _nested(tensor) for tensor in response.outputs}
     if len(columns) == 1:
         return next(iter(columns.values()))
     if len({*map(len, columns.values())}) > 1:
-        raise InvalidOutput("The outputs have different numbers of rows, and instances one prediction each.")
+        return {name: values[0] if len(values) == 1 else values for name, values in columns.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
