@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 
 from ..errors import ModelError, Refused
+from ..types.json_encoding import jsonable
 
 FRAMING = frozenset(
     (
@@ -32,10 +33,17 @@ def from_http_exception(error: BaseException) -> ModelError | None:
         return None
     headers = _sendable(error.headers or {})
     seconds = headers.pop("retry-after", "")
-    detail = error.detail if isinstance(error.detail, str) else json.dumps(error.detail, default=str)
+    detail = error.detail if isinstance(error.detail, str) else json.dumps(error.detail, default=_plain)
     refused = Refused(detail, error.status_code, int(seconds) if seconds.isdecimal() else None)
     refused.headers = headers
     return refused
+
+
+def _plain(value: object) -> object:
+    try:
+        return jsonable(value)
+    except TypeError:
+        return str(value)
 
 
 def _sendable(headers: Mapping[str, str]) -> dict[str, str]:
