@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import sys
-import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -52,12 +51,9 @@ class _LoopsInThreads(asyncio.DefaultEventLoopPolicy):
     def get_event_loop(self) -> asyncio.AbstractEventLoop:
         try:
             return super().get_event_loop()
-        except RuntimeError:
-            if threading.current_thread() is threading.main_thread():
-                raise
-        loop = self.new_event_loop()
-        self.set_event_loop(loop)
-        return loop
+        except RuntimeError:  # it has none
+            self.set_event_loop(self.new_event_loop())
+        return super().get_event_loop()
 
 
 def run_despite_exits(

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Mapping
 
 from ..errors import ModelError, Refused
-from ..types.json_encoding import jsonable
 
 FRAMING = frozenset(
     (
@@ -40,10 +39,7 @@ def from_http_exception(error: BaseException) -> ModelError | None:
 
 
 def _plain(value: object) -> object:
-    try:
-        return jsonable(value)
-    except TypeError:
-        return str(value)
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def _sendable(headers: Mapping[str, str]) -> dict[str, str]:

@@ -117,9 +117,6 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                 loaded = LoadedModel(model, thread, threads)
                 if await _run(model.load, loaded.life, threads) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")
-                if threads is not None and settings.threads != 1:  # what the loaded code declares
-                    threads.close()
-                    loaded = LoadedModel(model, thread)
                 check_methods(model)
         except BaseException as error:  # model code may raise anything
             if loaded is not None:

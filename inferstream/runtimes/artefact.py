@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from .. import processors
+from ..concurrency.threads import Threads
 from ..imports.folders import importing_alone
 from ..repository.uri import find_artefact
 from ..settings import ModelSettings
@@ -21,6 +22,9 @@ class ArtefactModel(FrameworkModel):
 
     artefacts: ClassVar[Sequence[str]]
     """File names of the artefact in a folder, in the order of the search."""
+
+    code_thread: Threads | None = None
+    """Runs all code of the model, if several threads may await what it sends."""
 
     refused: tuple[type[Exception], ...] = (ValueError,)
     """What the framework raises for values that it does not take. `open` may replace it."""
@@ -46,6 +50,11 @@ class ArtefactModel(FrameworkModel):
 
     async def _read(self) -> Any:
         return await asyncio.to_thread(self._opened, self._find())
+
+    def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call code of the model in the one thread of its life."""
+        thread = self.code_thread
+        return function(*arguments) if thread is None else thread.submit(function, *arguments).result()
 
     def _opened(self, path: Path) -> Any:
         self._fixed_arguments(path)

@@ -25,6 +25,9 @@ NUMBERS = {
 DATATYPES = {name: to_datatype(dtype).value for name, dtype in NUMBERS.items()}
 """The protocol's datatypes of MLflow's types. All others are BYTES: texts, dates, base64, and JSON."""
 
+DOCUMENTS = ("{}", '{"type": "array"}')
+"""The schemas of columns whose types have no name: of objects and maps, and of arrays."""
+
 
 class SignatureTable:
     """Makes the frame of a request. Made at load, of the columns of a signature.
@@ -39,7 +42,12 @@ class SignatureTable:
         }
         self.columns = Columns(
             [
-                Column(name, DATATYPES.get(kind, "BYTES"), spec.required, schema=_schema(kind, spec.type))
+                Column(
+                    name,
+                    DATATYPES.get(kind, "BYTES"),
+                    spec.required,
+                    schema=None if kind else DOCUMENTS[type(spec.type).__name__ == "Array"],
+                )
                 for (name, kind), spec in zip(self._types.items(), specs, strict=True)
             ],
             frames=True,
@@ -76,13 +84,6 @@ class SignatureTable:
             if typed is not column:
                 frame[name] = typed
         return frame
-
-
-def _schema(kind: str, described: Any) -> str | None:
-    """The schema of a column whose values are neither numbers, texts, dates nor bytes."""
-    if kind in NUMBERS or kind in ("string", "datetime", "binary"):
-        return None
-    return '{"type": "array"}' if type(described).__name__ == "Array" else "{}"
 
 
 def _typed(name: str, column: Any, kind: str) -> Any:

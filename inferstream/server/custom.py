@@ -199,27 +199,24 @@ def _routable(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _readable(method: Callable[..., Any]) -> Callable[..., Any]:
     """The method with results that FastAPI can write, also those of NumPy and pandas."""
-    if inspect.iscoroutinefunction(method):
+    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+        return method
+    if not inspect.iscoroutinefunction(method):
+        return wraps(method)(lambda *arguments, **named: _plain(method(*arguments, **named)))
 
-        @wraps(method)
-        async def answer(*arguments: Any, **named: Any) -> Any:
-            return _plain(await method(*arguments, **named))
+    @wraps(method)
+    async def answer(*arguments: Any, **named: Any) -> Any:
+        return _plain(await method(*arguments, **named))
 
-        return answer
-    return (
-        method
-        if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method)
-        else wraps(method)(lambda *arguments, **named: _plain(method(*arguments, **named)))
-    )
+    return answer
 
 
 def _plain(value: Any) -> Any:
-    kind = type(value)
-    if kind is dict:
+    if type(value) is dict:
         return {key: _plain(each) for key, each in value.items()}
-    if kind is list or kind is tuple:
-        return kind(map(_plain, value))
-    return jsonable(value) if kind.__module__.partition(".")[0] in ("numpy", "pandas") else value
+    if type(value) in (list, tuple):
+        return [*map(_plain, value)]
+    return jsonable(value) if type(value).__module__.partition(".")[0] in ("numpy", "pandas") else value
 
 
 _OF_ANYTHING = {list: list[Any], tuple: tuple[Any, ...], set: set[Any]}

@@ -54,10 +54,12 @@ class ArchiveModel(ArtefactModel):
         self._description = Description((DATA,), (OUTPUT,))
 
     def load(self) -> bool:
-        self._entry = self._opened(self._find())
+        self._entry = self._in_thread(self._opened, self._find())
         return True
 
     def unload(self) -> bool:
+        if self.code_thread is not None:
+            self.code_thread.close()
         if self._folder is not None:
             self._folder.cleanup()
         return True
@@ -87,7 +89,7 @@ class ArchiveModel(ArtefactModel):
         context = self._context
         context.send = None if send is None else lambda values: send(self._written(values))
         try:
-            values = self._handle(rows)
+            values = self._in_thread(self._entry.handle, rows, context)
         except Exception as error:
             status = getattr(error, "error_code", None)  # of a PredictionException, TorchServe's or ours
             if isinstance(status, int):
@@ -102,9 +104,6 @@ class ArchiveModel(ArtefactModel):
                 f"The handler of model {self.name} returned a {kind}{many} for {len(rows)} rows."
             )
         return self._written(values)
-
-    def _handle(self, rows: list[dict[str, Any]]) -> Any:
-        return self._entry.handle(rows, self._context)
 
     def _begin(self, payload: InferenceRequest) -> list[dict[str, Any]]:
         """The rows of a request for the handler. Raises InvalidRequest."""
@@ -161,17 +160,7 @@ class StreamingArchiveModel(ArchiveModel):
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
-        self._thread = Threads(settings.name, 1)
-
-    def load(self) -> bool:
-        return self._thread.submit(super().load).result()
-
-    def unload(self) -> bool:
-        self._thread.close()
-        return super().unload()
-
-    def _handle(self, rows: list[dict[str, Any]]) -> Any:
-        return self._thread.submit(super()._handle, rows).result()
+        self.code_thread = Threads(settings.name, 1)
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         """All pieces in one answer."""

@@ -38,8 +38,6 @@ class PythonModel(ArtefactModel):
     artefacts = ("model.py",)
 
     _code: Any = None
-    _thread: Threads | None = None
-    """Runs the code, if several threads may await its responses, as those of a decoupled model."""
     _reshapes: Reshapes
     _names: tuple[str, ...] = ()
     """The outputs of the model."""
@@ -61,8 +59,8 @@ class PythonModel(ArtefactModel):
     def unload(self) -> bool:
         if callable(finalize := getattr(self._code, "finalize", None)):
             self._in_thread(finalize)
-        if self._thread is not None:
-            self._thread.close()
+        if self.code_thread is not None:
+            self.code_thread.close()
         return True
 
     def open(self, path: Path) -> Any:
@@ -79,25 +77,11 @@ class PythonModel(ArtefactModel):
         self._names = tuple(tensor.name for tensor in outputs)
         self._reshapes = Reshapes(config)
         if self.settings.threads != 1 or using_decoupled_model_transaction_policy(config):
-            self._thread = Threads(self.name, 1)
-        return self._in_thread(self._made, kind, self._arguments(path, config))
-
-    def _made(self, kind: type, arguments: dict[str, str]) -> Any:
-        made = kind()
+            self.code_thread = Threads(self.name, 1)
+        made = self._in_thread(kind)
         if callable(initialize := getattr(made, "initialize", None)):
-            initialize(arguments)
+            self._in_thread(initialize, self._arguments(path, config))
         return made
-
-    def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the model's code in the one thread of its life, as Triton does."""
-        if self._thread is None:
-            return function(*arguments)
-        return self._thread.submit(function, *arguments).result()
-
-    def _executed(self, request: BackendRequest) -> Any:
-        responses = self._code.execute([request])
-        # The result of an `async def execute` is a coroutine.
-        return asyncio.run(responses) if isinstance(responses, Coroutine) else responses
 
     def _completed(self, kind: type) -> dict[str, Any]:
         """The configuration, with its defaults and with what the code fills in. Raises InvalidSettings."""
@@ -158,7 +142,9 @@ class PythonModel(ArtefactModel):
             self._reshapes.request(payload), sender, self._names, lambda: context.cancelled
         )
         try:
-            responses = self._in_thread(self._executed, request)
+            responses = self._in_thread(self._code.execute, [request])
+            if isinstance(responses, Coroutine):  # of an `async def execute`
+                responses = self._in_thread(asyncio.run, responses)
         except TritonModelException as error:
             raise ModelError(str(error), 500) from error
         if responses is not None:

@@ -16,7 +16,7 @@ from inferstream.functions.http_errors import from_http_exception
             {"id": np.int64(5), "score": np.float32(0.5), "rows": np.arange(2)},
             {"id": 5, "score": 0.5, "rows": [0, 1]},
         ),
-        ([b"\xff"], ["/w=="]),
+        ([b"a"], ["b'a'"]),
         ([1j], ["1j"]),
     ],
 )

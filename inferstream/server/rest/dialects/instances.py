@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any, cast
 
 import numpy as np
@@ -143,19 +142,17 @@ class InstancesRequest(WholeRequest):
         super().__init__(admission, [_request(admission, document, parameters) for document in documents])
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
-        predictions: Any = [self._predictions(response) for response in responses]
-        if len(predictions) == 1 and isinstance(predictions[0], dict):
-            return [JSON], dump({self._field: predictions[0]})
-        return [JSON], dump({self._field: list(chain.from_iterable(predictions))})
+        found = [self._predictions(response) for response in responses]
+        return [JSON], dump(
+            {self._field: [each for rows in found for each in rows] if self._each else found[0]}
+        )
 
     def _predictions(self, response: InferenceResponse) -> list[Any] | dict[str, Any]:
         flat = self.admission.pipeline.flat
         if flat is not None and flat.strict:
             return [response.accept(flat.results)]
         rows = _rows(response)
-        if isinstance(rows, dict):
-            return [rows] if self._each else rows
-        return [rows[0] if len(rows) == 1 else rows] if self._each else rows
+        return rows if not self._each or (isinstance(rows, list) and len(rows) == 1) else [rows]
 
 
 def _request(admission: Admission, document: Any, parameters: Mapping[str, Any]) -> InferenceRequest:
