@@ -142,9 +142,9 @@ class InstancesRequest(WholeRequest):
         super().__init__(admission, [_request(admission, document, parameters) for document in documents])
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
-        found = [self._predictions(response) for response in responses]
+        predictions = [self._predictions(response) for response in responses]
         return [JSON], dump(
-            {self._field: [each for rows in found for each in rows] if self._each else found[0]}
+            {self._field: [each for rows in predictions for each in rows] if self._each else predictions[0]}
         )
 
     def _predictions(self, response: InferenceResponse) -> list[Any] | dict[str, Any]:
