@@ -1,6 +1,5 @@
 """`server start`: settings, event loop, banner, signals, exit code."""
 
-import asyncio
 import gc
 import logging
 import os
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ..allocator import keep_freed_memory
-from ..concurrency.event_loop import choose_event_loop, new_event_loop, run_despite_exits
+from ..concurrency.event_loop import choose_event_loop, install_event_loop, run_despite_exits
 from ..errors import InferstreamError, InvalidSettings
 from ..garbage import settle
 from ..imports.folders import real_path, share_folders
@@ -164,8 +163,7 @@ def _serve(
         return server.killed
 
     choose_event_loop(settings.event_loop)
-    loop = new_event_loop()
-    asyncio.set_event_loop(loop)
+    loop = install_event_loop()
     signals.run_on(loop)
     return run_despite_exits(loop, main(), SystemExit, KeyboardInterrupt)
 

@@ -37,6 +37,25 @@ def choose_event_loop(choice: str) -> None:
     os.environ[CHOICE] = choice
 
 
+def install_event_loop() -> asyncio.AbstractEventLoop:
+    """The event loop of this process's main thread. Other threads get one when code there asks for theirs."""
+    asyncio.set_event_loop_policy(_LoopsInThreads())
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    return loop
+
+
+class _LoopsInThreads(asyncio.DefaultEventLoopPolicy):
+    """Makes `asyncio.get_event_loop()` work in blocking model code, as it does in the main thread of a script."""
+
+    def get_event_loop(self) -> asyncio.AbstractEventLoop:
+        try:
+            return super().get_event_loop()
+        except RuntimeError:  # it has none
+            self.set_event_loop(self.new_event_loop())
+        return super().get_event_loop()
+
+
 def run_despite_exits(
     loop: asyncio.AbstractEventLoop, main: Coroutine[Any, Any, T], *exits: type[BaseException]
 ) -> T:

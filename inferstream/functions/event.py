@@ -4,6 +4,8 @@ import re
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
+import numpy as np
+
 from ..protos.sse import EVENT, MEDIA_TYPE, is_name
 
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;\s*[\w.+-]+=[\w.+-]+)*", re.ASCII)
@@ -34,7 +36,9 @@ class Event:
         if media_type is not None and not _MEDIA_TYPE.fullmatch(media_type):
             raise ValueError(f"{media_type!r} is no media type")
         for key, parameter in parameters.items():
-            if not isinstance(parameter, SCALARS):
+            if isinstance(parameter, np.generic):
+                parameters[key] = parameter.item()
+            elif not isinstance(parameter, SCALARS):
                 raise ValueError(
                     f'parameter "{key}" of an event is a {type(parameter).__name__}, not a scalar'
                 )

@@ -23,7 +23,11 @@ def from_http_exception(error: BaseException) -> ModelError | None:
     }
     headers.pop("server", None)  # the server writes it itself
     seconds = headers.pop("retry-after", "")
-    detail = error.detail if isinstance(error.detail, str) else json.dumps(error.detail, default=str)
+    detail = error.detail if isinstance(error.detail, str) else json.dumps(error.detail, default=_plain)
     refused = Refused(detail, error.status_code, int(seconds) if seconds.isdecimal() else None)
     refused.headers = headers
     return refused
+
+
+def _plain(value: object) -> object:
+    return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from ..concurrency.event_loop import new_event_loop, run_despite_exits
+from ..concurrency.event_loop import install_event_loop, run_despite_exits
 from ..telemetry.custom import CUSTOM
 from ..telemetry.reserving import reserve_metric_files
 from . import ending, signals
@@ -62,8 +62,7 @@ def run(start: Callable[[], CustomMetricSender]) -> None:
         CUSTOM.sink = start()
         return await _over
 
-    loop = new_event_loop()
-    asyncio.set_event_loop(loop)
+    loop = install_event_loop()
     signals.run_on(loop)
     ending.end(0, run_despite_exits(loop, serve(), SystemExit, KeyboardInterrupt))
 

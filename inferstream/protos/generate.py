@@ -21,7 +21,7 @@ from ..types import (
 from ..types.datatypes import FLOATS, INTEGERS
 from ..types.forms import OutputForm
 from ..types.json_numbers import NOT_NUMBERS, NumbersText
-from ..types.metadata import NULLABLE
+from ..types.metadata import NULLABLE, ROW_SCHEMA
 from .counts import expect_tensors
 from .flat_values import columns_of, fits, flattened, guessed
 from .json_arrays import plain
@@ -157,6 +157,9 @@ def _may_be_missing(described: MetadataTensor | None) -> bool:
 
 def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> RequestInput:
     """The tensor of a value that no input declares."""
+    parameters = None if described is None else described.parameters
+    if parameters is not None and (schema := parameters.get(ROW_SCHEMA)):
+        return _documents(name, value, "array" in schema)
     if type(value) is NumbersText:
         if not value.literals:
             return _long(name, value, described)
@@ -169,6 +172,19 @@ def _undeclared(name: str, value: Any, described: MetadataTensor | None) -> Requ
     if datatype == "BYTES" and not all(value is None or isinstance(value, str | bytes) for value in values):
         raise InvalidRequest(f'input "{name}" takes strings')
     return _built(name, datatype, shape, values)
+
+
+def _documents(name: str, value: Any, lists: bool) -> RequestInput:
+    """The rows of a column of JSON documents, which may be lists: one document, or a list of them."""
+    value = plain(value, name) if type(value) is NumbersText else value
+    if not isinstance(value, list) or (lists and not all(map(_may_be_list, value))):
+        value = [value]
+    rows = [row if row is None or isinstance(row, str) else dump(row).decode() for row in value]
+    return _built(name, "BYTES", [len(rows)], rows)
+
+
+def _may_be_list(row: Any) -> bool:
+    return row is None or isinstance(row, list) or (isinstance(row, str) and row.lstrip().startswith("["))
 
 
 def _tensor(declared: MetadataTensor, value: Any) -> RequestInput:

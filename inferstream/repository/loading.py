@@ -112,6 +112,8 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                     check_constructor(implementation, settings)
                     model = await construct(implementation, settings)
                     check_object(model)
+                if threads is None and thread is None and settings.threads == 1:  # the constructor's choice
+                    threads = Threads(settings.name, 1)
                 loaded = LoadedModel(model, thread, threads)
                 if await _run(model.load, loaded.life, threads) is False:
                     raise ModelLoadFailed(f"Model {settings.name} did not load: load() returned False.")

@@ -9,6 +9,11 @@ from ..settings.model import ModelSettings
 
 
 async def get_model_uri(settings: ModelSettings, wellknown_filenames: Sequence[str] = ()) -> str:
+    """`find_artefact`, as MLServer names it."""
+    return find_artefact(settings, wellknown_filenames)
+
+
+def find_artefact(settings: ModelSettings, wellknown_filenames: Sequence[str] = ()) -> str:
     """The artefact of `parameters.uri`: a file, the first well-known file in a folder, or the folder.
 
     A URI of another scheme than `file` does not change. Raises InvalidModelURI.

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from .. import processors
+from ..concurrency.threads import Threads
 from ..imports.folders import importing_alone
-from ..repository.uri import get_model_uri
+from ..repository.uri import find_artefact
 from ..settings import ModelSettings
 from .framework import FrameworkModel
 
@@ -21,6 +22,9 @@ class ArtefactModel(FrameworkModel):
 
     artefacts: ClassVar[Sequence[str]]
     """File names of the artefact in a folder, in the order of the search."""
+
+    code_thread: Threads | None = None
+    """Runs all code of the model, if several threads may await what it sends."""
 
     refused: tuple[type[Exception], ...] = (ValueError,)
     """What the framework raises for values that it does not take. `open` may replace it."""
@@ -45,7 +49,12 @@ class ArtefactModel(FrameworkModel):
         return setting
 
     async def _read(self) -> Any:
-        return await asyncio.to_thread(self._opened, await self._find())
+        return await asyncio.to_thread(self._opened, self._find())
+
+    def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call code of the model in the one thread of its life."""
+        thread = self.code_thread
+        return function(*arguments) if thread is None else thread.submit(function, *arguments).result()
 
     def _opened(self, path: Path) -> Any:
         self._fixed_arguments(path)
@@ -58,8 +67,8 @@ class ArtefactModel(FrameworkModel):
             reason = f"{missing[1]} was part of the program (__main__) that saved {path.name}"
             raise self._failed(f"{reason}; put it into a module next to the file, and save again") from None
 
-    async def _find(self) -> Path:
-        uri = await get_model_uri(self.settings, self.artefacts)
+    def _find(self) -> Path:
+        uri = find_artefact(self.settings, self.artefacts)
         path = Path(uri)
         if path.is_file():
             return path

@@ -15,6 +15,7 @@ from ..codecs.values.base import CHOICES, DESCRIBED, NULLABLE, OPTIONAL
 from ..errors import InvalidRequest
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput
 from ..types.datatypes import FLOATS
+from ..types.metadata import ROW_SCHEMA
 
 MAY_BE_MISSING = FLOATS | {"BYTES"}
 """Datatypes of columns that hold missing values."""
@@ -27,7 +28,7 @@ class Column(NamedTuple):
     """A column of the table that a model was fitted with.
 
     `used` tells whether predictions need it, and `category` whether a data frame has it as a categorical column.
-    `choices` are the categories of a model that refuses all others.
+    `choices` are the categories of a model that refuses all others. `schema` is that of a column of JSON documents.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Column(NamedTuple):
     used: bool = True
     category: bool = False
     choices: Sequence[Any] = ()
+    schema: str | None = None
 
 
 def spelled_by_lightgbm(name: str) -> str:
@@ -139,6 +141,7 @@ class Columns:
                 **({} if column.used else {OPTIONAL: True}),
                 **({NULLABLE: True} if column.datatype in MAY_BE_MISSING else {}),
                 **({CHOICES: orjson.dumps(column.choices).decode()} if column.choices else {}),
+                **({ROW_SCHEMA: column.schema} if column.schema else {}),
             )
             for column in self.columns
         )

@@ -25,6 +25,9 @@ NUMBERS = {
 DATATYPES = {name: to_datatype(dtype).value for name, dtype in NUMBERS.items()}
 """The protocol's datatypes of MLflow's types. All others are BYTES: texts, dates, base64, and JSON."""
 
+DOCUMENTS = ("{}", '{"type": "array"}')
+"""The schemas of columns whose types have no name: of objects and maps, and of arrays."""
+
 
 class SignatureTable:
     """Makes the frame of a request. Made at load, of the columns of a signature.
@@ -39,7 +42,12 @@ class SignatureTable:
         }
         self.columns = Columns(
             [
-                Column(name, DATATYPES.get(kind, "BYTES"), spec.required)
+                Column(
+                    name,
+                    DATATYPES.get(kind, "BYTES"),
+                    spec.required,
+                    schema=None if kind else DOCUMENTS[type(spec.type).__name__ == "Array"],
+                )
                 for (name, kind), spec in zip(self._types.items(), specs, strict=True)
             ],
             frames=True,

@@ -4,12 +4,13 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Coroutine, MutableMapping
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from ..concurrency.tasks import Tasks
 from ..errors import ModelLoadFailed
 from ..handlers import CustomHandler, HttpRequest, HttpResponse, RouteHandler, get_custom_handlers
+from ..types.json_encoding import jsonable
 from .connections import without_slash
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ async def build_route_handler(model: object) -> RouteHandler | None:
     app.router.route_class = _stream_route()
     for handler, method in handlers:
         try:
-            app.add_api_route(without_slash(handler.rest_path), _routable(method), methods=methods(handler))
+            routed = _readable(_routable(method))
+            app.add_api_route(without_slash(handler.rest_path), routed, methods=methods(handler))
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error).partition('.')[0].strip()}"
             name = getattr(model, "name", type(model).__name__)
@@ -193,6 +195,28 @@ def _routable(method: Callable[..., Any]) -> Callable[..., Any]:
     routed = partial(method)
     routed.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return routed
+
+
+def _readable(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method with results that FastAPI can write, also those of NumPy and pandas."""
+    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+        return method
+    if not inspect.iscoroutinefunction(method):
+        return wraps(method)(lambda *arguments, **named: _plain(method(*arguments, **named)))
+
+    @wraps(method)
+    async def answer(*arguments: Any, **named: Any) -> Any:
+        return _plain(await method(*arguments, **named))
+
+    return answer
+
+
+def _plain(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _plain(each) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return [*map(_plain, value)]
+    return jsonable(value) if type(value).__module__.partition(".")[0] in ("numpy", "pandas") else value
 
 
 _OF_ANYTHING = {list: list[Any], tuple: tuple[Any, ...], set: set[Any]}

@@ -12,6 +12,9 @@ from .tensors import DatatypeName
 NULLABLE = "nullable"
 """Parameter of an input of which null is a value: a missing one, or that of an optional input with another default."""
 
+ROW_SCHEMA = "row_schema"
+"""Parameter of a described input whose rows are documents: the JSON schema of one, `array` or `object`."""
+
 
 class MetadataTensor(BaseModel):
     """A declared input or output. -1 in `shape` is any size."""

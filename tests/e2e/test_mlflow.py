@@ -86,3 +86,46 @@ def test_a_classifier(tmp_path: Path, workers: int) -> None:
         assert instances.json() == {"predictions": wanted[:1]}
     finally:
         assert running.stop() == 0, running.text()
+
+
+ECHO = """
+import mlflow
+
+
+class Echo(mlflow.pyfunc.PythonModel):
+    def predict(self, context, model_input, params=None):
+        return {"rows": [repr(row) for row in model_input.to_dict("records")], "count": len(model_input)}
+
+
+mlflow.models.set_model(Echo())
+"""
+
+
+def test_columns_of_lists_and_objects(tmp_path: Path, workers: int) -> None:
+    chat = [{"role": "user", "content": "hi"}]
+    (tmp_path / "echo.py").write_text(ECHO)
+    mlflow.pyfunc.save_model(
+        str(tmp_path / "m"),
+        python_model=str(tmp_path / "echo.py"),
+        signature=infer_signature({"messages": chat, "t": 0.5}),
+    )
+    row = {"messages": chat, "t": 0.5}
+    running = Running(tmp_path / "m", within=120, INFERSTREAM_PARALLEL_WORKERS=str(workers))
+    try:
+        for document, count in (
+            ({"inputs": row}, 1),
+            ({"inputs": [row, row]}, 2),
+            ({"dataframe_records": [row, row]}, 2),
+            ({"dataframe_split": {"columns": ["messages", "t"], "data": [[chat, 0.5]]}}, 1),
+            ({"instances": [row]}, 1),
+        ):
+            answer = httpx.post(f"{running.url}/invocations", json=document, timeout=20)
+            assert answer.status_code == 200, answer.text
+            found = answer.json()["predictions"]
+            assert found == (
+                [{"rows": repr(row), "count": 1}] if count == 1 else {"rows": [repr(row)] * 2, "count": 2}
+            )
+        flat = httpx.post(f"{running.url}/v2/models/m/generate", json=row, timeout=20)
+        assert flat.json()["rows"] == repr(row), flat.text
+    finally:
+        running.stop()

@@ -11,6 +11,7 @@ import msgspec
 from ...codecs.numpy import octets
 from ...errors import InvalidOutput, InvalidRequest
 from ...types import InferenceRequest, RequestInput, ResponseOutput, TensorData
+from ...types.json_encoding import decode, encode
 
 POSTED = "torchserve-request"
 ANSWERED = "torchserve-response"
@@ -37,7 +38,7 @@ class PostedField(msgspec.Struct, array_like=True):
                 return self.content.decode()
         except (ValueError, RecursionError):
             pass
-        return self.content
+        return bytearray(self.content)
 
 
 class Posted(msgspec.Struct, array_like=True):
@@ -103,6 +104,10 @@ def _written(value: Any) -> tuple[bytes, str]:
         torch.save(value, output := BytesIO())
         return output.getvalue(), "application/octet-stream"
     try:
-        return json.dumps(value, indent=2).encode(), JSON
-    except (TypeError, ValueError) as error:
+        return json.dumps(value, indent=2, allow_nan=False).encode(), JSON
+    except (TypeError, ValueError):
+        pass  # NumPy numbers and arrays, bytes, NaN
+    try:
+        return json.dumps(decode(encode(value)), indent=2).encode(), JSON
+    except TypeError as error:
         raise InvalidOutput(f"A handler returned what is no JSON: {error}.") from None

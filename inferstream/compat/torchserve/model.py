@@ -13,6 +13,7 @@ from msgspec import structs
 
 from ...codecs.numpy import objects, octets
 from ...concurrency.pieces import pieces_of
+from ...concurrency.threads import Threads
 from ...errors import InvalidOutput, InvalidRequest, ModelError
 from ...repository.archives import UnsafeArchive
 from ...repository.mar import Manifest, read_manifest, unpack_mar
@@ -52,11 +53,13 @@ class ArchiveModel(ArtefactModel):
         super().__init__(settings)
         self._description = Description((DATA,), (OUTPUT,))
 
-    async def load(self) -> bool:
-        self._entry = await self._read()
+    def load(self) -> bool:
+        self._entry = self._in_thread(self._opened, self._find())
         return True
 
-    async def unload(self) -> bool:
+    def unload(self) -> bool:
+        if self.code_thread is not None:
+            self.code_thread.close()
         if self._folder is not None:
             self._folder.cleanup()
         return True
@@ -86,7 +89,7 @@ class ArchiveModel(ArtefactModel):
         context = self._context
         context.send = None if send is None else lambda values: send(self._written(values))
         try:
-            values = self._entry.handle(rows, context)
+            values = self._in_thread(self._entry.handle, rows, context)
         except Exception as error:
             status = getattr(error, "error_code", None)  # of a PredictionException, TorchServe's or ours
             if isinstance(status, int):
@@ -153,7 +156,11 @@ class ArchiveModel(ArtefactModel):
 
 
 class StreamingArchiveModel(ArchiveModel):
-    """A handler that may send pieces before its last answer."""
+    """A handler that may send pieces before its last answer. One thread runs its code; others read the pieces."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        self.code_thread = Threads(settings.name, 1)
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         """All pieces in one answer."""

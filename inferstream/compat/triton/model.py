@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from ...concurrency.pieces import pieces_of
+from ...concurrency.threads import Threads
 from ...context import RequestContext, request_context
 from ...errors import InvalidOutput, InvalidSettings, ModelError
 from ...imports.folders import import_from
@@ -46,10 +46,9 @@ class PythonModel(ArtefactModel):
         self._wanted_threads = settings.threads
         settings.threads = settings.threads or 1
         super().__init__(settings)
-        self._executing = Lock()
 
-    async def load(self) -> bool:
-        self._code = await self._read()
+    def load(self) -> bool:
+        self._code = self._opened(self._find())
         if using_decoupled_model_transaction_policy(self.settings.triton_config):
             # Only the code that has just run knows it, and the server asks the class for its methods after the load.
             self.__class__ = DecoupledPythonModel
@@ -57,9 +56,11 @@ class PythonModel(ArtefactModel):
             self.settings.threads = self._wanted_threads
         return True
 
-    async def unload(self) -> bool:
+    def unload(self) -> bool:
         if callable(finalize := getattr(self._code, "finalize", None)):
-            await asyncio.to_thread(finalize)
+            self._in_thread(finalize)
+        if self.code_thread is not None:
+            self.code_thread.close()
         return True
 
     def open(self, path: Path) -> Any:
@@ -75,9 +76,11 @@ class PythonModel(ArtefactModel):
         self.inputs, self.outputs = [*inputs], [*outputs]
         self._names = tuple(tensor.name for tensor in outputs)
         self._reshapes = Reshapes(config)
-        made = kind()
+        if self.settings.threads != 1 or using_decoupled_model_transaction_policy(config):
+            self.code_thread = Threads(self.name, 1)
+        made = self._in_thread(kind)
         if callable(initialize := getattr(made, "initialize", None)):
-            initialize(self._arguments(path, config))
+            self._in_thread(initialize, self._arguments(path, config))
         return made
 
     def _completed(self, kind: type) -> dict[str, Any]:
@@ -139,10 +142,9 @@ class PythonModel(ArtefactModel):
             self._reshapes.request(payload), sender, self._names, lambda: context.cancelled
         )
         try:
-            with self._executing:
-                responses = self._code.execute([request])
-                if isinstance(responses, Coroutine):  # of an `async def execute`
-                    responses = asyncio.run(responses)
+            responses = self._in_thread(self._code.execute, [request])
+            if isinstance(responses, Coroutine):  # of an `async def execute`
+                responses = self._in_thread(asyncio.run, responses)
         except TritonModelException as error:
             raise ModelError(str(error), 500) from error
         if responses is not None:

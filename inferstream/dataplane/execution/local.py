@@ -91,7 +91,8 @@ class Local:
         )
         self._finish.place = location_in(model)
         self._finish.labels, self._finish.batches = labels_of(settings), batches_of(settings)
-        self._threads = self._loaded.threads or Threads(model.name, settings.threads)
+        own = self._loaded.threads if settings.threads == 1 else None  # `load` may have changed the number
+        self._threads = own or Threads(model.name, settings.threads)
         predicts = type(model).predict is not MLModel.predict
         self._meters = ModelMeters(model.name, model.version)
         self._separates = model.separates_principals

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 
+import numpy as np
 import pytest
 
 from inferstream import App, Event, testing
@@ -66,6 +67,12 @@ def test_what_else_an_event_may_not_have() -> None:
         Event("a", b"", media_type="jpeg\r\n")
     with pytest.raises(ValueError, match='parameter "of" of an event is a list'):
         Event("a", of=[1])
+
+
+def test_parameters_may_be_numbers_of_numpy() -> None:
+    event = Event("a", done=np.int64(1), of=np.float32(2), ok=np.bool_(True), name_of=np.str_("x"))
+    assert event.parameters == {"event": "a", "done": 1, "of": 2.0, "ok": True, "name_of": "x"}
+    assert {type(each) for each in event.parameters.values()} == {str, int, float, bool}
 
 
 def test_the_line_of_an_event() -> None:

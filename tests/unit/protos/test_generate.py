@@ -6,8 +6,9 @@ import pytest
 
 from inferstream.errors import InvalidRequest
 from inferstream.protos import json_checks
-from inferstream.protos.generate import parse_flat
+from inferstream.protos.generate import parse_flat, tensor_of
 from inferstream.protos.json_requests import build_request, load_request
+from inferstream.types import MetadataTensor, Parameters
 
 
 def parse(text: bytes):
@@ -56,3 +57,32 @@ def test_colons_that_are_not_plain_are_told_from_keys(text: bytes) -> None:
 def test_what_is_no_object_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="must be a JSON object"):
         parse(b"[1]")
+
+
+CHAT = [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "rows"),
+    [
+        ('{"type": "array"}', ["a", "b"], [["a", "b"]]),
+        ('{"type": "array"}', [["a"], ["b", "c"]], [["a"], ["b", "c"]]),
+        ('{"type": "array"}', [["a"], None], [["a"], None]),
+        ('{"type": "array"}', CHAT, [CHAT]),
+        ('{"type": "array"}', [CHAT, CHAT], [CHAT, CHAT]),
+        ('{"type": "array"}', ['["a"]', '["b"]'], [["a"], ["b"]]),
+        ('{"type": "array"}', "[1]", [[1]]),
+        ('{"type": "array"}', [1.5, 2.5], [[1.5, 2.5]]),
+        ("{}", {"a": [1]}, [{"a": [1]}]),
+        ("{}", [{"a": 1}, {"b": None}], [{"a": 1}, {"b": None}]),
+    ],
+)
+def test_a_column_of_documents_has_one_or_a_list_of_them(
+    schema: str, value: object, rows: list[object]
+) -> None:
+    described = MetadataTensor(
+        name="x", datatype="BYTES", shape=[-1], parameters=Parameters(described=True, row_schema=schema)
+    )
+    tensor = tensor_of("x", value, None, described)
+    assert (tensor.datatype, tensor.shape) == ("BYTES", [len(rows)])
+    assert [each and json.loads(each) for each in tensor.data.root] == rows

@@ -1,9 +1,11 @@
 """Models' own routes are FastAPI's, and one that FastAPI refuses is a model that did not load."""
 
 import asyncio
+import json
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fastapi import BackgroundTasks
 from fastapi.responses import FileResponse, StreamingResponse
@@ -35,6 +37,36 @@ async def test_a_list_of_whatever_comes_is_the_body(path: str, answer: bytes) ->
     request = HttpRequest("POST", path, b"", [(b"content-type", b"application/json")], b"[1,2,3]")
     response = await answering(request)
     assert (response.status, response.body) == (200, answer)
+
+
+class Numbers(MLModel):
+    @custom_handler("/named")
+    async def named(self) -> dict:
+        return {
+            "score": np.float32(0.5),
+            "rows": [np.arange(2)],
+            "missing": np.float64("nan"),
+            "pair": (np.int64(1), "a"),
+        }
+
+    @custom_handler("/scalar")
+    def scalar(self):  # type: ignore[no-untyped-def]
+        return np.int64(3)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/named", {"score": 0.5, "rows": [[0, 1]], "missing": None, "pair": [1, "a"]}),
+        ("/scalar", 3),
+    ],
+)
+async def test_results_may_hold_values_of_numpy(path: str, body: object) -> None:
+    answering = await build_route_handler(made(Numbers))
+    assert answering is not None
+    response = await answering(HttpRequest("POST", path, b"", [], b""))
+    assert response.status == 200
+    assert json.loads(response.body) == body
 
 
 async def test_a_route_that_cannot_be_says_which() -> None:

@@ -13,7 +13,7 @@ from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.execution.explaining import EXPLAIN
 from ....dataplane.json_limits import json_limits
-from ....errors import InvalidOutput, InvalidRequest, Unsupported
+from ....errors import InvalidRequest, Unsupported
 from ....protos import json_requests
 from ....protos.flat_values import columns_of
 from ....protos.generate import is_v2, tensor_of
@@ -142,15 +142,17 @@ class InstancesRequest(WholeRequest):
         super().__init__(admission, [_request(admission, document, parameters) for document in documents])
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
-        predictions = [each for response in responses for each in self._predictions(response)]
-        return [JSON], dump({self._field: predictions})
+        predictions = [self._predictions(response) for response in responses]
+        return [JSON], dump(
+            {self._field: [each for rows in predictions for each in rows] if self._each else predictions[0]}
+        )
 
-    def _predictions(self, response: InferenceResponse) -> list[Any]:
+    def _predictions(self, response: InferenceResponse) -> list[Any] | dict[str, Any]:
         flat = self.admission.pipeline.flat
         if flat is not None and flat.strict:
             return [response.accept(flat.results)]
         rows = _rows(response)
-        return [rows[0] if len(rows) == 1 else rows] if self._each else rows
+        return rows if not self._each or (isinstance(rows, list) and len(rows) == 1) else [rows]
 
 
 def _request(admission: Admission, document: Any, parameters: Mapping[str, Any]) -> InferenceRequest:
@@ -179,13 +181,13 @@ def _columns(document: Any, only: str) -> Mapping[str, Any]:
     return {only: document}
 
 
-def _rows(response: InferenceResponse) -> list[Any]:
-    """The outputs by row: values of the only output, else objects. Raises InvalidOutput for unlike lengths."""
+def _rows(response: InferenceResponse) -> list[Any] | dict[str, Any]:
+    """The outputs by row: values of the only output, else objects; outputs of unlike lengths by name."""
     columns = {tensor.name: _nested(tensor) for tensor in response.outputs}
     if len(columns) == 1:
         return next(iter(columns.values()))
     if len({*map(len, columns.values())}) > 1:
-        raise InvalidOutput("The outputs have different numbers of rows, and instances one prediction each.")
+        return {name: values[0] if len(values) == 1 else values for name, values in columns.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

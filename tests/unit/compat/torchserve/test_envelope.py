@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from inferstream.compat.torchserve.envelope import (
@@ -46,7 +47,9 @@ def test_an_answer_comes_back() -> None:
     ],
 )
 def test_what_a_handler_gets(media_type: str, content: bytes, value: Any) -> None:
-    assert PostedField("data", media_type, content).value == value
+    found = PostedField("data", media_type, content).value
+    assert found == value
+    assert type(found) is (bytearray if isinstance(value, bytes) else type(value))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +60,10 @@ def test_what_a_handler_gets(media_type: str, content: bytes, value: Any) -> Non
         ("ä", "ä".encode(), "text/plain; charset=utf-8"),
         ({"a": [1]}, b'{\n  "a": [\n    1\n  ]\n}', "application/json"),
         (None, b"null", "application/json"),
+        (np.array([1.5]), b"[\n  1.5\n]", "application/json"),
+        ({"score": np.float32(0.5)}, b'{\n  "score": 0.5\n}', "application/json"),
+        ([float("nan")], b"[\n  null\n]", "application/json"),
+        ([b"\xff"], b'[\n  "/w=="\n]', "application/json"),
     ],
 )
 def test_what_a_handler_returns(value: Any, content: bytes, media_type: str) -> None:
@@ -70,4 +77,4 @@ def test_a_handler_says_the_media_type() -> None:
 
 def test_what_is_no_json() -> None:
     with pytest.raises(InvalidOutput, match="no JSON"):
-        answered({1, 2})
+        answered([object()])

@@ -53,9 +53,9 @@ def made(path: Path, kind: type[ArchiveModel] = ArchiveModel) -> ArchiveModel:
 @pytest_asyncio.fixture
 async def model(tmp_path: Path) -> AsyncIterator[ArchiveModel]:
     model = made(torchserve.archive(tmp_path / "m.mar", "handler.py", {"handler.py": CODE}))
-    await model.load()
+    model.load()
     yield model
-    await model.unload()
+    model.unload()
 
 
 def texts(model: ArchiveModel, asked: InferenceRequest) -> list[str]:
@@ -110,11 +110,11 @@ def test_failures(model: ArchiveModel) -> None:
 async def test_its_folder_is_removed(tmp_path: Path) -> None:
     code = "def handle(data, context):\n    handle.folder = context.system_properties['model_dir']\n"
     model = made(torchserve.archive(tmp_path / "m.mar", "h.py", {"h.py": code}))
-    await model.load()
+    model.load()
     folder = Path(model._entry.handle.folder)  # type: ignore[attr-defined]
     assert folder.is_relative_to(Path(tempfile.gettempdir()).resolve())
     assert (folder / "h.py").is_file()
-    await model.unload()
+    model.unload()
     assert not folder.exists()
 
 
@@ -122,16 +122,16 @@ async def test_an_archive_that_leaves_its_folder(tmp_path: Path) -> None:
     path = torchserve.archive(tmp_path / "m.mar", "h.py", {"../h.py": "x"})
     with pytest.raises(ModelLoadFailed, match=r"m\.mar cannot be unpacked: its member"):
         await (model := made(path)).load()
-    await model.unload()
+    model.unload()
 
 
 async def test_pieces(tmp_path: Path) -> None:
     path = torchserve.archive(tmp_path / "m.mar", "h.py", {"h.py": torchserve.STREAMING})
     model = made(path, StreamingArchiveModel)
-    await model.load()
+    model.load()
     assert isinstance(model, StreamingArchiveModel)
     asked = request(data=("BYTES", [1], ["x"]))
     streamed = [each.outputs[0].data.flat()[0] for each in model.predict_stream(iter([asked]))]
     assert streamed == [b"piece 0 ", b"piece 1 ", b"piece 2 ", b"last"]
     assert texts(model, asked) == ["piece 0 piece 1 piece 2 last"]
-    await model.unload()
+    model.unload()

@@ -30,7 +30,7 @@ def no_module_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 async def made(folder: Path) -> Any:
     settings = read_settings(folder / "config.pbtxt", folder.parent)
     model = settings.implementation(settings)
-    assert await model.load()
+    assert model.load()
     return model
 
 
@@ -64,7 +64,7 @@ async def test_the_code_gets_its_configuration_and_answers(tmp_path: Path) -> No
     ]
     response = model.predict(InferenceRequest(inputs=inputs))
     assert [each.data.flat() for each in response.outputs] == [[2.0, 4.0, 6.0, 8.0], [0.0] * 4]
-    assert await model.unload()
+    assert model.unload()
 
 
 async def test_the_arguments_of_initialize(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ async def test_many_responses_come_from_threads(tmp_path: Path) -> None:
     model = await made(folders.written(tmp_path, "repeat"))
     responses = model.predict_stream(iter([asking(IN=[5, 6], DELAY=[])]))
     assert [each.outputs[1].data.flat() for each in responses] == [[5], [6]]
-    await model.unload()
+    model.unload()
 
 
 async def test_the_code_completes_its_configuration(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_each_load_completes_what_is_written_and_not_what_the_last_one_mad
     assert model.settings.written_config.get("max_batch_size", 0) == 0
     model.settings.triton_config = {**model.settings.triton_config, "max_batch_size": 9}
     again = type(model)(model.settings)
-    assert await again.load()
+    assert again.load()
     assert again.settings.triton_config["max_batch_size"] == 4
 
 
@@ -306,7 +306,7 @@ async def test_a_model_is_decoupled_if_its_completed_configuration_is(
     settings = read_settings(tmp_path / "m" / "config.pbtxt", tmp_path)
     settings.threads = threads
     model = settings.implementation(settings)
-    assert await model.load()
+    assert model.load()
     decoupled = way not in ("comment", "false")
     assert signature_of(model).streams is decoupled
     assert settings.triton_config["model_transaction_policy"] == {"decoupled": decoupled}
@@ -368,7 +368,7 @@ async def test_without_a_file_the_settings_stay_as_they_are(tmp_path: Path) -> N
         parameters={"uri": str(tmp_path / "model.py")},
     )
     model = settings.implementation(settings)
-    assert await model.load()
+    assert model.load()
     assert settings.triton_config == {}
 
 
