@@ -207,5 +207,6 @@ def test_the_ports_belong_to_one_server(server: Running, tmp_path: Path, fronten
     second = Running(tmp_path / "other", *flags, wait=False)
     assert second.process.wait(20) == 1
     assert second.text().splitlines() == [
-        f"error: {'REST' if port == 'http' else 'gRPC'} port {taken} on 127.0.0.1 is already in use"
+        f"error: {'REST' if port == 'http' else 'gRPC'} port {taken} on 127.0.0.1 is already in use; "
+        f"choose another one with --{port}-port"
     ]

@@ -92,7 +92,7 @@ def _grpc(server: Running, model: str, name: str, parameters: dict) -> Iterator[
         )
         try:
             for item in call:
-                yield item.raw_output_contents[0][4:].decode()
+                yield item.outputs[0].contents.bytes_contents[0].decode()
         except grpc.RpcError as error:
             yield error.code().name.lower()
         finally:
@@ -207,7 +207,7 @@ def test_single_answers_over_rest_and_grpc(stepping: Running) -> None:
         found = GRPCInferenceServiceStub(channel).ModelInfer(
             _message("async", "two", {"items": 2}), timeout=20
         )
-    assert found.raw_output_contents[0][4:] == b"item 0 item 1"
+    assert found.outputs[0].contents.bytes_contents[0] == b"item 0 item 1"
 
 
 def test_single_answers_may_be_batched_beside_the_steps(stepping: Running) -> None:
@@ -223,7 +223,10 @@ def test_requests_on_one_bidirectional_stream_are_streams_in_turn(stepping: Runn
     messages = [_message("steps", "turns", {"items": count}) for count in (2, 3)]
     with grpc.insecure_channel(stepping.grpc) as channel:
         found = GRPCInferenceServiceStub(channel).ModelStreamInfer(iter(messages), timeout=20)
-        assert [item.raw_output_contents[0][4:].decode() for item in found] == [*items(2), *items(3)]
+        assert [item.outputs[0].contents.bytes_contents[0].decode() for item in found] == [
+            *items(2),
+            *items(3),
+        ]
 
 
 def test_a_reader_that_does_not_read_holds_nobody_up(stepping: Running) -> None:

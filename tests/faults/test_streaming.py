@@ -392,6 +392,7 @@ def test_a_full_queue_refuses_at_once_and_a_cancelled_wait_never_runs(server: Ru
             json=text(id="leaves-the-queue", parameters={}),
             timeout=0.2,
         )
+    eventually(lambda: server.metric("inferstream_calls_in_progress", model="limited") == 1)
     second = threading.Thread(target=ask, args=("is-next",))
     second.start()
     eventually(lambda: server.metric("inferstream_calls_in_progress", model="limited") == 2)

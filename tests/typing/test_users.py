@@ -1,12 +1,15 @@
 """What users write, under `mypy --strict` and pyright (strict), without plug-ins."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import inferstream
 
 FILES = {
     "settings": """
@@ -190,7 +193,9 @@ def folder(tmp_path: Path) -> Path:
 def mypy(folder: Path, *files: str) -> list[str]:
     options = ("--strict", "--config-file=", f"--cache-dir={folder}/cache")
     command = [sys.executable, "-m", "mypy", *options, *files]
-    said = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    # An editable installation may be a hook of the import system, which type checkers do not run.
+    environment = {**os.environ, "MYPYPATH": str(Path(inferstream.__file__).parents[1])}
+    said = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     assert "Found" in said.stdout or "Success" in said.stdout, said
     return [line for line in said.stdout.splitlines() if line.startswith(files) and ": error:" in line]
 

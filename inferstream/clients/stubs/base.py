@@ -2,9 +2,9 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from types import MethodType
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import GenericAlias, MethodType
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from ...functions.function import Function
 from ..asked import AskedCall, Exit
@@ -76,7 +76,10 @@ class Stub(ServerStub[Client]):
 
 
 def remote(model: str, version: str | None = None) -> Callable[[F], F]:
-    """Make a method of a stub call a model. Its annotations are the types; its body never runs."""
+    """Make a method of a stub call a model. Its annotations are the types; its body never runs.
+
+    An argument annotated `Iterable[T]` is a stream: callers may pass a list or a generator.
+    """
     name = ModelName(model, version)
 
     def decorate(function: F) -> F:
@@ -84,6 +87,10 @@ def remote(model: str, version: str | None = None) -> Callable[[F], F]:
 
         @functools.cache  # not at import: the annotations may name classes further down
         def described() -> tuple[Function, ModelTypes]:
+            function.__annotations__ = {
+                key: GenericAlias(Iterator, get_args(hint)) if get_origin(hint) is Iterable else hint
+                for key, hint in get_type_hints(function, include_extras=True).items()
+            }
             declared = Function(MethodType(function, object()), model, version)
             return declared, types_of_function(declared)
 

@@ -6,7 +6,7 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import date, time, timedelta
 from typing import Any, Literal, Union
 
@@ -50,6 +50,8 @@ class TypeSource:
             return "str"
         hint = meant(hint)
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if origin is Iterable:
+            origin = Collection  # in a stub, an iterable is a stream
         if origin is typing.Annotated:
             return self.written(arguments[0])
         if origin is Literal:
