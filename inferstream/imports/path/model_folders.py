@@ -24,27 +24,9 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 if __package__:
-    from .model_homes import (
-        ABSOLUTE,
-        PREFIX,
-        add_artefact,
-        find_homes,
-        folder_of,
-        is_in,
-        known_homes,
-        package_of,
-    )
+    from . import model_homes as homes
 else:  # in a process of a pool
-    from model_homes import (  # type: ignore[import-not-found,no-redef]
-        ABSOLUTE,
-        PREFIX,
-        add_artefact,
-        find_homes,
-        folder_of,
-        is_in,
-        known_homes,
-        package_of,
-    )
+    import model_homes as homes  # type: ignore[import-not-found,no-redef]
 
 __path__: list[str] = []  # makes this module a package
 
@@ -78,8 +60,8 @@ def loading_from(folder: str, artefact: str = "") -> Iterator[None]:
 
     Folders on `sys.path` below `artefact`, the folder of its files, belong to the model too.
     """
-    package = package_of(folder)
-    add_artefact(package, artefact)
+    package = homes.package_of(folder)
+    homes.add_artefact(package, artefact)
     token = _loading.set(package)
     try:
         yield
@@ -89,9 +71,9 @@ def loading_from(folder: str, artefact: str = "") -> Iterator[None]:
 
 def find_home(package: str, name: str) -> str:
     """The package with the module that `name` stands for in the code of `package`; empty if there is none."""
-    homes = find_homes(package, name)
-    is_imported = homes and homes[0] != package and name.partition(".")[0] in sys.modules and _elsewhere(name)
-    return homes[0] if homes and not is_imported else ""
+    home = next(iter(homes.find_homes(package, name)), "")
+    is_imported = home != package and name.partition(".")[0] in sys.modules and _elsewhere(name)
+    return "" if is_imported else home
 
 
 def _package_in(namespace: Any) -> str:
@@ -99,9 +81,9 @@ def _package_in(namespace: Any) -> str:
     name = namespace.get("__name__")
     if name == "__main__":  # code in a pickle
         return _loading.get()
-    if not isinstance(name, str) or not name.startswith(PREFIX):
+    if not isinstance(name, str) or not name.startswith(homes.PREFIX):
         return _package_with(str(namespace.get("__file__")))
-    return PREFIX + name[len(PREFIX) :].partition(".")[0]
+    return homes.PREFIX + name[len(homes.PREFIX) :].partition(".")[0]
 
 
 @lru_cache(maxsize=4096)
@@ -109,8 +91,8 @@ def _package_with(file: str) -> str:
     """The package of code that was imported by the path of its file; empty for other code."""
     if "site-packages" in file:
         return ""
-    packages = [each for each in [*known_homes] if is_in(each, file)]
-    return max(packages, key=lambda each: (file.startswith(folder_of(each)), len(each)), default="")
+    packages = [each for each in [*homes.packages] if file.startswith(homes.roots_of(each))]
+    return max(packages, key=lambda each: (file.startswith(homes.folder_of(each)), len(each)), default="")
 
 
 def _owner() -> str:
@@ -130,16 +112,16 @@ def _owner_of(name: str) -> str:
     """
     if (owner := _owner()) and (home := find_home(owner, name)):
         return home
-    candidates = [home for package in [*known_homes] if (home := find_home(package, name))]
+    candidates = [home for package in [*homes.packages] if (home := find_home(package, name))]
     if not candidates or _elsewhere(name):
         return ""
     if owner:
-        where = f"the model in {folder_of(owner)} has none"
+        where = f"the model in {homes.folder_of(owner)} has none"
     elif len(candidates) > 1:
         where = "import it in model code, and not in a thread that only unpickles"
     else:
         return candidates[0]
-    files = ", ".join(os.path.join(folder_of(package), name.partition(".")[0]) for package in candidates)
+    files = ", ".join(os.path.join(homes.folder_of(each), name.partition(".")[0]) for each in candidates)
     raise ImportError(f"the module {name} is one of a model ({files}); {where}", name=name)
 
 
@@ -152,7 +134,7 @@ def _elsewhere(name: str) -> str:
     spec = getattr(module, "__spec__", None) if module else _bootstrap._find_spec(top, None)  # type: ignore[attr-defined]
     folders = getattr(spec, "submodule_search_locations", None) or ()
     origin = str(getattr(spec, "origin", None) or next(iter(folders), module or spec or ""))
-    return "" if any(is_in(package, origin) for package in [*known_homes]) else origin
+    return "" if any(origin.startswith(homes.roots_of(each)) for each in [*homes.packages]) else origin
 
 
 class ModelFolderFinder(MetaPathFinder):
@@ -161,12 +143,13 @@ class ModelFolderFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.startswith(PREFIX) or not fullname.rpartition(".")[2].startswith(ABSOLUTE):
+        is_folder = fullname.rpartition(".")[2].startswith(homes.ABSOLUTE)
+        if not fullname.startswith(homes.PREFIX) or not is_folder:
             return None
         if fullname.count(".") == 1:
-            known_homes.setdefault(fullname, {fullname: None})
+            homes.packages.setdefault(fullname, {fullname: None})
         spec = ModuleSpec(fullname, None, is_package=True)
-        spec.submodule_search_locations = [folder_of(fullname)]
+        spec.submodule_search_locations = [homes.folder_of(fullname)]
         return spec
 
 
@@ -205,7 +188,8 @@ class Main(ModuleType):
             return having[0][name]  # the first is the model's own module
         many = "several modules have it" if having else "no module has it"
         raise AttributeError(
-            f"a pickle needs {name} of __main__, and in {folder_of(owner)} {many}; import it in the model's module"
+            f"a pickle needs {name} of __main__, and in {homes.folder_of(owner)} {many}; "
+            "import it in the model's module"
         )
 
 
@@ -267,7 +251,7 @@ def _find_and_load(find: Any) -> Any:
 
     @wraps(find)
     def find_and_load(name: str, import_: Any) -> Any:
-        if name.startswith(PREFIX):
+        if name.startswith(homes.PREFIX):
             return find(name, import_)
         frame: FrameType | None = sys._getframe(1)
         dynamic = False

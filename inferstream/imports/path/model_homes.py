@@ -18,7 +18,7 @@ ABSOLUTE = "_2f"
 INSTALLED = (".dist-info", ".egg-info")
 """Ends of names in a folder of installed packages, whose modules keep their names."""
 
-known_homes: dict[str, dict[str, None]] = {}
+packages: dict[str, dict[str, None]] = {}
 """For each package, the packages of its own folder and of those that its code has put on `sys.path`, in this order.
 
 They stay when the code removes the folders from there.
@@ -67,7 +67,7 @@ def find_homes(package: str, name: str) -> list[str]:
     They are the package itself, and those of folders that belong to it and are on `sys.path`.
     """
     roots = roots_of(package)
-    homes = known_homes.setdefault(package, {package: None})
+    homes = packages.setdefault(package, {package: None})
     for entry in sys.path:
         if isinstance(entry, str) and entry.startswith(roots):
             path = os.path.normpath(entry)
@@ -75,28 +75,18 @@ def find_homes(package: str, name: str) -> list[str]:
             if home not in homes and path.startswith(roots) and _holds_code(path, folder_of(package)):
                 homes[home] = None
     found = [home for home in [*homes] if owns(home, name)]
-    if len(found) > 1:
-        found.sort(key=lambda home: _is_without_code(folder_of(home), name.partition(".")[0]))
+    if len(found) > 1:  # as everywhere in Python, a folder without code comes last
+        specs = {home: PathFinder.find_spec(name.partition(".")[0], [folder_of(home)]) for home in found}
+        found.sort(key=lambda home: getattr(specs[home], "loader", None) is None)
     return found
-
-
-def is_in(package: str, file: str) -> bool:
-    """Whether a file is in a folder that belongs to a package."""
-    return file.startswith(roots_of(package))
 
 
 def add_artefact(package: str, folder: str) -> None:
     """Let folders on `sys.path` below this one belong to a package too."""
-    known_homes.setdefault(package, {package: None})
+    packages.setdefault(package, {package: None})
     if folder and _artefacts.get(package) != folder:
         _artefacts[package] = folder
         roots_of.cache_clear()
-
-
-def _is_without_code(folder: str, name: str) -> bool:
-    """Whether a name is that of a folder without code. As everywhere in Python, another module goes before it."""
-    spec = PathFinder.find_spec(name, [folder])
-    return spec is None or spec.loader is None
 
 
 def _holds_code(path: str, folder: str) -> bool:
