@@ -360,7 +360,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param == "front ends":
         two(root)
     flags = () if request.param == "front ends" else ("--workers", request.param)
-    running = Running(root, *flags, PYTHONPATH=f"{Path.cwd()}:{elsewhere}")
+    running = Running(root, *flags, within=100, PYTHONPATH=f"{Path.cwd()}:{elsewhere}")
     yield running
     running.stop()
 
