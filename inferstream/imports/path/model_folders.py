@@ -61,7 +61,10 @@ def loading_from(folder: str, artefact: str = "") -> Iterator[None]:
     Folders on `sys.path` below `artefact`, the folder of its files, belong to the model too.
     """
     package = homes.package_of(folder)
-    homes.add_artefact(package, artefact)
+    homes.packages.setdefault(package, {package: None})
+    if artefact and homes.artefacts.get(package) != artefact:
+        homes.artefacts[package] = artefact
+        homes.roots_of.cache_clear()
     token = _loading.set(package)
     try:
         yield
@@ -132,8 +135,8 @@ def _elsewhere(name: str) -> str:
     if isinstance(module, PlainName):
         return ""
     spec = getattr(module, "__spec__", None) if module else _bootstrap._find_spec(top, None)  # type: ignore[attr-defined]
-    folders = getattr(spec, "submodule_search_locations", None) or ()
-    origin = str(getattr(spec, "origin", None) or next(iter(folders), module or spec or ""))
+    folders = getattr(spec, "submodule_search_locations", None) or [module or spec or ""]
+    origin = str(getattr(spec, "origin", None) or next(iter(folders)))
     return "" if any(origin.startswith(homes.roots_of(each)) for each in [*homes.packages]) else origin
 
 
@@ -143,11 +146,8 @@ class ModelFolderFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        is_folder = fullname.rpartition(".")[2].startswith(homes.ABSOLUTE)
-        if not fullname.startswith(homes.PREFIX) or not is_folder:
+        if not fullname.rpartition(".")[2].startswith(homes.ABSOLUTE):
             return None
-        if fullname.count(".") == 1:
-            homes.packages.setdefault(fullname, {fullname: None})
         spec = ModuleSpec(fullname, None, is_package=True)
         spec.submodule_search_locations = [homes.folder_of(fullname)]
         return spec

@@ -24,8 +24,8 @@ packages: dict[str, dict[str, None]] = {}
 They stay when the code removes the folders from there.
 """
 
-_artefacts: dict[str, str] = {}
-"""The folder of each package's artefact."""
+artefacts: dict[str, str] = {}
+"""The folder of each package's artefact. Folders on `sys.path` below it belong to the package too."""
 
 
 def package_of(folder: str, within: str = PREFIX) -> str:
@@ -71,9 +71,8 @@ def find_homes(package: str, name: str) -> list[str]:
     for entry in sys.path:
         if isinstance(entry, str) and entry.startswith(roots):
             path = os.path.normpath(entry)
-            home = package_of(path, f"{package}.")
-            if home not in homes and path.startswith(roots) and _holds_code(path, folder_of(package)):
-                homes[home] = None
+            if path.startswith(roots) and _holds_code(path, folder_of(package)):
+                homes.setdefault(package_of(path, f"{package}."))
     found = [home for home in [*homes] if owns(home, name)]
     if len(found) > 1:  # as everywhere in Python, a folder without code comes last
         specs = {home: PathFinder.find_spec(name.partition(".")[0], [folder_of(home)]) for home in found}
@@ -81,23 +80,12 @@ def find_homes(package: str, name: str) -> list[str]:
     return found
 
 
-def add_artefact(package: str, folder: str) -> None:
-    """Let folders on `sys.path` below this one belong to a package too."""
-    packages.setdefault(package, {package: None})
-    if folder and _artefacts.get(package) != folder:
-        _artefacts[package] = folder
-        roots_of.cache_clear()
-
-
 def _holds_code(path: str, folder: str) -> bool:
     """Whether modules in a folder around or below a model's are its own: not another version's, and not installed."""
     top = os.path.relpath(path, os.path.dirname(folder)).partition(os.sep)[0]
     if path == folder or (top.isdigit() and top != os.path.basename(folder)):
         return False
-    try:
-        return not any(name.endswith(INSTALLED) for name in os.listdir(path))
-    except OSError:  # an archive
-        return False
+    return os.path.isdir(path) and not any(name.endswith(INSTALLED) for name in os.listdir(path))
 
 
 @lru_cache(maxsize=1024)
@@ -105,7 +93,7 @@ def roots_of(package: str) -> tuple[str, ...]:
     """Starts of the paths of folders that belong to a package. The folder around versions belongs to each of them."""
     folder, name = os.path.split(folder_of(package))
     around = name.isdigit() and folder not in sys.path
-    roots = (folder if around else folder_of(package), _artefacts.get(package, ""))
+    roots = (folder if around else folder_of(package), artefacts.get(package, ""))
     return tuple(f"{root}{os.sep}" for root in roots if root)
 
 
