@@ -85,7 +85,7 @@ def _package_in(namespace: Any) -> str:
     if name == "__main__":  # code in a pickle
         return _loading.get()
     if not isinstance(name, str) or not name.startswith(homes.PREFIX):
-        return _package_with(str(namespace.get("__file__")))
+        return _package_with(str(namespace.get("__file__"))) if homes.packages else ""
     return homes.PREFIX + name[len(homes.PREFIX) :].partition(".")[0]
 
 
@@ -259,7 +259,7 @@ def _find_and_load(find: Any) -> Any:
             dynamic = dynamic or code == "importlib"
             frame = frame.f_back
         package = _package_in(frame.f_globals) if frame is not None else ""
-        owner = package or (_owner() if dynamic else "")
+        owner = package or (_owner() if dynamic and homes.packages else "")
         if owner and (home := find_home(owner, name)) and (package or home != owner):
             return import_own(home, name)
         try:
