@@ -20,7 +20,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from .metrics import join_metrics
-from .path.model_folders import PREFIX, folder_of, import_own, install, loading_from, owns, package_of
+from .path.model_folders import import_own, install, loading_from
+from .path.model_homes import PREFIX, folder_of, owns, package_of
 
 logger = logging.getLogger("inferstream.repository")
 
@@ -122,10 +123,13 @@ def import_from(folder: Path, name: str) -> ModuleType:
         try:
             return _import_in(entry, name)
         except BaseException:
-            private = {name for name in sys.modules if _is_in(name, entry)}
+            own = f"{package_of(entry)}."
+            private = {name for name in sys.modules if f"{name}.".startswith(own)}
             for failed in private:
                 del sys.modules[failed]
-            sys.modules.update({name: module for name, module in removed.items() if _is_in(name, entry)})
+            sys.modules.update(
+                {name: module for name, module in removed.items() if f"{name}.".startswith(own)}
+            )
             raise
         finally:
             _drop_recent_bytecode(f"{entry}{os.sep}{name.replace('.', os.sep)}.py")  # also of one that fails
@@ -152,15 +156,10 @@ def _import_in(entry: str, name: str) -> ModuleType:
             sys.path.append(entry)
 
 
-def _is_in(name: str, folder: str) -> bool:
-    """Whether a module belongs to the package of a folder."""
-    return f"{name}.".startswith(f"{package_of(folder)}.")
-
-
-def loading_for(source: str | None) -> AbstractContextManager[None]:
+def loading_for(source: str | None, artefact: str = "") -> AbstractContextManager[None]:
     """Resolve plain names in pickles for the model whose settings are in the file `source`."""
     folder = None if source is None else str(Path(source).resolve().parent)
-    return nullcontext() if folder is None or folder in _shared_folders else loading_from(folder)
+    return nullcontext() if folder is None or folder in _shared_folders else loading_from(folder, artefact)
 
 
 def _drop_recent_bytecode(file: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..codecs.numpy import to_datatype
 from ..errors import InvalidRequest
+from ..imports.folders import loading_for
 from ..settings import ModelSettings
 from ..signature import Description
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
@@ -68,7 +69,8 @@ class MLflowModel(ArtefactModel):
         pyfunc = self._import("mlflow.pyfunc", "mlflow")
         self._error = self._import("mlflow.exceptions", "mlflow").MlflowException
         try:
-            return pyfunc.load_model(str(path.parent))
+            with loading_for(self.settings.source, str(path.parent)):
+                return pyfunc.load_model(str(path.parent))
         except ModuleNotFoundError as error:
             raise self._failed(
                 f"it needs {error.name}; the requirements.txt beside it names its packages"
@@ -124,7 +126,7 @@ class MLflowModel(ArtefactModel):
     def _refusing(self, payload: InferenceRequest) -> Iterator[None]:
         """Raise what MLflow calls an error of the client as one, with its reason."""
         try:
-            with refusing(payload, self.refused):
+            with loading_for(self.settings.source), refusing(payload, self.refused):
                 yield
         except self._error as error:
             if error.get_http_status_code() >= HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -38,6 +38,11 @@ async def words(n: int) -> AsyncIterator[int]:
 
 
 @app.model
+async def size(data: bytes) -> int:
+    return len(data)
+
+
+@app.model
 async def silent(items: int) -> AsyncIterator[int]:
     try:
         note("silent begins")
@@ -102,11 +107,41 @@ def test_a_whole_stream(served: Running, version: str) -> None:
         assert answered.endswith(b"0\r\n\r\n")
 
 
-def test_answers_to_pipelined_requests(served: Running) -> None:
-    one = requested(served, "/v2/models/slow/generate", b'{"x": 1}')
-    answered = exchanged(served, one + requested(served, "/v2/health/live", method="GET") + one)
-    assert answered.count(b"HTTP/1.1 200 OK\r\n") == 3
-    assert answered.count(b'"output":1') == 2
+CALL = b'POST /v2/models/slow/generate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 8\r\n\r\n{"x": 1}'
+CHUNKED = (
+    b"POST /v2/models/slow/generate HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b'4\r\n{"x"\r\n4\r\n: 1}\r\n0\r\n\r\n'
+)
+READ = b"GET /v2/health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+STREAM = (
+    b"POST /v2/models/words/generate_stream HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 8\r\n\r\n"
+    + b'{"n": 2}'
+)
+UPLOAD = (
+    b"POST /v2/models/size/generate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/octet-stream\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n" + b"1000\r\n%b\r\n" % bytes(4096) * 20 + b"0\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (CALL, READ, CALL),
+        (READ, READ, READ),
+        (READ, CALL, READ),
+        (CHUNKED,),
+        (UPLOAD,),
+        (CHUNKED, UPLOAD, CHUNKED),
+        (READ, STREAM, READ, CALL),
+    ],
+    ids=["mixed", "reads", "around", "chunked", "upload", "uploads", "stream"],
+)
+@pytest.mark.parametrize("more", [b"", b"GET /v2 HT", b"POST / HTTP/1.1\r\nHost: a\r\n"])
+def test_answers_to_pipelined_requests(served: Running, parts: tuple[bytes, ...], more: bytes) -> None:
+    answered = exchanged(served, b"".join(parts) + more)
+    assert answered.count(b"HTTP/1.1 200 OK\r\n") == len(parts)
+    assert answered.count(b'"output":1') == parts.count(CALL) + parts.count(CHUNKED) + parts.count(STREAM)
+    assert answered.count(b'"output":81920') == parts.count(UPLOAD)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
+import grpc
 import httpx
 import numpy as np
 import openai
 import pytest
 import tritonclient.grpc as triton
 from httpx_sse import connect_sse
+from websockets.sync.client import connect
 
-from tests.serving import Running
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.serving import Running, write_model
 
 APP = """
 from collections.abc import AsyncIterator, Iterator
@@ -80,13 +83,49 @@ async def guard(call, call_next):
         raise HTTPException(451, "for legal reasons")
     return await call_next(call)
 """
-MODEL = """
+MODELS = """
 from fastapi import HTTPException
-from inferstream import MLModel
+from inferstream import MLModel, decode_args
+from mlserver.handlers import custom_handler
+from starlette.exceptions import HTTPException as StarletteException
 
-class Refusing(MLModel):
+
+class Awaited(MLModel):
     async def predict(self, payload):
-        raise HTTPException(410, "gone")
+        raise HTTPException(410, "gone", {"X-Reason": "old"})
+
+
+class Blocking(MLModel):
+    def predict(self, payload):
+        raise StarletteException(404, "no such user")
+
+
+class Decoded(MLModel):
+    @decode_args
+    def predict(self, x: int) -> int:
+        raise HTTPException(422, "x must be positive")
+
+    @custom_handler(rest_path="/own")
+    async def own(self):
+        raise HTTPException(403, "not yours", {"X-Reason": "own"})
+
+    @custom_handler(rest_path="/blocking")
+    def blocking(self):
+        raise StarletteException(409, "changed")
+
+
+class Streamed(MLModel):
+    async def predict_stream(self, payloads):
+        async for payload in payloads:
+            raise HTTPException(429, "slow down", {"Retry-After": "3"})
+            yield
+
+
+class BlockingStream(MLModel):
+    def predict_stream(self, payloads):
+        for payload in payloads:
+            raise HTTPException(429, "slow down", {"Retry-After": "3"})
+            yield
 """
 
 
@@ -162,13 +201,56 @@ def test_chat_has_it_too(server: Running) -> None:
         client.chat.completions.create(model="chat", messages=[{"role": "user", "content": "x"}])
 
 
-def test_a_class_may_raise_it(tmp_path: Path) -> None:
-    (tmp_path / "m").mkdir()
-    (tmp_path / "m" / "model.py").write_text(MODEL)
-    (tmp_path / "m" / "model-settings.json").write_text('{"name": "m", "implementation": "model.Refusing"}')
-    server = Running(tmp_path / "m")
-    try:
-        answered = server.infer("m", {"inputs": []})
-        assert (answered.status_code, answered.json()["error"]) == (410, "gone")
-    finally:
-        server.stop()
+CLASSES = {
+    "Awaited": (410, "gone", "INVALID_ARGUMENT"),
+    "Blocking": (404, "no such user", "NOT_FOUND"),
+    "Decoded": (422, "x must be positive", "INVALID_ARGUMENT"),
+    "Streamed": (429, "slow down", "RESOURCE_EXHAUSTED"),
+    "BlockingStream": (429, "slow down", "RESOURCE_EXHAUSTED"),
+}
+BODY = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [1], "data": [1]}]}
+
+
+@pytest.fixture(scope="module", params=[0, 1], ids=["in process", "worker"])
+def classes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    root = tmp_path_factory.mktemp("classes") / "models"
+    for name in CLASSES:
+        write_model(root, name, f"model.{name}", MODELS)
+    running = Running(root, "--workers", str(request.param))
+    yield running
+    assert running.stop() == 0
+    assert "Traceback" not in running.text()
+
+
+@pytest.mark.parametrize("action", ["infer", "infer_stream", "generate", "generate_stream"])
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes_over_rest(classes: Running, name: str, action: str) -> None:
+    answered = classes.infer(name, BODY if action.startswith("infer") else {"x": 1}, action)
+    assert (answered.status_code, answered.json()["error"]) == CLASSES[name][:2]
+    assert answered.headers.get("retry-after") == ("3" if answered.status_code == 429 else None)
+
+
+@pytest.mark.parametrize("method", ["ModelInfer", "ModelStreamInfer"])
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes_over_grpc(classes: Running, name: str, method: str) -> None:
+    message = ModelInferRequest(model_name=name)
+    message.inputs.add(name="x", datatype="INT64", shape=[1]).contents.int64_contents.append(1)
+    with grpc.insecure_channel(classes.grpc) as channel, pytest.raises(grpc.RpcError) as raised:
+        call = getattr(GRPCInferenceServiceStub(channel), method)
+        [*call(iter([message]), timeout=20)] if "Stream" in method else call(message, timeout=20)
+    assert (raised.value.code().name, raised.value.details()) == (CLASSES[name][2], CLASSES[name][1])
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_classes_over_a_websocket(classes: Running, name: str) -> None:
+    with connect(f"{classes.url.replace('http', 'ws', 1)}/v2/models/{name}/stream") as socket:
+        socket.send(json.dumps(BODY))
+        assert json.loads(socket.recv(20))["error"] == CLASSES[name][1]
+
+
+@pytest.mark.parametrize(
+    ("path", "found"), [("/own", (403, "not yours", "own")), ("/blocking", (409, "changed", None))]
+)
+def test_custom_routes(classes: Running, path: str, found: tuple[int, str, str | None]) -> None:
+    answered = httpx.post(classes.url + path, json={}, timeout=20)
+    assert (answered.status_code, answered.json()["detail"], answered.headers.get("x-reason")) == found

@@ -1,5 +1,9 @@
 """A model that MLflow has saved, a folder alone, through each client."""
 
+import json
+import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -88,6 +92,7 @@ def test_a_classifier(tmp_path: Path, workers: int) -> None:
         assert running.stop() == 0, running.text()
 
 
+<<<<<<< HEAD
 ECHO = """
 import mlflow
 
@@ -129,3 +134,53 @@ def test_columns_of_lists_and_objects(tmp_path: Path, workers: int) -> None:
         assert flat.json()["rows"] == repr(row), flat.text
     finally:
         running.stop()
+=======
+SAVE = """
+import sys
+from pathlib import Path
+import mlflow.pyfunc
+from mlflow.models import ModelSignature
+from mlflow.types.schema import ColSpec, Schema
+who, kind, folder, code = *sys.argv[1:4], Path(sys.argv[4])
+code.mkdir()
+(code / "helper.py").write_text(
+    f"WHO = '{who}'\\n\\n\\ndef get():\\n    from later import WHO as late\\n    return WHO + late\\n\\n\\n"
+    "class Loaded:\\n    def predict(self, rows):\\n        return [get()] * len(rows)\\n\\n\\n"
+    "def _load_pyfunc(path):\\n    return Loaded()\\n"
+)
+(code / "later.py").write_text(f"WHO = '{who}'\\n")
+sys.path.insert(0, str(code))
+import helper
+
+class Pickled(mlflow.pyfunc.PythonModel):
+    def predict(self, context, model_input, params=None):
+        from later import WHO
+        return [helper.WHO + WHO] * len(model_input)
+
+how = {"loader_module": "helper"} if kind == "loader" else {"python_model": Pickled()}
+signature = ModelSignature(inputs=Schema([ColSpec("long", "x")]), outputs=Schema([ColSpec("string")]))
+mlflow.pyfunc.save_model(folder, code_paths=[str(code / "helper.py"), str(code / "later.py")], signature=signature, **how)
+"""
+
+
+@pytest.mark.parametrize("kind", ["pickle", "loader"])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_models_have_code_of_their_own(tmp_path: Path, workers: int, kind: str, elsewhere: bool) -> None:
+    """`code_paths` of two models have modules of one name."""
+    for who in "ab":
+        folder = tmp_path / ("artefacts" if elsewhere else "models") / who
+        command = [sys.executable, "-c", SAVE, who, kind, str(folder), str(tmp_path / f"code-{who}")]
+        subprocess.run(command, check=True, capture_output=True, timeout=100)
+        settings = tmp_path / "models" / who / "model-settings.json"
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        runtime = "mlserver_mlflow.MLflowRuntime"
+        settings.write_text(json.dumps({"implementation": runtime, "parameters": {"uri": str(folder)}}))
+        shutil.rmtree(tmp_path / f"code-{who}")
+    running = Running(tmp_path / "models", within=120, INFERSTREAM_PARALLEL_WORKERS=str(workers))
+    try:
+        rows = {"inputs": [{"name": "x", "datatype": "INT64", "shape": [1], "data": [1]}]}
+        found = {who: running.infer(who, rows).json()["outputs"][0]["data"] for who in "ab"}
+        assert found == {"a": ["aa"], "b": ["bb"]}
+    finally:
+        assert running.stop() == 0, running.text()
+>>>>>>> cellscg

@@ -8,29 +8,39 @@ from pathlib import Path
 
 import pytest
 
+from ..frontends import front_ends, two
 from ..serving import Running, write_model
 
 MODEL = """
 from __future__ import annotations
 
 import asyncio
+import copyreg
 import dataclasses
+import functools
 import importlib
+import importlib.resources
+import importlib.util
 import inspect
 import io
+import logging.config
 import multiprocessing
 import os
 import pickle
+import pkgutil
+import runpy
 import subprocess
 import sys
 import threading
 import typing
+import unittest.mock
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import common
 import joblib
+import lib
 import pydantic
 import utils
 from inferstream import MLModel, decode_args
@@ -40,6 +50,10 @@ from utils import f
 
 HERE = Path(__file__).parent
 WHO = "{who}"
+sys.path.insert(0, os.path.join(HERE, "src"))
+sys.path.append(f"{{HERE}}/named")
+
+import core
 
 
 def work(_=None):
@@ -73,6 +87,54 @@ class Leaf(pydantic.BaseModel):
 
 class Plain:
     who = WHO
+
+
+class Reduced:
+    def __reduce__(self):
+        return Outer, (Inner(1), WHO)
+
+
+class Registered:
+    pass
+
+
+copyreg.pickle(Registered, lambda value: (utils.Plain, ()))
+
+
+def by_path():
+    spec = importlib.util.spec_from_file_location("by_path", HERE / "by_path.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.WHO
+
+
+def configured():
+    handler = {{"()": "utils.Handler"}}
+    logging.config.dictConfig({{"version": 1, "disable_existing_loggers": False, "handlers": {{WHO: handler}},
+                               "loggers": {{WHO: {{"handlers": [WHO]}}}}}})
+    return logging.getLogger(WHO).handlers[0].who
+
+
+def patched():
+    with unittest.mock.patch("utils.WHO", f"patched {{WHO}}"):
+        return utils.WHO.removeprefix("patched ")
+
+
+def off_the_path():
+    before = [*sys.path]
+    sys.path[:] = [entry for entry in before if not entry.endswith("src")]
+    try:
+        import core_later
+
+        return core_later.WHO
+    finally:
+        sys.path[:] = before
+
+
+def path_late(_=None):
+    from core_late import WHO as who
+
+    return who
 
 
 def read(name):
@@ -146,6 +208,35 @@ WAYS = {{
     "pickled at call time by joblib": lambda: joblib_twice(),
     "a copy of the same class": lambda: WHO if type(pickle.loads(pickle.dumps(Outer(Inner(1))))) is Outer else "other",
     "unpickled class is the imported one": lambda: WHO if type(pickle.loads(read("utils.pkl"))) is utils.Plain else "other",
+    "__reduce__": lambda: pickle.loads(pickle.dumps(Reduced())).who,
+    "copyreg": lambda: pickle.loads(pickle.dumps(Registered())).who,
+    "a partial": lambda: pickle.loads(pickle.dumps(functools.partial(work_late)))(),
+    "a function that a pickle calls": lambda: pickle.loads(b"cutils\\nf\\n(tR."),
+    "resources by name": lambda: importlib.resources.files("lib").joinpath("data.txt").read_text(),
+    "resources of a module": lambda: importlib.resources.files(lib).joinpath("data.txt").read_text(),
+    "pkgutil": lambda: pkgutil.get_data(lib.__name__, "data.txt").decode(),
+    "pkgutil of a name": lambda: pkgutil.resolve_name("lib.sub:WHO"),
+    "modules of a package": lambda: WHO if [m.name for m in pkgutil.iter_modules(lib.__path__)] == ["base", "sub"] else "x",
+    "run by its path": lambda: runpy.run_path(str(HERE / "by_path.py"))["WHO"],
+    "imported by its path": by_path,
+    "logging configuration": configured,
+    "mock": patched,
+    "__import__ by a library": lambda: common.import_("utils").WHO,
+    "__import__ of a submodule by a library": lambda: common.import_("lib.sub").sub.WHO,
+    "on the path": lambda: core.WHO,
+    "on the path, inside": lambda: path_late(),
+    "on the path, a package": lambda: importlib.import_module("deep.leaf").WHO,
+    "on the path, of the folder's name": lambda: importlib.import_module("named").WHO,
+    "on the path, the folder's own": lambda: core.own(),
+    "on the path, a pickle": lambda: pickle.loads(b"ccore\\nPlain\\n)\\x81.").who,
+    "on the path, pickled": lambda: pickle.loads(pickle.dumps(core.Plain())).who,
+    "on the path, by a library": lambda: common.load("core_late").WHO,
+    "on the path, off again": off_the_path,
+    "on the path, fork": lambda: pool("fork", core.late),
+    "on the path, spawn": lambda: pool("spawn", core.late),
+    "on the path, spawned": lambda: pool("spawn", path_late),
+    "on the path, loky": lambda: joblib.Parallel(2)(joblib.delayed(core.late)(i) for i in range(2))[0],
+    "on the path, in a thread": lambda: in_thread(path_late),
     "threads": lambda: in_thread(work_late),
     "fork": lambda: pool("fork", work_late),
     "spawn": lambda: pool("spawn", work_late),
@@ -194,8 +285,11 @@ class M(MLModel):
 ROWS = [
     line.split('"')[1]
     for line in MODEL.splitlines()
-    if (line.startswith('    "') and "lambda" in line) or ": local_" in line or ": process" in line
+    if line.startswith('    "') and (line.endswith(",") and ": " in line)
 ]
+
+
+LATE = "def late(_=None):\n    from core_late import WHO\n\n    return WHO\n"
 
 
 def pickle_of(module: str, name: str = "Plain") -> bytes:
@@ -220,7 +314,16 @@ def write_folder(root: Path, at: str, who: str, **settings: object) -> None:
     folder = write_model(root, at, "model.M", MODEL.format(who=who), **settings)
     own = f'WHO = "{who}"\n\n\ndef f():\n    return WHO\n\n\ndef who():\n    return WHO\n\n\nclass Plain:\n    who = "{who}"\n'
     files = {
-        "utils.py": f"{own}\n\nclass Trained:\n    who = WHO\n",
+        "utils.py": f"import logging\n\n{own}\n\nclass Trained:\n    who = WHO\n\n\nclass Handler(logging.Handler):\n    who = WHO\n",
+        "by_path.py": "from utils import WHO\n",
+        "src/core.py": f"{own}\n\ndef own():\n    from utils import WHO\n\n    return WHO\n\n\n{LATE}",
+        "src/core_late.py": own,
+        "src/core_later.py": own,
+        "src/deep/__init__.py": "",
+        "src/deep/leaf.py": "from core import WHO\nfrom . import twig\n",
+        "src/deep/twig.py": "",
+        "named/named.py": own,
+        "lib/data.txt": who,
         "late.py": own,
         "at_load.py": own,
         "colorsys.py": own,
@@ -231,14 +334,16 @@ def write_folder(root: Path, at: str, who: str, **settings: object) -> None:
         "space/inner.py": own,
     }
     for name, text in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text(text)
     for module in ("utils", "lib.sub", "model", "__main__"):
         (folder / f"{module}.pkl").write_bytes(pickle_of(module))
     (folder / "trained.pkl").write_bytes(pickle_of("__main__", "Trained"))
 
 
-@pytest.fixture(scope="module", params=["0", "1"], ids=["in the server", "in workers"])
+@pytest.fixture(
+    scope="module", params=["0", "1", "front ends"], ids=["in the server", "in workers", "behind front ends"]
+)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     root = tmp_path_factory.mktemp("modules") / "models"
     for who in ("a", "b"):
@@ -248,9 +353,14 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     elsewhere = root.parent / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "common.py").write_text(
-        "import itertools\n\nTOKEN = next(itertools.count()), id(object)\nRUNS = []\n"
+        "import importlib\nimport itertools\n\nTOKEN = next(itertools.count()), id(object)\nRUNS = []\n\n\n"
+        "def load(name):\n    return importlib.import_module(name)\n\n\n"
+        "def import_(name):\n    return __import__(name)\n"
     )
-    running = Running(root, "--workers", request.param, PYTHONPATH=f"{Path.cwd()}:{elsewhere}")
+    if request.param == "front ends":
+        two(root)
+    flags = () if request.param == "front ends" else ("--workers", request.param)
+    running = Running(root, *flags, within=100, PYTHONPATH=f"{Path.cwd()}:{elsewhere}")
     yield running
     running.stop()
 
@@ -270,4 +380,6 @@ def test_each_model_gets_its_own_modules(server: Running, what: str) -> None:
 
 
 def test_a_module_of_the_path_is_one_for_all_models(server: Running) -> None:
+    if front_ends(server):
+        pytest.skip("each front end imports it")
     assert len({call(server, path, "shared") for path in PATHS.values()}) == 1

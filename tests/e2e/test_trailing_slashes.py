@@ -5,8 +5,12 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from inferstream.keys.file import VARIABLE
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from tests.grpc_web import BINARY, framed, headers_of
 from tests.serving import Running
 
 APP = """
@@ -115,3 +119,46 @@ def test_inferences(client: httpx.Client, path: str) -> None:
     assert shown(client.post(f"{path}/", json=POSTS[path])) == shown(plain)
     assert shown(client.post(f"{path}/?a=1", json=POSTS[path]))[0] == plain.status_code
     assert client.put(f"{path}/").status_code == client.put(path).status_code
+
+
+@pytest.mark.parametrize("slashes", ["", "/", "//"])
+def test_websockets(served: Running, client: httpx.Client, slashes: str) -> None:
+    url = f"{served.url.replace('http', 'ws', 1)}/v2/models/shout/stream{slashes}"
+    if client.get("/v2/models/shout").status_code == 401:
+        with pytest.raises(InvalidStatus, match="401"), connect(url):
+            pass
+        return
+    with connect(url) as socket:
+        socket.send(json.dumps(POSTS["/v2/models/shout/infer"]))
+        assert json.loads(socket.recv(20))["outputs"][0]["data"] == ["A"]
+
+
+@pytest.mark.parametrize("slashes", ["", "/", "//"])
+@pytest.mark.parametrize(
+    ("path", "method", "params"),
+    [
+        ("/mcp", "tools/call", {"name": "shout", "arguments": {"prompt": "a"}}),
+        ("/rpc", "shout", {"prompt": "a"}),
+    ],
+)
+def test_json_rpc(
+    served: Running, client: httpx.Client, path: str, method: str, params: dict, slashes: str
+) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    plain, answered = (client.post(f"{path}{end}", json=call) for end in ("", slashes))
+    assert (answered.status_code, answered.text) == (plain.status_code, plain.text)
+    assert answered.status_code == 401 or '"A"' in answered.text
+    assert client.get(f"{path}{slashes}").status_code == client.get(path).status_code == 405
+
+
+@pytest.mark.parametrize("slashes", ["", "/"])
+def test_grpc_web(client: httpx.Client, slashes: str) -> None:
+    message = ModelInferRequest(model_name="shout")
+    message.inputs.add(name="prompt", datatype="BYTES", shape=[1]).contents.bytes_contents.append(b"a")
+    answered = client.post(
+        f"/inference.GRPCInferenceService/ModelInfer{slashes}",
+        content=framed(message.SerializeToString()),
+        headers=headers_of(BINARY),
+    )
+    is_open = client.get("/v2/models/shout").status_code == 200
+    assert (b"grpc-status:0" if is_open else b"grpc-status:16") in answered.content

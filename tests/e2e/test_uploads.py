@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.serving import Running
+from tests.serving import Running, write_model
 
 APP = """
 from collections.abc import Iterator
@@ -214,3 +214,83 @@ def test_json_is_read_whatever_its_content_type(client: httpx.Client, kind: str)
     assert output(client.post("/size/infer", content=json.dumps({"inputs": [tensor]}), headers=headers)) == [
         3
     ]
+
+
+CLASSES = """
+from fastapi import UploadFile
+
+from inferstream import MLModel, decode_args
+
+
+class Size(MLModel):
+    @decode_args
+    def predict(self, data: bytes, k: int = 1) -> int:
+        return len(data) * k
+
+
+class File(MLModel):
+    @decode_args
+    async def predict(self, file: UploadFile) -> str:
+        return f"{file.filename} {len(await file.read())}"
+
+
+class Declared(MLModel):
+    def predict(self, payload):
+        return payload
+"""
+
+
+@pytest.fixture(scope="module", params=[(), ("--workers", "1")], ids=["in process", "worker"])
+def classes(request, tmp_path_factory) -> Iterator[httpx.Client]:
+    folder = tmp_path_factory.mktemp("classes") / "models"
+    for name in ("Size", "File"):
+        write_model(folder, name, f"model.{name}", CLASSES)
+    inputs = [{"name": "x", "datatype": "FP32", "shape": [1]}]
+    write_model(folder, "Declared", "model.Declared", CLASSES, inputs=inputs)
+    running = Running(folder, *request.param)
+    with httpx.Client(base_url=f"{running.url}/v2/models", timeout=20) as client:
+        yield client
+    running.stop()
+
+
+PNG = {"content-type": "image/png"}
+FILE = {"files": {"data": ("a.bin", b"abc")}}
+
+
+@pytest.mark.parametrize("action", ["generate", "infer", "generate_stream"])
+@pytest.mark.parametrize(
+    ("model", "sent", "found"),
+    [
+        ("Size", {"content": b"abc", "headers": PNG}, 3),
+        ("Size", {"content": b"{abc", "headers": PNG}, 4),
+        ("Size", {"content": b"abc", "headers": {"content-type": "application/octet-stream"}}, 3),
+        ("Size", FILE, 3),
+        ("Size", {**FILE, "data": {"k": "2"}}, 6),
+        ("File", {"files": {"file": ("a.bin", b"abc")}}, "a.bin 3"),
+    ],
+)
+def test_classes_take_files(
+    classes: httpx.Client, model: str, sent: dict, found: object, action: str
+) -> None:
+    answered = classes.post(f"/{model}/{action}", **sent)
+    assert answered.status_code == 200, answered.text
+    body = json.loads(answered.text.removeprefix("data: "))
+    assert (body["outputs"][0]["data"][0] if action == "infer" else body["output-0"]) == found
+
+
+def test_a_class_without_a_place_for_a_file_refuses_it_by_name(classes: httpx.Client) -> None:
+    refused = classes.post("/Declared/generate", content=b"abc", headers=PNG)
+    assert (refused.status_code, "one required argument" in refused.text) == (400, True), refused.text
+    refused = classes.post("/Declared/generate", **FILE)
+    assert (refused.status_code, "is no argument of the model" in refused.text) == (400, True), refused.text
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream"])
+def test_classes_take_json_whatever_its_content_type(classes: httpx.Client, kind: str) -> None:
+    padded = {
+        "parameters": {"a": "a" * 2000},
+        "inputs": [{"name": "data", "datatype": "BYTES", "shape": [1], "data": ["YWJj"]}],
+    }
+    padded["inputs"][0]["parameters"] = {"content_type": "base64"}
+    answered = classes.post("/Size/infer", content=json.dumps(padded), headers={"content-type": kind})
+    assert answered.json()["outputs"][0]["data"] == [3], answered.text

@@ -1,1 +1,1 @@
-"""A folder for the import path, with the module that model folders are imported through."""
+"""A folder for the import path, with the modules that model folders are imported through."""

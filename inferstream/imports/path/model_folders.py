@@ -3,7 +3,8 @@
 `/models/iris/utils.py` is imported as `model_folders._2fmodels_2firis.utils`. The name contains the path, so pickles of
 its classes and functions also work in the processes of a pool. For them, the folder of this file is on `sys.path`, and
 it needs only the standard library.
-In modules of a model folder, `import utils` finds the folder's own module first. Pickles of training scripts contain
+In modules of a model folder, `import utils` finds the folder's own module first, then those of folders below it that
+are on `sys.path`, as `model_folders._2fmodels_2firis._2fmodels_2firis_2fsrc.utils`. Pickles of training scripts contain
 plain names (`utils`, `__main__`). These stand for the modules of the model whose code is on the stack, or that loads.
 """
 
@@ -11,7 +12,6 @@ import builtins
 import importlib
 import os
 import pickle
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,13 +19,16 @@ from contextvars import ContextVar
 from functools import lru_cache, wraps
 from importlib import _bootstrap
 from importlib.abc import MetaPathFinder
-from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-__path__: list[str] = []  # makes this module a package
+if __package__:
+    from . import model_homes as homes
+else:  # in a process of a pool
+    import model_homes as homes  # type: ignore[import-not-found,no-redef]
 
-PREFIX = "model_folders."
+__path__: list[str] = []  # makes this module a package
 
 IMPORT_SYSTEM = ("importlib", "importlib._bootstrap", "inferstream.imports.folders", __name__)
 """Modules whose frames are between an import and the code that asks for it."""
@@ -40,24 +43,6 @@ _mains: dict[str, dict[str, Any]] = {}
 """What the code of each package has set in `__main__`."""
 
 
-def package_of(folder: str) -> str:
-    """The package name of a model folder."""
-    return PREFIX + re.sub(
-        r"[^a-zA-Z0-9]", lambda char: "".join(f"_{byte:02x}" for byte in os.fsencode(char[0])), folder
-    )
-
-
-def folder_of(package: str) -> str:
-    """The model folder of a package name."""
-    key = package.removeprefix(PREFIX).encode()
-    return os.fsdecode(re.sub(rb"_([0-9a-f]{2})", lambda code: bytes.fromhex(code[1].decode()), key))
-
-
-def plain_name(module: str) -> str:
-    """The name of a module in its model folder."""
-    return module.split(".", 2)[2] if module.startswith(PREFIX) else module
-
-
 def import_own(package: str, name: str) -> ModuleType:
     """Import the module `name` of a package. Raises ModuleNotFoundError with the plain name."""
     try:
@@ -69,52 +54,48 @@ def import_own(package: str, name: str) -> ModuleType:
         raise ModuleNotFoundError(f"No module named {plain!r}", name=plain) from None
 
 
-def owns(package: str, name: str) -> bool:
-    """Whether a module belongs to the folder of a package.
-
-    As everywhere in Python, built-in modules go before, and so do installed packages before a folder without code.
-    """
-    top = name.partition(".")[0]
-    folder = folder_of(package)
-    try:
-        changed = os.stat(folder).st_mtime_ns
-    except OSError:
-        return False
-    return top in _own_names(folder, changed)
-
-
-@lru_cache(maxsize=1024)
-def _own_names(folder: str, changed: int) -> frozenset[str]:
-    names = {entry.partition(".")[0] for entry in os.listdir(folder)} - {"", "__main__", "__pycache__"}
-    return frozenset(name for name in names if _is_own(folder, name))
-
-
-def _is_own(folder: str, name: str) -> bool:
-    if BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name):
-        return False
-    spec = PathFinder.find_spec(name, [folder])
-    if spec is None or spec.loader is not None:
-        return spec is not None
-    other = _bootstrap._find_spec(name, None)  # type: ignore[attr-defined]
-    return other is None or other.loader is None
-
-
 @contextmanager
-def loading_from(folder: str) -> Iterator[None]:
-    """Resolve plain names in pickles for the model of this folder, in the block and what it starts."""
-    token = _loading.set(package_of(folder))
+def loading_from(folder: str, artefact: str = "") -> Iterator[None]:
+    """Resolve plain names in pickles for the model of this folder, in the block and what it starts.
+
+    Folders on `sys.path` below `artefact`, the folder of its files, belong to the model too.
+    """
+    package = homes.package_of(folder)
+    homes.packages.setdefault(package, {package: None})
+    if artefact and homes.artefacts.get(package) != artefact:
+        homes.artefacts[package] = artefact
+        homes.roots_of.cache_clear()
+    token = _loading.set(package)
     try:
         yield
     finally:
         _loading.reset(token)
 
 
+def find_home(package: str, name: str) -> str:
+    """The package with the module that `name` stands for in the code of `package`; empty if there is none."""
+    home = next(iter(homes.find_homes(package, name)), "")
+    is_imported = home != package and name.partition(".")[0] in sys.modules and _elsewhere(name)
+    return "" if is_imported else home
+
+
 def _package_in(namespace: Any) -> str:
     """The package of the code with these globals; empty for other code."""
     name = namespace.get("__name__")
-    if not isinstance(name, str) or not name.startswith(PREFIX):
+    if name == "__main__":  # code in a pickle
+        return _loading.get()
+    if not isinstance(name, str) or not name.startswith(homes.PREFIX):
+        return _package_with(str(namespace.get("__file__"))) if homes.packages else ""
+    return homes.PREFIX + name[len(homes.PREFIX) :].partition(".")[0]
+
+
+@lru_cache(maxsize=4096)
+def _package_with(file: str) -> str:
+    """The package of code that was imported by the path of its file; empty for other code."""
+    if "site-packages" in file:
         return ""
-    return PREFIX + name[len(PREFIX) :].partition(".")[0]
+    packages = [each for each in [*homes.packages] if file.startswith(homes.roots_of(each))]
+    return max(packages, key=lambda each: (file.startswith(homes.folder_of(each)), len(each)), default="")
 
 
 def _owner() -> str:
@@ -128,27 +109,23 @@ def _owner() -> str:
 
 
 def _owner_of(name: str) -> str:
-    """The package that the plain `name` stands for here; empty if no model has it.
+    """The package with the module that the plain `name` stands for here; empty if no model has it.
 
     Raises ImportError if several have one, and nothing says which is meant.
     """
-    if (owner := _owner()) and owns(owner, name):
-        return owner
-    candidates = [package for package in _packages() if owns(package, name)]
+    if (owner := _owner()) and (home := find_home(owner, name)):
+        return home
+    candidates = [home for package in [*homes.packages] if (home := find_home(package, name))]
     if not candidates or _elsewhere(name):
         return ""
     if owner:
-        where = f"the model in {folder_of(owner)} has none"
+        where = f"the model in {homes.folder_of(owner)} has none"
     elif len(candidates) > 1:
         where = "import it in model code, and not in a thread that only unpickles"
     else:
         return candidates[0]
-    files = ", ".join(os.path.join(folder_of(package), name.partition(".")[0]) for package in candidates)
+    files = ", ".join(os.path.join(homes.folder_of(each), name.partition(".")[0]) for each in candidates)
     raise ImportError(f"the module {name} is one of a model ({files}); {where}", name=name)
-
-
-def _packages() -> list[str]:
-    return [name for name in [*sys.modules] if name.startswith(PREFIX) and name.count(".") == 1]
 
 
 def _elsewhere(name: str) -> str:
@@ -158,8 +135,9 @@ def _elsewhere(name: str) -> str:
     if isinstance(module, PlainName):
         return ""
     spec = getattr(module, "__spec__", None) if module else _bootstrap._find_spec(top, None)  # type: ignore[attr-defined]
-    origin = str(getattr(spec, "origin", None) or module or spec or "")
-    return "" if package_of(os.path.dirname(origin)) in sys.modules else origin
+    folders = getattr(spec, "submodule_search_locations", None) or [module or spec or ""]
+    origin = str(getattr(spec, "origin", None) or next(iter(folders)))
+    return "" if any(origin.startswith(homes.roots_of(each)) for each in [*homes.packages]) else origin
 
 
 class ModelFolderFinder(MetaPathFinder):
@@ -168,10 +146,10 @@ class ModelFolderFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.startswith(PREFIX) or fullname.count(".") > 1:
+        if not fullname.rpartition(".")[2].startswith(homes.ABSOLUTE):
             return None
         spec = ModuleSpec(fullname, None, is_package=True)
-        spec.submodule_search_locations = [folder_of(fullname)]
+        spec.submodule_search_locations = [homes.folder_of(fullname)]
         return spec
 
 
@@ -210,7 +188,8 @@ class Main(ModuleType):
             return having[0][name]  # the first is the model's own module
         many = "several modules have it" if having else "no module has it"
         raise AttributeError(
-            f"a pickle needs {name} of __main__, and in {folder_of(owner)} {many}; import it in the model's module"
+            f"a pickle needs {name} of __main__, and in {homes.folder_of(owner)} {many}; "
+            "import it in the model's module"
         )
 
 
@@ -235,10 +214,10 @@ def _stand_in(name: str) -> bool:
 def _import_for(importer: Any, name: str, fromlist: Any) -> Any:
     """Import for a statement in code with these globals. The top module is the result if there is no `fromlist`."""
     package = _package_in(importer)
-    if not package or not owns(package, name):
+    if not package or not (home := find_home(package, name)):
         return None
-    import_own(package, name)
-    full = f"{package}.{name}" if fromlist else f"{package}.{name.partition('.')[0]}"
+    import_own(home, name)
+    full = f"{home}.{name}" if fromlist else f"{home}.{name.partition('.')[0]}"
     return _import(full, None, None, fromlist or ("__name__",), 0)
 
 
@@ -250,13 +229,17 @@ def import_module_for_code(
 ) -> Any:
     """Replace `builtins.__import__`."""
     if level == 0:
-        # An empty list is what C code passes, such as the unpickler. It then reads `sys.modules`.
+        # An empty list is what C code passes, such as the unpickler. It then reads `sys.modules`, as does Python code
+        # that calls this function without globals.
         frame = sys._getframe(1)
         if fromlist == [] or (globals is None and frame.f_code is FIND_CLASS):
             if _stand_in(name):
                 return sys.modules[name]
         elif (module := _import_for(globals or frame.f_globals, name, fromlist)) is not None:
             return module
+        elif globals is None and not _elsewhere(name) and _stand_in(name):
+            top = name.partition(".")[0]
+            return sys.modules[top if not fromlist and _stand_in(top) else name]
     module = _import(name, globals, locals, fromlist, level)
     if isinstance(module, PlainName):
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -268,7 +251,7 @@ def _find_and_load(find: Any) -> Any:
 
     @wraps(find)
     def find_and_load(name: str, import_: Any) -> Any:
-        if name.startswith(PREFIX):
+        if name.startswith(homes.PREFIX):
             return find(name, import_)
         frame: FrameType | None = sys._getframe(1)
         dynamic = False
@@ -276,15 +259,17 @@ def _find_and_load(find: Any) -> Any:
             dynamic = dynamic or code == "importlib"
             frame = frame.f_back
         package = _package_in(frame.f_globals) if frame is not None else ""
-        if package and owns(package, name):
-            return import_own(package, name)
+        owner = package or (_owner() if dynamic and homes.packages else "")
+        if owner and (home := find_home(owner, name)) and (package or home != owner):
+            return import_own(home, name)
         try:
             module = find(name, import_)
             if not isinstance(module, PlainName):
                 return module
             package = _owner_of(name)
-        except ModuleNotFoundError as error:
-            if not dynamic or error.name != name or not (package := _owner_of(name)):
+        except (ModuleNotFoundError, KeyError) as error:  # KeyError for a submodule of such a module
+            missing = getattr(error, "name", None) or error.args[0]
+            if not dynamic or not f"{name}.".startswith(f"{missing}.") or not (package := _owner_of(name)):
                 raise
         return import_own(package, name)
 
@@ -302,6 +287,8 @@ def install() -> None:
     builtins.__import__ = import_module_for_code
     _bootstrap._find_and_load = _find_and_load(_bootstrap._find_and_load)  # type: ignore[attr-defined]
     sys.modules["__main__"].__class__ = Main
+    if configuration := sys.modules.get("logging.config"):
+        vars(configuration)["BaseConfigurator"].importer = staticmethod(import_module_for_code)
 
 
 sys.modules.setdefault("model_folders", sys.modules[__name__])

@@ -133,6 +133,8 @@ class Http1Connection(HalfClosable, asyncio.Protocol):
                     break
         except RequestRefused as refused:
             self.refuse(refused.status, refused.message)
+        if self.is_half_closed and self._current is None and not self.closing:
+            self.close()
         if len(incoming.unread) > UNPARSED:
             self.reading.hold(self)
         elif self.reading.held:

@@ -15,6 +15,10 @@ class HalfClosable(Connected):
     is_half_closed = False
     _current: Http1Response | None
 
+    def _advance(self) -> None:
+        """Read as far as the requests before this one allow."""
+        raise NotImplementedError
+
     @property
     def receiving(self) -> bool:
         """Whether the body of the request is not whole."""
@@ -26,10 +30,12 @@ class HalfClosable(Connected):
 
     def half_close(self) -> bool:
         """Look for a reset from now on. False if nothing is to be sent, or over TLS, whose transports close at once."""
-        if self.closing or self._current is None or self.scheme == "https":
+        if self.closing or self.scheme == "https":
             return False
         if not self.is_half_closed:
             self.is_half_closed = True
-            self._current.probe()
-            self.reading.expect_reset()
-        return True
+            self._advance()  # the next request may be there
+            if self._current is not None:
+                self._current.probe()
+                self.reading.expect_reset()
+        return not self.closing

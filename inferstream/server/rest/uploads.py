@@ -41,7 +41,7 @@ def parse_upload(head: Head, body: bytes, route: Route, admission: Admission | N
 def _read(admission: Admission, media_type: bytes, body: bytes) -> list[RequestInput] | None:
     flat, kind = admission.pipeline.flat, media_type.partition(b";")[0].strip().lower()
     inputs = admission.signature.inputs or ()
-    if flat is None or not flat.strict:
+    if flat is None:
         if kind.startswith(FORMS):
             raise UnsupportedEncoding("multipart bodies are not accepted")
         return None
@@ -63,7 +63,7 @@ def _read(admission: Admission, media_type: bytes, body: bytes) -> list[RequestI
             return None
         name = needed[0].name
         # A page that posts JSON without a type sends it as plain text; a file may begin so by chance.
-        is_named = kind == b"text/plain" or b'"%b"' % name.encode() in body[:LONGEST_LOOK]
+        is_named = not flat.strict or kind == b"text/plain" or b'"%b"' % name.encode() in body[:LONGEST_LOOK]
         if is_named and kind in MAY_BE_JSON and body.startswith(b"{"):
             return None
         part = FormPart(name, body, kind.decode("latin-1"))

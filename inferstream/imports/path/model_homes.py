@@ -1,0 +1,113 @@
+"""The names of the packages through which model folders are imported, and the folders that belong to a model.
+
+It needs only the standard library, because it is also imported in the processes of a pool.
+"""
+
+import os
+import re
+import sys
+from functools import lru_cache
+from importlib import _bootstrap
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+
+PREFIX = "model_folders."
+
+ABSOLUTE = "_2f"
+"""The start of a folder's name in a package name."""
+
+INSTALLED = (".dist-info", ".egg-info")
+"""Ends of names in a folder of installed packages, whose modules keep their names."""
+
+packages: dict[str, dict[str, None]] = {}
+"""For each package, the packages of its own folder and of those that its code has put on `sys.path`, in this order.
+
+They stay when the code removes the folders from there.
+"""
+
+artefacts: dict[str, str] = {}
+"""The folder of each package's artefact. Folders on `sys.path` below it belong to the package too."""
+
+
+def package_of(folder: str, within: str = PREFIX) -> str:
+    """The package name of a model folder, or of a folder on `sys.path` that belongs to a model."""
+    return within + re.sub(
+        r"[^a-zA-Z0-9]", lambda char: "".join(f"_{byte:02x}" for byte in os.fsencode(char[0])), folder
+    )
+
+
+@lru_cache(maxsize=1024)
+def folder_of(package: str) -> str:
+    """The folder of a package name."""
+    key = package.rpartition(".")[2].encode()
+    return os.fsdecode(re.sub(rb"_([0-9a-f]{2})", lambda code: bytes.fromhex(code[1].decode()), key))
+
+
+def plain_name(module: str) -> str:
+    """The name of a module in its folder."""
+    while module.startswith((PREFIX, ABSOLUTE)):
+        module = module.removeprefix(PREFIX).partition(".")[2]
+    return module
+
+
+def owns(package: str, name: str) -> bool:
+    """Whether a module belongs to the folder of a package.
+
+    As everywhere in Python, built-in modules go before, and so do installed packages before a folder without code.
+    """
+    folder = folder_of(package)
+    try:
+        return name.partition(".")[0] in _own_names(folder, os.stat(folder).st_mtime_ns)
+    except OSError:
+        return False
+
+
+def find_homes(package: str, name: str) -> list[str]:
+    """The packages with a module that `name` can stand for in the code of `package`, the right one first.
+
+    They are the package itself, and those of folders that belong to it and are on `sys.path`.
+    """
+    roots = roots_of(package)
+    homes = packages.setdefault(package, {package: None})
+    for entry in sys.path:
+        if isinstance(entry, str) and entry.startswith(roots):
+            path = os.path.normpath(entry)
+            if path.startswith(roots) and _holds_code(path, folder_of(package)):
+                homes.setdefault(package_of(path, f"{package}."))
+    found = [home for home in [*homes] if owns(home, name)]
+    if len(found) > 1:  # as everywhere in Python, a folder without code comes last
+        specs = {home: PathFinder.find_spec(name.partition(".")[0], [folder_of(home)]) for home in found}
+        found.sort(key=lambda home: getattr(specs[home], "loader", None) is None)
+    return found
+
+
+def _holds_code(path: str, folder: str) -> bool:
+    """Whether modules in a folder around or below a model's are its own: not another version's, and not installed."""
+    top = os.path.relpath(path, os.path.dirname(folder)).partition(os.sep)[0]
+    if path == folder or (top.isdigit() and top != os.path.basename(folder)):
+        return False
+    return os.path.isdir(path) and not any(name.endswith(INSTALLED) for name in os.listdir(path))
+
+
+@lru_cache(maxsize=1024)
+def roots_of(package: str) -> tuple[str, ...]:
+    """Starts of the paths of folders that belong to a package. The folder around versions belongs to each of them."""
+    folder, name = os.path.split(folder_of(package))
+    around = name.isdigit() and folder not in sys.path
+    roots = (folder if around else folder_of(package), artefacts.get(package, ""))
+    return tuple(f"{root}{os.sep}" for root in roots if root)
+
+
+@lru_cache(maxsize=1024)
+def _own_names(folder: str, changed: int) -> frozenset[str]:
+    names = {entry.partition(".")[0] for entry in os.listdir(folder)} - {"", "__main__", "__pycache__"}
+    return frozenset(name for name in names if _is_own(folder, name))
+
+
+def _is_own(folder: str, name: str) -> bool:
+    if BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name):
+        return False
+    spec = PathFinder.find_spec(name, [folder])
+    if spec is None or spec.loader is not None:
+        return spec is not None
+    other = _bootstrap._find_spec(name, None)  # type: ignore[attr-defined]
+    return other is None or other.loader is None
