@@ -92,7 +92,6 @@ def test_a_classifier(tmp_path: Path, workers: int) -> None:
         assert running.stop() == 0, running.text()
 
 
-<<<<<<< HEAD
 ECHO = """
 import mlflow
 
@@ -134,7 +133,8 @@ def test_columns_of_lists_and_objects(tmp_path: Path, workers: int) -> None:
         assert flat.json()["rows"] == repr(row), flat.text
     finally:
         running.stop()
-=======
+
+
 SAVE = """
 import sys
 from pathlib import Path
@@ -183,4 +183,3 @@ def test_models_have_code_of_their_own(tmp_path: Path, workers: int, kind: str, 
         assert found == {"a": ["aa"], "b": ["bb"]}
     finally:
         assert running.stop() == 0, running.text()
->>>>>>> cellscg
