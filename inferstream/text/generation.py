@@ -10,6 +10,7 @@ import orjson
 
 from ..types import InferenceRequest, TensorData
 from .calls.reader import CallReader
+from .chat import Chat, has_closed_reasoning
 from .fields import Fields, wrong_field
 from .inputs import TOOLS
 from .interface import TextInterface
@@ -48,6 +49,7 @@ class Generation:
     _interface: TextInterface | None = field(default=None, init=False)
     _tools: list[Any] | None = field(default=None, init=False)
     _thoughts: bool = field(default=False, init=False)
+    _closed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
@@ -57,14 +59,18 @@ class Generation:
 
     def reader(self) -> TextReader:
         """What reads the text of one such generation."""
-        parser = None if self._interface is None else self._interface.parser(self._tools)
+        parser = None if self._interface is None else self._interface.parser(self._tools, self._closed)
         if parser is None:
             return TextReader(self.stop, self.max_tokens, self.logprobs)
         parallel = self.parameters.get("parallel_tool_calls", True)
         return CallReader(parser, parallel, self._thoughts, self.stop, self.max_tokens, self.logprobs)
 
     def parse(
-        self, interface: TextInterface, inputs: Mapping[str, Sequence[str | bytes]], thoughts: bool = False
+        self,
+        interface: TextInterface,
+        chat: Chat,
+        inputs: Mapping[str, Sequence[str | bytes]],
+        thoughts: bool = False,
     ) -> None:
         """Take calls, where tools are among the inputs, and reasoning out of the text, as a chat has it.
 
@@ -72,6 +78,7 @@ class Generation:
         """
         self._thoughts = thoughts
         self._interface = interface
+        self._closed = has_closed_reasoning(chat.options)
         self._tools = orjson.loads(inputs[TOOLS][0]) if TOOLS in inputs else None
 
     def request(

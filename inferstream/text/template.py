@@ -13,14 +13,17 @@ from ..errors import ModelLoadFailed
 from ..settings import ModelSettings
 from .calls.formats import call_format, reasoning_format
 from .chat import plain_prompt
-from .fields import wrong_field
+from .chat_prompts import ChatPrompts
 from .jinja import compile_template
 from .limited_template import LimitedTemplate
 
 logger = logging.getLogger("inferstream.text")
 
 Render = Callable[..., "str | Future[str]"]
-"""Makes a prompt of messages, or a future of it. Raises InvalidRequest for messages that the template refuses."""
+"""Makes a prompt of messages, the field of the request that they are in, and variables for the template.
+
+It may be a future. Raises InvalidRequest for messages that the template refuses.
+"""
 
 Origin = Callable[[Path], str | None]
 """Where a file was fetched from, if its author is not trusted; else None."""
@@ -53,7 +56,7 @@ def chat_template(settings: ModelSettings, origin: Origin = lambda _: None) -> R
             source, author = _text_of(named, settings, folder, origin)
             if author is not None:
                 return LimitedTemplate(settings.name, source, {})
-            return _compiled(source, {})
+            return compiled(source, {})
         except Exception as error:
             raise ModelLoadFailed(f"Model {settings.name} did not load: chat_template: {error}") from error
     template, special = _of_tokenizer(folder)
@@ -62,7 +65,7 @@ def chat_template(settings: ModelSettings, origin: Origin = lambda _: None) -> R
     try:
         if origin(folder / CONFIG) is not None:
             return LimitedTemplate(settings.name, template, special, plain_prompt)
-        return _compiled(template, special)
+        return compiled(template, special)
     except Exception as error:
         logger.warning("model %s: its tokenizer's chat template is not used: %s", settings.name, error)
         return plain_prompt
@@ -151,21 +154,28 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(2, "chat-templates")
 
 
-def _compiled(source: str, special: dict[str, str]) -> Render:
+class _Template(ChatPrompts):
     """A template that may do nothing but write text. Raises ImportError without Jinja, or what Jinja raises."""
-    if len(source) > LARGEST:
-        raise ValueError(f"it has more than {LARGEST} bytes")
-    template = compile_template(source)
 
-    def render(messages: Sequence[dict[str, Any]], field: str) -> str:
-        try:
-            return str(template.render(messages=messages, add_generation_prompt=True, tools=None, **special))
-        except Exception as error:  # of any kind: a template may add a text to what a client left out
-            raise wrong_field(field, f"the chat template refuses them: {error}") from error
+    def __init__(self, source: str, special: dict[str, str]) -> None:
+        if len(source) > LARGEST:
+            raise ValueError(f"it has more than {LARGEST} bytes")
+        super().__init__(source)
+        self._template, self._special = compile_template(source), special
 
-    def begin(messages: Sequence[dict[str, Any]], field: str = "messages") -> "str | Future[str]":
+    def _render(self, messages: Sequence[dict[str, Any]], **variables: Any) -> str:
+        return str(self._template.render({"tools": None, **variables, **self._special, "messages": messages}))
+
+
+def compiled(source: str, special: dict[str, str]) -> Render:
+    """What renders a template of a trusted author. Raises as `_Template` does."""
+    template = _Template(source, special)
+
+    def begin(
+        messages: Sequence[dict[str, Any]], field: str = "messages", **options: Any
+    ) -> "str | Future[str]":
         if len(messages) <= INLINE_MESSAGES:
-            return render(messages, field)
-        return _threads().submit(render, messages, field)
+            return template.write(messages, field, **options)
+        return _threads().submit(template.write, messages, field, **options)
 
     return begin

@@ -16,11 +16,13 @@ from ...model import Emission, Finished, StepModel
 from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
+from ...text.chat import has_closed_reasoning
 from ...text.detokenizer import Detokenizer
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
 from ...text.template import text_formats
 from ...text.token import Token, Usage
 from ...types import InferenceRequest
+from ..chats import read_options
 from ..framework import CONTEXT_LENGTH, TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
 from ..sampling import Sampling, read_sampling, refused
@@ -100,7 +102,8 @@ class CausalLM(FrameworkModel, StepModel):
         texts = texts_of(request)
         tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
         field = field_of(request.inputs, RESPONSE_FORMAT)
-        beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
+        closed = has_closed_reasoning(read_options(texts))
+        beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field, closed)
         prompt, name = self._prompts.read(texts, beginning.opening)
         if len(prompt) >= self._context:
             raise refused(

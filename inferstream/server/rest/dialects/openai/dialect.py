@@ -24,6 +24,7 @@ from .chat import read_chat
 from .completions import read_completions
 from .embeddings import EmbeddingRequest
 from .errors import error_object
+from .recent_items import RecentItems
 from .responses import no_conversations, read_response, unstored
 from .states import SealedStates
 
@@ -65,7 +66,7 @@ class OpenAI(TextDialect):
             "/chat/completions": read_chat,
             "/completions": read_completions,
             "/embeddings": EmbeddingRequest,
-            "/responses": partial(read_response, states, settings.max_body_bytes),
+            "/responses": partial(read_response, states, RecentItems(), settings.max_body_bytes),
         }
 
     def reads(self) -> Sequence[ReadClaim]:

@@ -1,7 +1,8 @@
 """Responses as OpenAI writes them: whole, or as events."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import time
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from .....text.tools import merged
 from ..text import TextFormat, token_logprobs
 from .chunks import usage_of
 from .errors import error_object
+from .response_items import ToolName
 from .states import SealedConversation
 
 COMPLETED = "completed"
@@ -55,21 +57,36 @@ class Message:
 
 
 class FunctionCall:
-    """A call of a tool in the output of a response."""
+    """A call of a tool in the output of a response, under the name that the client knows."""
 
-    def __init__(self, id: str, index: int, call: dict[str, Any]) -> None:
-        function = call.get("function") or {}
-        self.id = f"fc_{id}_{index}"
+    def __init__(
+        self, id: str, index: int, call: dict[str, Any], tools: Mapping[str, ToolName] = MappingProxyType({})
+    ) -> None:
+        name = (call.get("function") or {}).get("name") or ""
+        self.tool = tools.get(name) or ToolName(name, None, False)
+        self.id = f"{'ctc' if self.tool.is_custom else 'fc'}_{id}_{index}"
         self.index = index
         self.place = {"item_id": self.id, "output_index": index}
         self.call_id = call.get("id") or f"call_{id}_{index}"
-        self.name = function.get("name") or ""
         self.pieces: list[str] = []
         self.done: dict[str, Any] | None = None
 
     def item(self, status: str) -> dict[str, Any]:
-        named = {"id": self.id, "type": "function_call", "status": status, "call_id": self.call_id}
-        return {**named, "name": self.name, "arguments": "".join(self.pieces)}
+        tool = self.tool
+        kind, content = ("custom_tool_call", "input") if tool.is_custom else ("function_call", "arguments")
+        item = {"id": self.id, "type": kind, "status": status, "call_id": self.call_id, "name": tool.name}
+        named = {"namespace": tool.namespace} if tool.namespace is not None else {}
+        return {**item, **named, content: self.content()}
+
+    def content(self) -> str:
+        """The arguments so far; for a custom tool, the text in them once they are whole."""
+        arguments = "".join(self.pieces)
+        if not self.tool.is_custom:
+            return arguments
+        try:
+            return str(orjson.loads(arguments)["input"])
+        except (KeyError, TypeError, ValueError):
+            return ""
 
 
 class ResponseFormat(TextFormat):
@@ -81,9 +98,16 @@ class ResponseFormat(TextFormat):
     """
 
     def __init__(
-        self, id: str, document: dict[str, Any], conversation: SealedConversation | None = None
+        self,
+        id: str,
+        document: dict[str, Any],
+        conversation: SealedConversation | None = None,
+        tools: Mapping[str, ToolName] = MappingProxyType({}),
+        keep: Callable[[Sequence[dict[str, Any]]], None] | None = None,
     ) -> None:
         self._id = id
+        self._tools = tools
+        self._keep = keep
         self._document = document
         self._conversation = conversation
         self._number = 0
@@ -126,7 +150,7 @@ class ResponseFormat(TextFormat):
             message.logprobs = token_logprobs(reader)
             self._items.append(message)
         for call in calls:
-            function = FunctionCall(self._id, len(self._items), call)
+            function = FunctionCall(self._id, len(self._items), call, self._tools)
             function.pieces.append(call["function"]["arguments"])
             self._items.append(function)
         final = self._items[-1]
@@ -194,11 +218,13 @@ class ResponseFormat(TextFormat):
         index = int(piece.get("index", len(self._calls)))
         call, opened = self._calls.get(index), b""
         if call is None:
-            call = self._calls[index] = FunctionCall(self._id, len(self._items), piece)
+            call = self._calls[index] = FunctionCall(self._id, len(self._items), piece, self._tools)
             opened = self._opened(call)
         if not (arguments := (piece.get("function") or {}).get("arguments")):
             return opened
         call.pieces.append(arguments)
+        if call.tool.is_custom:
+            return opened
         delta = {**call.place, "delta": arguments}
         return opened + self._event("response.function_call_arguments.delta", delta)
 
@@ -209,8 +235,12 @@ class ResponseFormat(TextFormat):
             logprobs = {"text": text, "logprobs": item.logprobs}
             events = self._event("response.output_text.done", {**item.place, **logprobs})
             events += self._event("response.content_part.done", {**item.place, "part": item.part(text)})
+        elif item.tool.is_custom:
+            text = item.content()
+            events = self._event("response.custom_tool_call_input.delta", {**item.place, "delta": text})
+            events += self._event("response.custom_tool_call_input.done", {**item.place, "input": text})
         else:
-            done = {**item.place, "name": item.name, "arguments": text}
+            done = {**item.place, "name": item.tool.name, "arguments": text}
             events = self._event("response.function_call_arguments.done", done)
         return events + self._event(
             "response.output_item.done", {"output_index": item.index, "item": item.done}
@@ -220,6 +250,8 @@ class ResponseFormat(TextFormat):
         """The response at its end."""
         reader, status = readers[0], _status(readers[0])
         used = usage_of(readers)
+        if self._keep is not None:
+            self._keep(output)
         if self._conversation is not None:
             kept = self._conversation.ended(self._id, output)
             self._document["id"], self._document["store"] = kept

@@ -18,6 +18,9 @@ PREFIX = "resp_"
 LARGE = f"{PREFIX}large_"
 """How the id begins of a response whose conversation is larger than an id may be."""
 
+ITEM = ("type", "call_id", "name", "namespace", "arguments", "input")
+"""Fields of a call that belong to its conversation."""
+
 NO_KEYS = (
     "responses are not stored; send the items of the conversation as input. With the setting state_key_file, and the "
     "extra state, ids hold the conversation"
@@ -58,7 +61,7 @@ class SealedStates:
         if id.startswith(LARGE):
             raise UnopenedState.of(fields, TOO_LARGE)
         sealed = id.removeprefix(PREFIX) if id.startswith(PREFIX) else ""
-        if (content := self._seal.open(sealed, _names(admission))) is None:
+        if (content := self._seal.open(sealed, names_of(admission))) is None:
             raise UnopenedState.of(fields, UNOPENED)
         items, answer = orjson.loads(content)
         return [*items, *answer]
@@ -77,7 +80,7 @@ class SealedStates:
         asked = fields.get(INPUT)
         items = asked if isinstance(asked, list) else [{"role": "user", "content": asked}]
         said = [item for item in items if item.get("type") != "reasoning"]  # which is no part of a chat
-        return SealedConversation(self._seal, _names(admission), orjson.dumps([*previous, *said]))
+        return SealedConversation(self._seal, names_of(admission), orjson.dumps([*previous, *said]))
 
 
 class SealedConversation:
@@ -92,18 +95,18 @@ class SealedConversation:
         """The id of the response with this output, and whether it holds the conversation."""
         sealed = None
         if self._items is not None:
-            answer = orjson.dumps([*map(_item, output)])
+            answer = orjson.dumps([*map(without_ids, output)])
             sealed = self._seal.seal(b"[%b,%b]" % (self._items, answer), self._names)
         return (LARGE + id, False) if sealed is None else (PREFIX + sealed, True)
 
 
-def _names(admission: Admission) -> Sequence[str | None]:
+def names_of(admission: Admission) -> Sequence[str | None]:
     """What a conversation belongs to, whatever the version of the model."""
     return ("response", admission.model, admission.caller.principal)
 
 
-def _item(output: dict[str, Any]) -> dict[str, Any]:
+def without_ids(output: dict[str, Any]) -> dict[str, Any]:
     """An item of a response as one of an input, without what nobody reads again."""
     if output["type"] == "message":
         return {"role": output["role"], "content": output["content"][0]["text"]}
-    return {name: output[name] for name in ("type", "call_id", "name", "arguments")}
+    return {name: output[name] for name in ITEM if name in output}
