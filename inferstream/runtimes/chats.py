@@ -1,61 +1,59 @@
-"""Reads the messages, tools and template options of a request to a language model."""
+"""Reads the texts of a request to a language model, and its chat."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from ..text.chat import RESERVED
+from ..text.chat_prompts import ChatPrompts
 from ..text.inputs import MESSAGES, TEMPLATE_OPTIONS, TOOLS
+from ..types import InferenceRequest, RequestInput
 from .sampling import refused
 
 
-def read_messages(text: str) -> list[dict[str, Any]]:
-    """The messages, each with one text as its content. Raises InvalidRequest."""
-    messages = [_plain(message) for message in _list_of(MESSAGES, text)]
+def texts_of(request: InferenceRequest) -> dict[str, str]:
+    """The text of each input. Raises InvalidRequest for one that is not a single text."""
+    return {tensor.name: _text_of(tensor) for tensor in request.inputs}
+
+
+def _text_of(tensor: RequestInput) -> str:
+    values = tensor.data.flat()
+    if len(values) != 1:
+        raise refused(tensor.name, f"{tensor.name} is one text, not {len(values)}")
+    value = values[0]
+    try:
+        return value if isinstance(value, str) else bytes(value).decode()
+    except (TypeError, ValueError):
+        raise refused(tensor.name, f"{tensor.name} is no UTF-8 text") from None
+
+
+def take_options(texts: dict[str, str]) -> dict[str, Any]:
+    """The variables of a chat template, which are taken out of the texts. Raises InvalidRequest."""
+    options: dict[str, Any] = {}
+    if TEMPLATE_OPTIONS in texts:
+        options |= _loaded(TEMPLATE_OPTIONS, texts.pop(TEMPLATE_OPTIONS), dict)
+    if TOOLS in texts:
+        options[TOOLS] = _loaded(TOOLS, texts.pop(TOOLS), list)
+    return options
+
+
+def write_prompt(template: ChatPrompts | None, text: str, options: dict[str, Any]) -> str:
+    """The prompt of messages in JSON. Raises InvalidRequest."""
+    if template is None:
+        raise refused(MESSAGES, "The model has no chat template, so it takes no messages")
+    messages = _loaded(MESSAGES, text, list)
     if not messages:
         raise refused(MESSAGES, "messages is empty")
-    return messages
-
-
-def read_options(texts: Mapping[str, str]) -> dict[str, Any]:
-    """The variables of a chat template by the inputs of a request. Raises InvalidRequest."""
-    tools = {TOOLS: _list_of(TOOLS, texts[TOOLS])} if TOOLS in texts else {}
-    if TEMPLATE_OPTIONS not in texts:
-        return tools
-    options = _loaded(texts[TEMPLATE_OPTIONS])
-    if not isinstance(options, dict):
-        raise refused(TEMPLATE_OPTIONS, f"{TEMPLATE_OPTIONS} is a JSON object")
-    if reserved := RESERVED & options.keys():
-        raise refused(TEMPLATE_OPTIONS, f"{min(reserved)} is not a variable of chat templates")
-    return tools | options
-
-
-def _loaded(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except ValueError:
-        return None
-
-
-def _list_of(name: str, text: str) -> list[Any]:
-    items = _loaded(text)
-    if not isinstance(items, list):
-        raise refused(name, f"{name} is a JSON list")
-    return items
-
-
-def _plain(message: Any) -> dict[str, Any]:
-    """A message whose content is one text, because most templates know no other."""
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+    if not all(isinstance(each, dict) and isinstance(each.get("role"), str) for each in messages):
         raise refused(MESSAGES, "Each of the messages is an object with a role")
-    content = message.get("content")
-    if isinstance(content, list):
-        parts = [part.get("text") if isinstance(part, dict) else part for part in content]
-        texts = [part for part in parts if isinstance(part, str)]
-        if len(texts) != len(parts):
-            raise refused(MESSAGES, "The model takes text only, as the content of messages")
-        content = "".join(texts)
-    if content is not None and not isinstance(content, str):
-        raise refused(MESSAGES, "The content of a message is text or a list of parts")
-    return {**message, "content": content or ""}
+    return template.write(messages, options=options)
+
+
+def _loaded(name: str, text: str, kind: type[Any]) -> Any:
+    """A value in JSON. Raises InvalidRequest for one of another kind."""
+    try:
+        value = orjson.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, kind):
+        raise refused(name, f"{name} is a JSON {'list' if kind is list else 'object'}")
+    return value

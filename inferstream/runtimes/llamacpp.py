@@ -11,7 +11,6 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from .. import processors
-from ..codecs.string import StringCodec
 from ..context import request_context
 from ..errors import Cancelled
 from ..imports.folders import importing_alone
@@ -25,10 +24,10 @@ from ..text.chat import has_closed_reasoning
 from ..text.chat_prompts import ChatPrompts
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOOLS, field_of
 from ..text.limited_template import LimitedTemplate
-from ..text.template import Render, compiled, text_formats
+from ..text.template import Template, text_formats
 from ..text.token import Token, Usage
 from ..types import InferenceRequest
-from .chats import read_messages, read_options
+from .chats import take_options, texts_of, write_prompt
 from .framework import CONTEXT_LENGTH, TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
@@ -48,22 +47,16 @@ SEEDS = 2**32 - 1
 """The number itself stands for a seed that llama.cpp draws."""
 
 
-INPUTS = ("prompt", MESSAGES, TOOLS, TEMPLATE_OPTIONS, RESPONSE_FORMAT)
-
-
 class NamedFormat(ChatPrompts):
     """A chat format of llama-cpp-python, which takes messages and tools alone."""
 
     def __init__(self, format: Callable[..., Any]) -> None:
         super().__init__("")
         self._format = format
-        self.adds_special = False
-        """Whether prompts have the token of their beginning."""
 
-    def _render(self, messages: Sequence[dict[str, Any]], tools: Any = None, **_: Any) -> str:
-        formatted = self._format(messages=messages, **({} if tools is None else {"tools": tools}))
-        self.adds_special = bool(formatted.added_special)
-        return str(formatted.prompt)
+    def _render(self, messages: Sequence[dict[str, Any]], variables: Mapping[str, Any]) -> str:
+        tools = {} if TOOLS not in variables else {TOOLS: variables[TOOLS]}
+        return str(self._format(messages=messages, **tools).prompt)
 
 
 class LlamaSettings(BaseModel):
@@ -101,7 +94,7 @@ class LlamaCppModel(FrameworkModel):
             )
         settings.threads = 1
         self._llama: Any = None
-        self._format: Render | NamedFormat | None = None
+        self._format: ChatPrompts | None = None
         self._salt = ""
         """Whose prompt the context holds."""
 
@@ -144,9 +137,9 @@ class LlamaCppModel(FrameworkModel):
         parameters = request.parameters
         given = {} if parameters is None else dict(parameters.items())
         sampling = read_sampling(given, DEFAULT)
-        texts = {name: text for name in INPUTS if (text := self._given(request, name)) is not None}
+        texts = texts_of(request)
         tools, form, chat = texts.get(TOOLS), texts.get(RESPONSE_FORMAT), MESSAGES in texts
-        field, options = field_of(request.inputs, RESPONSE_FORMAT), read_options(texts)
+        field, options = field_of(request.inputs, RESPONSE_FORMAT), take_options(texts)
         begun, form, asked = self._beginnings.of(
             given.get("tool_choice"), tools, form, chat, field, has_closed_reasoning(options)
         )
@@ -223,29 +216,13 @@ class LlamaCppModel(FrameworkModel):
         messages, prompt = texts.get(MESSAGES), texts.get("prompt")
         if (messages is None) == (prompt is None):
             raise refused("prompt", "the model takes either a prompt or messages")
-        if prompt is not None:
-            return "prompt", self._llama.tokenize(prompt.encode(), special=True)
-        assert messages is not None
-        format = self._format
-        if format is None:
-            raise refused("messages", "the model has no chat template; it takes a prompt")
-        chat = read_messages(messages)
-        if isinstance(format, NamedFormat):
-            written, starts = format.write(chat, **options), not format.adds_special
-        else:
-            made, starts = format(chat, **options), False
-            written = made if isinstance(made, str) else made.result()
+        if messages is None:
+            return "prompt", self._llama.tokenize(str(prompt).encode(), special=True)
+        written = write_prompt(self._format, messages, options)
+        starts = isinstance(
+            self._format, NamedFormat
+        )  # templates write the token of the beginning themselves
         return "messages", self._llama.tokenize((written + begun).encode(), add_bos=starts, special=True)
-
-    def _given(self, request: InferenceRequest, name: str) -> str | None:
-        """The text of an input; None if it is not there. Raises InvalidRequest for more than one."""
-        tensor = next((each for each in request.inputs if each.name == name), None)
-        if tensor is None:
-            return None
-        texts: Sequence[str | None] = StringCodec.decode_input(tensor)
-        if len(texts) != 1 or texts[0] is None:
-            raise refused(name, f'input "{name}": needs one text, got {len(texts)}')
-        return texts[0]
 
     def _tokens_of_grammars(self) -> Any:
         from llguidance.llamacpp import lltokenizer_from_vocab
@@ -293,7 +270,7 @@ class LlamaCppModel(FrameworkModel):
         self._context = min(llama.n_ctx(), library.llama_model_n_ctx_train(llama.model))
         self._format = self._formatter(settings, untrusted(path) is not None)
 
-    def _formatter(self, settings: LlamaSettings, limited: bool) -> Render | NamedFormat | None:
+    def _formatter(self, settings: LlamaSettings, limited: bool) -> ChatPrompts | None:
         """What makes a prompt of messages, `limited` if the file's author is not trusted; None without a template."""
         formats: Any = self._library.llama_chat_format
         name = settings.chat_format
@@ -311,7 +288,7 @@ class LlamaCppModel(FrameworkModel):
         if limited:
             return LimitedTemplate(self.name, template, special)
         try:
-            return compiled(template, special)
+            return Template(template, special)
         except Exception as error:
             raise self._failed(f"its chat template cannot be used: {error}") from error
 

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -14,16 +15,12 @@ MOST_MESSAGES = 4096
 """Messages of one request at most."""
 
 
+NO_TEMPLATE = "the model has no chat template that takes them"
+
+NONE: Mapping[str, Any] = MappingProxyType({})
+
 FLAGS = ("enable_thinking", "add_generation_prompt", "continue_final_message")
 """Options of a chat template that requests may also name in fields of their own."""
-
-RESERVED = frozenset(
-    ("messages", "field", "tools", "conversation", "chat_template", "tokenize", "padding")
-) | {
-    *("truncation", "max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask"),
-    "tokenizer_kwargs",
-}
-"""Arguments of what renders templates, which are no variables for them."""
 
 
 def has_closed_reasoning(options: Mapping[str, Any]) -> bool:
@@ -44,7 +41,8 @@ class Chat:
         self.audio: list[bytes] = []
         self.options: dict[str, Any] = {}
         """Variables for the chat template, and what its prompt ends with."""
-        self._needs_template = False
+        self.needs_template = False
+        """Whether the client names variables, which no model ignores."""
 
     def inputs(self, takes: Callable[[str], bool]) -> dict[str, Sequence[str | bytes]]:
         """The messages, images and sounds as inputs of a model, where `takes` says which inputs it declares.
@@ -56,8 +54,8 @@ class Chat:
             inputs[MESSAGES] = [orjson.dumps(self.messages).decode()]
             if self.options and takes(TEMPLATE_OPTIONS):
                 inputs[TEMPLATE_OPTIONS] = [orjson.dumps(self.options).decode()]
-            elif self._needs_template:
-                raise wrong_field(TEMPLATE_OPTIONS, "the model has no chat template that takes them")
+            elif self.needs_template:
+                raise wrong_field(TEMPLATE_OPTIONS, NO_TEMPLATE)
         for name, values in ((IMAGES, self.images), (AUDIO, self.audio)):
             if values:
                 if not takes(name):
@@ -69,12 +67,10 @@ class Chat:
         """Read what a request asks of the chat template. Raises InvalidRequest."""
         named = fields.object(TEMPLATE_OPTIONS)
         if named is not None:
-            if reserved := RESERVED.intersection(named.names()):
-                raise named.wrong(min(reserved), "is not a variable of chat templates")
             self.options |= {name: named.get(name) for name in named.names()}
-            self._needs_template = bool(self.options)
+            self.needs_template = True
         self.options |= {name: fields.flag(name) for name in FLAGS if fields.get(name) is not None}
-        self.set_effort(fields.text("reasoning_effort"))
+        self.set_thinking(fields.text("reasoning_effort"))
         if self.options.get("continue_final_message") and self.options.get("add_generation_prompt"):
             raise fields.wrong("continue_final_message", "needs add_generation_prompt to be false")
 
@@ -83,12 +79,12 @@ class Chat:
         if self.messages and self.messages[-1]["role"] == "assistant":
             self.options["continue_final_message"] = True
 
-    def set_effort(self, effort: str | None) -> None:
-        """Set how much the model thinks, in the words of OpenAI."""
-        if effort is not None:
-            self.options["reasoning_effort"] = effort
-        if effort == "none":
-            self.options.setdefault("enable_thinking", False)
+    def set_thinking(self, wanted: bool | str | None) -> None:
+        """Set whether the model thinks, or how much in the words of OpenAI."""
+        if isinstance(wanted, str):
+            self.options["reasoning_effort"] = wanted
+        if isinstance(wanted, bool) or wanted == "none":
+            self.options.setdefault("enable_thinking", wanted is True)
 
     def read(self, item: Any, path: str) -> None:
         """Add the message at `path` of the request. Raises InvalidRequest that names what is wrong in it."""
@@ -99,9 +95,6 @@ class Chat:
         read = dict(item)
         if content is None and role == "assistant":
             content = message.text("refusal")
-        if (calls := message.items("tool_calls")) is not None:
-            path = message.path("tool_calls")
-            read["tool_calls"] = [_call(call, f"{path}[{index}]") for index, call in enumerate(calls)]
         if content is not None:
             read["content"] = self.content(content, message.path("content"))
         self.messages.append(read)
@@ -142,22 +135,6 @@ def read_messages(fields: Fields) -> Chat:
     return chat
 
 
-def _call(item: Any, path: str) -> Any:
-    """A call of an earlier answer."""
-    call = Fields(item, path)
-    if call.text("type") == "custom":
-        custom = call.needed_object("custom")
-        return custom_call(call.get("id"), custom.needed_text("name"), custom.needed_text("input"))
-    call.needed_object("function").needed_text("name")
-    return item
-
-
-def custom_call(id: Any, name: str, text: str) -> dict[str, Any]:
-    """A call of a custom tool, which takes text, as one of a function with a single argument."""
-    function = {"name": name, "arguments": orjson.dumps({"input": text}).decode()}
-    return {"id": id, "type": "function", "function": function}
-
-
 def _image(part: Fields) -> bytes:
     """The bytes of an image in a data URL (RFC 2397). The server fetches nothing."""
     value, path = part.needed("image_url"), part.path("image_url")
@@ -178,7 +155,7 @@ def base64_bytes(data: str, path: str) -> bytes:
         raise wrong_field(path, "is not valid base64") from None
 
 
-def plain_prompt(messages: Sequence[dict[str, Any]], _: str = "", **options: Any) -> str:
+def plain_prompt(messages: Sequence[dict[str, Any]], _: str = "", options: Mapping[str, Any] = NONE) -> str:
     """A prompt in the plain template: the text of a single message of a user as it is, else a line for each message.
 
     The lines are `role: text`, and the last one is `assistant:`, unless the last message is continued.

@@ -1,14 +1,16 @@
 """`Generation`: what a client of any text dialect asks of a model."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
 
 from ..types import InferenceRequest, TensorData
+from .calls.parser import CallParser, Chain
 from .calls.reader import CallReader
 from .chat import Chat, has_closed_reasoning
 from .fields import Fields, wrong_field
@@ -46,10 +48,8 @@ class Generation:
     logprobs: bool = False
     pending: PendingPrompt | None = field(default=None, init=False)
     """The prompt of the requests, where it is being written."""
-    _interface: TextInterface | None = field(default=None, init=False)
-    _tools: list[Any] | None = field(default=None, init=False)
+    _parser: Callable[[], CallParser | Chain | None] = field(default=lambda: None, init=False)
     _thoughts: bool = field(default=False, init=False)
-    _closed: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
@@ -59,7 +59,7 @@ class Generation:
 
     def reader(self) -> TextReader:
         """What reads the text of one such generation."""
-        parser = None if self._interface is None else self._interface.parser(self._tools, self._closed)
+        parser = self._parser()
         if parser is None:
             return TextReader(self.stop, self.max_tokens, self.logprobs)
         parallel = self.parameters.get("parallel_tool_calls", True)
@@ -77,9 +77,8 @@ class Generation:
         `thoughts` says whether the client is shown the reasoning.
         """
         self._thoughts = thoughts
-        self._interface = interface
-        self._closed = has_closed_reasoning(chat.options)
-        self._tools = orjson.loads(inputs[TOOLS][0]) if TOOLS in inputs else None
+        tools = orjson.loads(inputs[TOOLS][0]) if TOOLS in inputs else None
+        self._parser = partial(interface.parser, tools, has_closed_reasoning(chat.options))
 
     def request(
         self,

@@ -16,8 +16,9 @@ from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, TensorData
 from .calls.formats import reading, unopened
 from .calls.parser import CallParser, Chain
-from .chat import Chat, plain_prompt
-from .inputs import FIELD, MESSAGES, SAMPLING, SPECIAL, TOOLS, FieldTexts
+from .chat import NO_TEMPLATE, Chat, plain_prompt
+from .fields import wrong_field
+from .inputs import FIELD, MESSAGES, SAMPLING, SPECIAL, TEMPLATE_OPTIONS, TOOLS, FieldTexts
 from .template import Origin, Render, chat_template, text_formats
 
 FLOATS = frozenset(("FP16", "BF16", "FP32", "FP64"))
@@ -67,8 +68,10 @@ class TextInterface:
         """
         if self.takes(MESSAGES):
             return None
+        if chat.needs_template and self.render is plain_prompt:
+            raise wrong_field(TEMPLATE_OPTIONS, NO_TEMPLATE)
         tools = {TOOLS: orjson.loads(inputs[TOOLS][0])} if TOOLS in inputs else {}
-        return self.render(chat.messages, chat.field, **tools, **chat.options)
+        return self.render(chat.messages, chat.field, chat.options | tools)
 
     def parser(
         self, tools: Sequence[dict[str, Any]] | None, closed: bool = False

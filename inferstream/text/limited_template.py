@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,7 @@ import orjson
 
 from ..errors import ModelError, Overloaded
 from . import jinja
+from .chat import NONE
 from .chat_prompts import ChatPrompts
 
 logger = logging.getLogger("inferstream.text")
@@ -61,7 +62,7 @@ class LimitedTemplate(ChatPrompts):
         self._thread = ThreadPoolExecutor(1, "chat-template")
 
     def __call__(
-        self, messages: Sequence[dict[str, Any]], field: str = "messages", **options: Any
+        self, messages: Sequence[dict[str, Any]], field: str = "messages", options: Mapping[str, Any] = NONE
     ) -> "Future[str]":
         """A future of the prompt. Raises Overloaded.
 
@@ -72,12 +73,12 @@ class LimitedTemplate(ChatPrompts):
             raise Overloaded(
                 f"{MOST_WAITING} prompts of model {self._model} are being written; try again later."
             )
-        future = self._thread.submit(self.write, messages, field, **options)
+        future = self._thread.submit(self.write, messages, field, options)
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
         return future
 
-    def _render(self, messages: Sequence[dict[str, Any]], **variables: Any) -> str:
+    def _render(self, messages: Sequence[dict[str, Any]], variables: Mapping[str, Any]) -> str:
         variables = {"tools": None, **variables, **self._special, "messages": messages}
         try:
             self._start()

@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import ModelLoadFailed
 from ..settings import ModelSettings
 from .calls.formats import call_format, reasoning_format
-from .chat import plain_prompt
+from .chat import NONE, plain_prompt
 from .chat_prompts import ChatPrompts
 from .jinja import compile_template
 from .limited_template import LimitedTemplate
@@ -56,7 +56,7 @@ def chat_template(settings: ModelSettings, origin: Origin = lambda _: None) -> R
             source, author = _text_of(named, settings, folder, origin)
             if author is not None:
                 return LimitedTemplate(settings.name, source, {})
-            return compiled(source, {})
+            return Template(source, {})
         except Exception as error:
             raise ModelLoadFailed(f"Model {settings.name} did not load: chat_template: {error}") from error
     template, special = _of_tokenizer(folder)
@@ -65,7 +65,7 @@ def chat_template(settings: ModelSettings, origin: Origin = lambda _: None) -> R
     try:
         if origin(folder / CONFIG) is not None:
             return LimitedTemplate(settings.name, template, special, plain_prompt)
-        return compiled(template, special)
+        return Template(template, special)
     except Exception as error:
         logger.warning("model %s: its tokenizer's chat template is not used: %s", settings.name, error)
         return plain_prompt
@@ -154,7 +154,7 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(2, "chat-templates")
 
 
-class _Template(ChatPrompts):
+class Template(ChatPrompts):
     """A template that may do nothing but write text. Raises ImportError without Jinja, or what Jinja raises."""
 
     def __init__(self, source: str, special: dict[str, str]) -> None:
@@ -163,19 +163,12 @@ class _Template(ChatPrompts):
         super().__init__(source)
         self._template, self._special = compile_template(source), special
 
-    def _render(self, messages: Sequence[dict[str, Any]], **variables: Any) -> str:
-        return str(self._template.render({"tools": None, **variables, **self._special, "messages": messages}))
-
-
-def compiled(source: str, special: dict[str, str]) -> Render:
-    """What renders a template of a trusted author. Raises as `_Template` does."""
-    template = _Template(source, special)
-
-    def begin(
-        messages: Sequence[dict[str, Any]], field: str = "messages", **options: Any
+    def __call__(
+        self, messages: Sequence[dict[str, Any]], field: str = "messages", options: Mapping[str, Any] = NONE
     ) -> "str | Future[str]":
         if len(messages) <= INLINE_MESSAGES:
-            return template.write(messages, field, **options)
-        return _threads().submit(template.write, messages, field, **options)
+            return self.write(messages, field, options)
+        return _threads().submit(self.write, messages, field, options)
 
-    return begin
+    def _render(self, messages: Sequence[dict[str, Any]], variables: Mapping[str, Any]) -> str:
+        return str(self._template.render({"tools": None, **variables, **self._special, "messages": messages}))

@@ -22,12 +22,12 @@ from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
 from ...text.template import text_formats
 from ...text.token import Token, Usage
 from ...types import InferenceRequest
-from ..chats import read_options
+from ..chats import take_options, texts_of
 from ..framework import CONTEXT_LENGTH, TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
 from ..sampling import Sampling, read_sampling, refused
 from ..untrusted_weights import pretrained
-from .prompts import Prompts, texts_of
+from .prompts import Prompts
 from .settings import LanguageSettings
 from .stream import TokenStream
 
@@ -102,9 +102,10 @@ class CausalLM(FrameworkModel, StepModel):
         texts = texts_of(request)
         tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
         field = field_of(request.inputs, RESPONSE_FORMAT)
-        closed = has_closed_reasoning(read_options(texts))
+        options = take_options(texts)
+        closed = has_closed_reasoning(options)
         beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field, closed)
-        prompt, name = self._prompts.read(texts, beginning.opening)
+        prompt, name = self._prompts.read(texts, options, beginning.opening)
         if len(prompt) >= self._context:
             raise refused(
                 name, f"{name} has {len(prompt)} tokens, and the model's context is {self._context} tokens"

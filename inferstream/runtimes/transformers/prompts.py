@@ -6,8 +6,8 @@ from typing import Any
 from ...text.chat_prompts import ChatPrompts
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOOLS
 from ...text.limited_template import LimitedTemplate
-from ...types import InferenceRequest, MetadataTensor
-from ..chats import read_messages, read_options
+from ...types import MetadataTensor
+from ..chats import write_prompt
 from ..framework import text_inputs
 from ..sampling import refused
 
@@ -21,8 +21,9 @@ class TokenizerTemplate(ChatPrompts):
         super().__init__(str(tokenizer.chat_template))
         self._tokenizer = tokenizer
 
-    def _render(self, messages: Sequence[dict[str, Any]], **variables: Any) -> str:
-        text: str = self._tokenizer.apply_chat_template(messages, tokenize=False, **variables)
+    def _render(self, messages: Sequence[dict[str, Any]], variables: Mapping[str, Any]) -> str:
+        arguments = {**variables, "tokenize": False, "chat_template": None, "return_dict": False}
+        text: str = self._tokenizer.apply_chat_template(messages, **arguments)
         return text
 
 
@@ -38,7 +39,7 @@ class Prompts:
             tokenizer.chat_template = template
         self.chats = bool(tokenizer.chat_template)
         """Whether there is a template, so that messages can be read."""
-        self._template: LimitedTemplate | TokenizerTemplate = TokenizerTemplate(tokenizer)
+        self._template: ChatPrompts | None = TokenizerTemplate(tokenizer) if self.chats else None
         if untrusted is not None and self.chats:
             named = tokenizer.chat_template
             source = named if isinstance(named, str) else named.get("default") or next(iter(named.values()))
@@ -50,21 +51,19 @@ class Prompts:
         chat = [MESSAGES, *([TOOLS] if tools else []), TEMPLATE_OPTIONS] if self.chats else []
         return text_inputs(PROMPT, *chat, RESPONSE_FORMAT)
 
-    def read(self, inputs: Mapping[str, str], opening: str = "") -> tuple[list[int], str]:
+    def read(
+        self, texts: Mapping[str, str], options: dict[str, Any], opening: str = ""
+    ) -> tuple[list[int], str]:
         """The tokens of a prompt, and the name of the input that holds it. Raises InvalidRequest.
 
-        `opening` is the beginning of the answer to messages.
+        `options` are those of the template, and `opening` is the beginning of the answer to messages.
         """
-        texts = {**inputs}
-        messages, options = texts.pop(MESSAGES, None), read_options(texts)
-        for name in (TOOLS, TEMPLATE_OPTIONS):
-            texts.pop(name, None)
-        if messages is not None:
-            if texts:
-                raise refused(
-                    MESSAGES, f"A request has either messages or a prompt, not {', '.join(texts)} too"
-                )
-            return self._chat(messages, options, opening), MESSAGES
+        if MESSAGES in texts:
+            if len(texts) > 1:
+                others = ", ".join(name for name in texts if name != MESSAGES)
+                raise refused(MESSAGES, f"A request has either messages or a prompt, not {others} too")
+            prompt = write_prompt(self._template, texts[MESSAGES], options) + opening
+            return self._tokenizer(prompt, add_special_tokens=False)["input_ids"], MESSAGES
         if len(texts) != 1:
             raise refused(PROMPT, "A request needs one prompt" + (" or messages" if self.chats else ""))
         ((name, text),) = texts.items()
@@ -74,30 +73,3 @@ class Prompts:
         if not tokens:
             raise refused(name, f"{name} is empty")
         return tokens, name
-
-    def _chat(self, text: str, options: dict[str, Any], opening: str) -> list[int]:
-        if not self.chats:
-            raise refused(MESSAGES, "The model has no chat template, so it takes no messages")
-        messages, template = read_messages(text), self._template
-        if isinstance(template, LimitedTemplate):
-            prompt = template(messages, **options).result()
-        else:
-            prompt = template.write(messages, **options)
-        tokens: list[int] = self._tokenizer(prompt + opening, add_special_tokens=False)["input_ids"]
-        return tokens
-
-
-def texts_of(request: InferenceRequest) -> dict[str, str]:
-    """The text of each input. Raises InvalidRequest for one that is not a single text."""
-    return {tensor.name: _text_of(tensor) for tensor in request.inputs}
-
-
-def _text_of(tensor: Any) -> str:
-    values = tensor.data.flat()
-    if len(values) != 1:
-        raise refused(tensor.name, f"{tensor.name} is one text, not {len(values)}")
-    value = values[0]
-    try:
-        return value if isinstance(value, str) else bytes(value).decode()
-    except (TypeError, ValueError):
-        raise refused(tensor.name, f"{tensor.name} is no UTF-8 text") from None

@@ -143,9 +143,8 @@ def read_messages(fields: Fields) -> Chat:
         else:
             _add_blocks(chat, role, _blocks(content, turn.path("content")))
     chat.continue_answer()
-    thinking = fields.object("thinking")
-    if thinking is not None and thinking.text("type") in ("enabled", "disabled"):
-        chat.options["enable_thinking"] = thinking.text("type") == "enabled"
+    if (thinking := fields.object("thinking")) is not None:
+        chat.set_thinking({"enabled": True, "disabled": False}.get(str(thinking.get("type"))))
     return chat
 
 

@@ -232,11 +232,7 @@ def _chat(fields: Fields, interface: TextInterface) -> Asked:
     tools: Inputs
     tools, parameters = offered(interface, fields.items("tools"), None, True)
     chat.continue_answer()
-    think = fields.get("think")
-    if isinstance(think, bool):
-        chat.options["enable_thinking"] = think
-    elif think is not None:
-        chat.set_effort(fields.text("think"))
+    chat.set_thinking(fields.get("think"))
     return chat, interface.chat_prompt(chat, tools), {**chat.inputs(interface.takes), **tools}, parameters
 
 

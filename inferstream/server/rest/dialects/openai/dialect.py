@@ -24,9 +24,8 @@ from .chat import read_chat
 from .completions import read_completions
 from .embeddings import EmbeddingRequest
 from .errors import error_object
-from .recent_items import RecentItems
 from .responses import no_conversations, read_response, unstored
-from .states import SealedStates
+from .states import RecentItems, SealedStates
 
 PREFIXES = ("/v1", "/openai/v1")
 

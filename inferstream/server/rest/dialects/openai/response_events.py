@@ -1,20 +1,20 @@
 """Responses as OpenAI writes them: whole, or as events."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from time import time
-from types import MappingProxyType
 from typing import Any
 
 import orjson
 
 from .....errors import Code, InferstreamError
 from .....protos import sse
+from .....text.chat import NONE
 from .....text.reader import LENGTH, TextReader
 from .....text.tools import merged
 from ..text import TextFormat, token_logprobs
 from .chunks import usage_of
 from .errors import error_object
-from .response_items import ToolName
+from .response_items import Names
 from .states import SealedConversation
 
 COMPLETED = "completed"
@@ -59,12 +59,10 @@ class Message:
 class FunctionCall:
     """A call of a tool in the output of a response, under the name that the client knows."""
 
-    def __init__(
-        self, id: str, index: int, call: dict[str, Any], tools: Mapping[str, ToolName] = MappingProxyType({})
-    ) -> None:
+    def __init__(self, id: str, index: int, call: dict[str, Any], tools: Names) -> None:
         name = (call.get("function") or {}).get("name") or ""
-        self.tool = tools.get(name) or ToolName(name, None, False)
-        self.id = f"{'ctc' if self.tool.is_custom else 'fc'}_{id}_{index}"
+        self.namespace, self.name = tools.get(name, ("", name))
+        self.id = f"fc_{id}_{index}"
         self.index = index
         self.place = {"item_id": self.id, "output_index": index}
         self.call_id = call.get("id") or f"call_{id}_{index}"
@@ -72,21 +70,10 @@ class FunctionCall:
         self.done: dict[str, Any] | None = None
 
     def item(self, status: str) -> dict[str, Any]:
-        tool = self.tool
-        kind, content = ("custom_tool_call", "input") if tool.is_custom else ("function_call", "arguments")
-        item = {"id": self.id, "type": kind, "status": status, "call_id": self.call_id, "name": tool.name}
-        named = {"namespace": tool.namespace} if tool.namespace is not None else {}
-        return {**item, **named, content: self.content()}
-
-    def content(self) -> str:
-        """The arguments so far; for a custom tool, the text in them once they are whole."""
-        arguments = "".join(self.pieces)
-        if not self.tool.is_custom:
-            return arguments
-        try:
-            return str(orjson.loads(arguments)["input"])
-        except (KeyError, TypeError, ValueError):
-            return ""
+        named = {"id": self.id, "type": "function_call", "status": status, "call_id": self.call_id}
+        if self.namespace:
+            named["namespace"] = self.namespace
+        return {**named, "name": self.name, "arguments": "".join(self.pieces)}
 
 
 class ResponseFormat(TextFormat):
@@ -102,7 +89,7 @@ class ResponseFormat(TextFormat):
         id: str,
         document: dict[str, Any],
         conversation: SealedConversation | None = None,
-        tools: Mapping[str, ToolName] = MappingProxyType({}),
+        tools: Names = NONE,
         keep: Callable[[Sequence[dict[str, Any]]], None] | None = None,
     ) -> None:
         self._id = id
@@ -223,8 +210,6 @@ class ResponseFormat(TextFormat):
         if not (arguments := (piece.get("function") or {}).get("arguments")):
             return opened
         call.pieces.append(arguments)
-        if call.tool.is_custom:
-            return opened
         delta = {**call.place, "delta": arguments}
         return opened + self._event("response.function_call_arguments.delta", delta)
 
@@ -235,12 +220,8 @@ class ResponseFormat(TextFormat):
             logprobs = {"text": text, "logprobs": item.logprobs}
             events = self._event("response.output_text.done", {**item.place, **logprobs})
             events += self._event("response.content_part.done", {**item.place, "part": item.part(text)})
-        elif item.tool.is_custom:
-            text = item.content()
-            events = self._event("response.custom_tool_call_input.delta", {**item.place, "delta": text})
-            events += self._event("response.custom_tool_call_input.done", {**item.place, "input": text})
         else:
-            done = {**item.place, "name": item.tool.name, "arguments": text}
+            done = {**item.place, "name": item.name, "arguments": text}
             events = self._event("response.function_call_arguments.done", done)
         return events + self._event(
             "response.output_item.done", {"output_index": item.index, "item": item.done}

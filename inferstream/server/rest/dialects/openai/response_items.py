@@ -1,11 +1,11 @@
 """Items, tools and formats of a request for a response, in the form that chat completions have."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
-from .....text.chat import MOST_MESSAGES, Chat, custom_call
+from .....text.chat import MOST_MESSAGES, Chat
 from .....text.fields import Fields, wrong_field
 
 INPUT = "input"
@@ -16,14 +16,8 @@ CALLS = ("function_call", "custom_tool_call")
 """Items that are calls of tools of the client."""
 
 
-class ToolName(NamedTuple):
-    """The name of a tool within its namespace, for a function that is offered instead of it."""
-
-    name: str
-    namespace: str | None
-    is_custom: bool
-    """Whether the tool takes text, and not JSON."""
-
+Names = Mapping[str, tuple[str, str]]
+"""The namespace and name of a function by the name that the model knows."""
 
 Recall = Callable[[str], Any]
 """An item of an earlier response by its id; None for one that is not known."""
@@ -58,84 +52,55 @@ def _read(chat: Chat, item: Fields, path: str, recall: Recall) -> None:
         if (known := recall(item.needed_text("id"))) is None:
             raise item.wrong("id", "the item is not known, or not any longer; send the item itself")
         _read(chat, Fields(known, path), path, recall)
-    elif kind in CALLS or (kind.endswith("_call") and item.get("call_id") is not None):
+    elif kind in CALLS:
         last = chat.messages[-1] if chat.messages else None
         if last is None or last["role"] != "assistant":
             last = {"role": "assistant", "content": None}
             chat.messages.append(last)
-        last.setdefault("tool_calls", []).append(_call(item, kind))
-    elif kind.endswith("_output"):
-        output = item.needed("tools" if kind == "tool_search_output" else "output")
-        is_content = isinstance(output, str) or kind.removesuffix("_output") in CALLS
-        content = chat.content(output, item.path("output")) if is_content else orjson.dumps(output).decode()
+        name = _flat(item.text("namespace"), item.needed_text("name"))
+        if kind == "function_call":
+            arguments = item.needed_text("arguments")
+        else:
+            arguments = orjson.dumps({"input": item.needed_text("input")}).decode()
+        call = {"id": item.needed_text("call_id"), "type": "function"}
+        last.setdefault("tool_calls", []).append({**call, "function": {"name": name, "arguments": arguments}})
+    elif kind.removesuffix("_output") in CALLS:
+        content = chat.content(item.needed("output"), item.path("output"))
         chat.messages.append(
             {"role": "tool", "tool_call_id": item.needed_text("call_id"), "content": content}
         )
-    elif kind != "reasoning" and not kind.endswith("_call") and not kind.startswith("mcp_"):
+    elif kind != "reasoning" and not kind.endswith(("_call", "_call_output")) and not kind.startswith("mcp_"):
         kinds = "message, item_reference, and calls and their outputs"
         raise item.wrong("type", f"{kind[:40]!r} is not known; known are {kinds}")
 
 
-def _call(item: Fields, kind: str) -> dict[str, Any]:
-    """A call of a client's tool, in the form of chat completions. Tools of OpenAI have the name of their type."""
-    id = item.needed_text("call_id")
-    if kind == "custom_tool_call":
-        return custom_call(
-            id, _flat(item.text("namespace"), item.needed_text("name")), item.needed_text("input")
-        )
-    if kind == "function_call":
-        name, arguments = (
-            _flat(item.text("namespace"), item.needed_text("name")),
-            item.needed_text("arguments"),
-        )
-    else:
-        asked = item.get("action") or item.get("operation") or item.get("arguments") or {}
-        name, arguments = kind.removesuffix("_call"), orjson.dumps(asked).decode()
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
 def _flat(namespace: str | None, name: str) -> str:
-    """The name of a tool as a model sees it, which knows no namespaces."""
+    """The name of a function as a model knows it, which has no namespaces."""
     return f"{namespace.removesuffix('__')}__{name}" if namespace else name
 
 
-def read_functions(fields: Fields) -> tuple[list[dict[str, Any]], Mapping[str, ToolName]]:
-    """The tools of a request as functions, and what those are that clients know by another name or type.
-
-    Tools that OpenAI runs are left out, and those of its clients that have no schema.
-    """
+def read_functions(fields: Fields) -> tuple[list[dict[str, Any]], Names]:
+    """The functions of a request, and those of namespaces by their full names. Other tools are left out."""
     functions: list[dict[str, Any]] = []
-    names: dict[str, ToolName] = {}
+    names: dict[str, tuple[str, str]] = {}
     for index, item in enumerate(fields.items("tools") or ()):
-        tool, namespace = Fields(item, f"tools[{index}]"), None
-        inner = [tool]
-        if tool.needed_text("type") == "namespace":
+        tool = Fields(item, fields.path(f"tools[{index}]"))
+        if (kind := tool.needed_text("type")) == "function":
+            functions.append(_function(tool))
+        elif kind == "namespace":
             namespace = tool.needed_text("name")
-            path = tool.path("tools")
-            inner = [Fields(each, f"{path}[{at}]") for at, each in enumerate(tool.items("tools") or ())]
-        for each in inner:
-            kind = each.needed_text("type")
-            if kind not in ("function", "custom"):
-                continue
-            name = each.needed_text("name")
-            function = _function(each)
-            if namespace is not None or kind == "custom":
-                function["function"]["name"] = _flat(namespace, name)
-                names[function["function"]["name"]] = ToolName(name, namespace, kind == "custom")
-            functions.append(function)
+            inner, _ = read_functions(Fields({"tools": tool.get("tools")}, fields.path(f"tools[{index}]")))
+            for each in inner:
+                name = each["function"]["name"]
+                each["function"]["name"] = _flat(namespace, name)
+                names[each["function"]["name"]] = namespace, name
+            functions += inner
     return functions, names
 
 
 def _function(tool: Fields) -> dict[str, Any]:
-    name = tool.needed_text("name")
-    if tool.needed_text("type") == "custom":
-        format = tool.object("format")
-        grammar = None if format is None else format.text("definition")
-        described = [*filter(None, (tool.text("description"), grammar))]
-        schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-        function = {"name": name, "description": "\n".join(described), "parameters": schema}
-    else:
-        function = {each: tool.get(each) for each in tool.names() if each != "type"}
+    tool.needed_text("name")
+    function = {name: tool.get(name) for name in tool.names() if name != "type"}
     return {"type": "function", "function": function}
 
 
@@ -146,7 +111,7 @@ def read_choice(fields: Fields) -> Any:
         return choice
     chosen = Fields(choice, "tool_choice")
     kind = chosen.needed_text("type")
-    if kind in ("function", "custom"):
+    if kind == "function":
         name = _flat(chosen.text("namespace"), chosen.needed_text("name"))
         return {"type": "function", "function": {"name": name}}
     if kind == "allowed_tools":
@@ -156,7 +121,7 @@ def read_choice(fields: Fields) -> Any:
             "type": kind,
             kind: {"mode": chosen.get("mode"), "tools": [_function(tool) for tool in names]},
         }
-    raise chosen.wrong("type", f"{kind[:40]!r} is not taken; known are function, custom and allowed_tools")
+    raise chosen.wrong("type", f"{kind[:40]!r} is not taken; known are function and allowed_tools")
 
 
 def read_format(fields: Fields) -> Fields | None:

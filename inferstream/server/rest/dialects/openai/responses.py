@@ -13,7 +13,6 @@ from .....text.interface import TextInterface
 from .....text.response_format import formatted
 from .....text.tools import offered, read_parallel
 from ..text import TextRequest, generating, identified
-from .recent_items import RecentItems
 from .response_events import ResponseFormat
 from .response_items import (
     INPUT,
@@ -24,7 +23,7 @@ from .response_items import (
     read_input,
     read_metadata,
 )
-from .states import PREFIX, SealedStates
+from .states import PREFIX, RecentItems, SealedStates
 
 LOGPROBS = "message.output_text.logprobs"
 
@@ -69,8 +68,8 @@ def read_response(
     previous = states.previous(fields, admission)
     chat = read_input(fields, previous, partial(recent.recall, admission))
     chat.read_options(fields)
-    reasoning = fields.object("reasoning")
-    chat.set_effort(None if reasoning is None else reasoning.text("effort"))
+    if (reasoning := fields.object("reasoning")) is not None:
+        chat.set_thinking(reasoning.text("effort"))
     (functions, tools), choice = read_functions(fields), read_choice(fields)
     inputs, parameters = offered(interface, functions, choice, read_parallel(fields))
     inputs |= formatted(read_format(fields), interface, "text.format")
