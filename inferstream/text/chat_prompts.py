@@ -23,7 +23,10 @@ SAMPLES: Mapping[str, Message] = {
     "assistant": {"role": "assistant", "content": "fact"},
     "calls": {
         "role": "assistant",
-        "tool_calls": [{"id": "call_0", "function": {"name": "fact", "arguments": '{"key": "fact"}'}}],
+        "content": "fact",
+        "tool_calls": [
+            {"id": "call_0", "type": "function", "function": {"name": "fact", "arguments": '{"key": "fact"}'}}
+        ],
     },
     "tool": {"role": "tool", "tool_call_id": "call_0", "name": "f", "content": "fact"},
 }
@@ -35,16 +38,16 @@ PROBES = (
     ("user user assistant assistant user", ("alternate",)),
     ("system user", ("no_system",)),
     ("system system user assistant system user", ("one_system",)),
-    ("user calls tool", ("short_ids", "text_arguments", "null_content")),
+    ("user calls tool assistant user", ("short_ids", "text_arguments", "split_calls")),
 )
 """Chats of these messages, and the repairs after which more templates read all of them.
 
 `parts` makes each content a list, `images` leaves a list with images as it is, `alternate` joins neighbours of one
 role, `no_system` and `one_system` give system messages as those of the user, `short_ids` makes ids of nine letters and
-digits, as Mistral's.
+digits, as Mistral's, `split_calls` makes text and calls two messages, the second with a null as its content.
 """
 
-UGLY = ("None", "'type'", "'key'", '\\"key')
+UGLY = ("{'type'", "'key'", '\\"key')
 """Signs that a template has written a Python value, or JSON within JSON."""
 
 MARK = "CONTINUED-HERE"
@@ -75,13 +78,13 @@ class ChatPrompts(ABC):
         continues = variables.pop("continue_final_message", False)
         variables.setdefault("add_generation_prompt", not continues)
         try:
-            chat = self._prepare(messages, self._repairs)
             if not continues:
-                return self._render(chat, variables)
-            last = chat.pop()
-            if last["role"] != "assistant" or "tool_calls" in last:
+                return self._render(self._prepare(messages, self._repairs), variables)
+            *before, last = messages
+            if last["role"] != "assistant" or last.get("tool_calls"):
                 raise ValueError("only text of the assistant can be continued")
-            chat.append({**last, "content": _joined(last["content"], MARK)})
+            marked = {**last, "content": _joined(last.get("content") or "", MARK)}
+            chat = self._prepare([*before, marked], self._repairs)
             prompt, found, _ = self._render(chat, variables).rpartition(MARK)
             if not found:
                 raise ValueError("the last message would be left out")
@@ -119,8 +122,8 @@ class ChatPrompts(ABC):
         chat: list[Message] = []
         for each in [part for message in messages for part in self._read(message, repairs)]:
             last, role = chat[-1] if chat else None, each["role"]
-            is_late = "one_system" in repairs and last is not None and last["role"] != "system"
-            if role == "system" and (is_late or "no_system" in repairs):
+            is_first = last["role"] == "system" if last else len(messages) > 1
+            if role == "system" and ("no_system" in repairs or ("one_system" in repairs and not is_first)):
                 role = "user"
             joins = "one_system" in repairs if role == "system" else "alternate" in repairs and role != "tool"
             if last is not None and joins and last["role"] == role and "tool_calls" not in last:
@@ -135,7 +138,7 @@ class ChatPrompts(ABC):
         """One message in a form that the template reads; two if it reads no text next to calls."""
         role, content = message["role"], message.get("content") or ""
         if not isinstance(content, str):
-            texts = [part.get("text") for part in content]
+            texts = [part if isinstance(part, str) else part.get("text") for part in content]
             if None in texts and "images" not in repairs:
                 raise ValueError("it takes text only")
             content = content if None in texts else "".join(texts)
@@ -155,7 +158,7 @@ class ChatPrompts(ABC):
         read["tool_calls"] = [
             _call(each, repairs) for each in calls or [{"type": "function", "function": call}]
         ]
-        if "null_content" not in repairs:
+        if "split_calls" not in repairs:
             return [read]
         text = [{"role": role, "content": content}] if content else []
         return [*text, {**read, "content": None}]
