@@ -16,18 +16,12 @@ from .fields import wrong_field
 Message = dict[str, Any]
 Repairs = frozenset[str]
 
-SAMPLES: Mapping[str, Message] = {
-    "system": {"role": "system", "content": "fact"},
-    "user": {"role": "user", "content": "fact"},
+CALL = {"id": "call_0", "type": "function", "function": {"name": "fact", "arguments": '{"key": "fact"}'}}
+
+SAMPLES: dict[str, Message] = {
+    **{role: {"role": role, "content": "fact"} for role in ("system", "user", "assistant")},
     "image": {"role": "user", "content": [{"type": "text", "text": "fact"}, {"type": "image"}]},
-    "assistant": {"role": "assistant", "content": "fact"},
-    "calls": {
-        "role": "assistant",
-        "content": "fact",
-        "tool_calls": [
-            {"id": "call_0", "type": "function", "function": {"name": "fact", "arguments": '{"key": "fact"}'}}
-        ],
-    },
+    "calls": {"role": "assistant", "content": "fact", "tool_calls": [CALL]},
     "tool": {"role": "tool", "tool_call_id": "call_0", "name": "f", "content": "fact"},
 }
 """Messages by which a template shows what it reads."""
@@ -119,6 +113,8 @@ class ChatPrompts(ABC):
 
     def _prepare(self, messages: Sequence[Message], repairs: Repairs) -> list[Message]:
         """Messages in an order of roles that the template reads."""
+        if repairs.isdisjoint(("parts", "no_system")) and _are_usual(messages):
+            return [*messages]
         chat: list[Message] = []
         for each in [part for message in messages for part in self._read(message, repairs)]:
             last, role = chat[-1] if chat else None, each["role"]
@@ -162,6 +158,13 @@ class ChatPrompts(ABC):
             return [read]
         text = [{"role": role, "content": content}] if content else []
         return [*text, {**read, "content": None}]
+
+
+def _are_usual(messages: Sequence[Message]) -> bool:
+    """Whether messages are texts in turn, which all templates read."""
+    roles = [each["role"] for each in messages if len(each) == 2 and type(each.get("content")) is str]
+    turns = roles[1:] if roles[:1] == ["system"] else roles
+    return len(roles) == len(messages) and {*turns[::2]} == {"user"} and {*turns[1::2]} <= {"assistant"}
 
 
 def _call(call: Message, repairs: Repairs) -> Message:
