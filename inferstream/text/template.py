@@ -33,6 +33,9 @@ LARGEST = 1_000_000
 
 CONFIG = "tokenizer_config.json"
 
+TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
+"""Special tokens that a template may name."""
+
 LONGEST_PATH = 4096
 
 LARGEST_CONFIG = 8_000_000
@@ -51,15 +54,15 @@ def chat_template(settings: ModelSettings, origin: Origin = lambda _: None) -> R
     """
     named = settings.chat_template
     folder = _folder(settings)
+    template, special = _of_tokenizer(folder)
     if named is not None:
         try:
             source, author = _text_of(named, settings, folder, origin)
             if author is not None:
-                return LimitedTemplate(settings.name, source, {})
-            return Template(source, {})
+                return LimitedTemplate(settings.name, source, special)
+            return Template(source, special)
         except Exception as error:
             raise ModelLoadFailed(f"Model {settings.name} did not load: chat_template: {error}") from error
-    template, special = _of_tokenizer(folder)
     if template is None or folder is None:
         return plain_prompt
     try:
@@ -129,18 +132,16 @@ def _folder(settings: ModelSettings) -> Path | None:
 def _of_tokenizer(folder: Path | None) -> tuple[str | None, dict[str, str]]:
     """The template in a tokenizer's files, and the special tokens that it may name."""
     if folder is None:
-        return None, {}
+        return None, dict.fromkeys(TOKENS, "")
     config, template = folder / CONFIG, folder / "chat_template.jinja"
     try:
         document = json.loads(_read(config, LARGEST_CONFIG)) if config.is_file() else {}
         source = _read(template, LARGEST) if template.is_file() else document.get("chat_template")
     except (OSError, ValueError, AttributeError, RecursionError):
-        return None, {}
+        return None, dict.fromkeys(TOKENS, "")
     if isinstance(source, list):  # several templates by name
         source = next((each.get("template") for each in source if each.get("name") == "default"), None)
-    tokens = {
-        name: _token(document.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")
-    }
+    tokens = {name: _token(document.get(name)) for name in TOKENS}
     return (source if isinstance(source, str) else None), tokens
 
 

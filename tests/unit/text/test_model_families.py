@@ -134,7 +134,9 @@ def test_messages_are_prepared_or_refused_in_one_sentence(
     templates: dict[str, Template], name: str, family: str
 ) -> None:
     if (name, family) in REFUSED:
-        with pytest.raises(InvalidRequest, match="^messages: the chat template refuses them: .+$") as refused:
+        with pytest.raises(
+            InvalidRequest, match=r"^messages: the chat template refuses them: .+$"
+        ) as refused:
             prompt_of(templates[family], name)
         assert "\n" not in refused.value.message
         return

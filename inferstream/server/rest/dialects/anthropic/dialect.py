@@ -142,6 +142,7 @@ def read_messages(fields: Fields) -> Chat:
             chat.messages.append({"role": role, "content": content})
         else:
             _add_blocks(chat, role, _blocks(content, turn.path("content")))
+    chat.read_options(fields)
     chat.continue_answer()
     if (thinking := fields.object("thinking")) is not None:
         chat.set_thinking({"enabled": True, "disabled": False}.get(str(thinking.get("type"))))
