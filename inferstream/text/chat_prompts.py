@@ -55,7 +55,7 @@ class ChatPrompts(ABC):
     """
 
     def __init__(self, source: str) -> None:
-        self._knows_developer = "developer" in source
+        self._knows_developer = "'developer'" in source or '"developer"' in source
 
     @abstractmethod
     def _render(self, messages: Sequence[Message], variables: Mapping[str, Any]) -> str:
