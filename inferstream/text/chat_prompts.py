@@ -79,8 +79,8 @@ class ChatPrompts(ABC):
                 raise ValueError("only text of the assistant can be continued")
             marked = {**last, "content": _joined(last.get("content") or "", MARK)}
             chat = self._prepare([*before, marked], self._repairs)
-            prompt, found, _ = self._render(chat, variables).rpartition(MARK)
-            if not found:
+            prompt, mark, _ = self._render(chat, variables).rpartition(MARK)
+            if not mark:
                 raise ValueError("the last message would be left out")
             return prompt
         except InferstreamError:
