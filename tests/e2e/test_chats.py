@@ -46,6 +46,11 @@ def echo(messages: str, tools: str = "") -> Iterator[str]:
     yield json.dumps({"messages": json.loads(messages), "tools": json.loads(tools or "[]")})
 
 
+@app.model("thinker", chat_template=TAGS, tool_format="none", reasoning_format="think_open")
+def thinker(prompt: str) -> Iterator[str]:
+    yield "Two."
+
+
 @app.model("options", tool_format="none", reasoning_format="none")
 def options(messages: str, chat_template_kwargs: str = "") -> Iterator[str]:
     yield chat_template_kwargs
@@ -230,6 +235,14 @@ def test_thinking_is_switched_off(serving: Running, path: str) -> None:
             assert text_of(serving, path, "tags", stream, **body).endswith("<|assistant|><think></think>"), (
                 body
             )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_without_thinking_is_no_reasoning(serving: Running, stream: bool) -> None:
+    off = {"chat_template_kwargs": {"enable_thinking": False}}
+    for body in ({"messages": ASK, **off}, {"messages": BEGUN, "continue_final_message": True}):
+        assert text_of(serving, "/v1/chat/completions", "thinker", stream, **body) == "Two."
+    assert text_of(serving, "/v1/chat/completions", "thinker", stream, messages=ASK) == ""
 
 
 def test_options_of_a_template_reach_a_model_that_declares_them_and_no_other(serving: Running) -> None:
