@@ -27,11 +27,11 @@ from ..text.limited_template import LimitedTemplate
 from ..text.template import Template, text_formats
 from ..text.token import Token, Usage
 from ..types import InferenceRequest
-from .chats import take_options, texts_of, write_prompt
 from .framework import CONTEXT_LENGTH, TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
 from .sampling import Sampling, read_sampling, refused
+from .transformers.chats import take_options, texts_of, write_prompt
 
 logger = logging.getLogger("inferstream.runtimes")
 

@@ -22,11 +22,11 @@ from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
 from ...text.template import text_formats
 from ...text.token import Token, Usage
 from ...types import InferenceRequest
-from ..chats import take_options, texts_of
 from ..framework import CONTEXT_LENGTH, TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
 from ..sampling import Sampling, read_sampling, refused
 from ..untrusted_weights import pretrained
+from .chats import take_options, texts_of
 from .prompts import Prompts
 from .settings import LanguageSettings
 from .stream import TokenStream

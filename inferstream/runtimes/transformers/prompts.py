@@ -7,9 +7,9 @@ from ...text.chat_prompts import ChatPrompts
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOOLS
 from ...text.limited_template import LimitedTemplate
 from ...types import MetadataTensor
-from ..chats import write_prompt
 from ..framework import text_inputs
 from ..sampling import refused
+from .chats import write_prompt
 
 PROMPT = "prompt"
 

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from inferstream.errors import InvalidRequest
-from inferstream.runtimes.chats import take_options, texts_of
+from inferstream.runtimes.transformers.chats import take_options, texts_of
 from inferstream.runtimes.transformers.prompts import Prompts
 from inferstream.types import InferenceRequest, RequestInput
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import orjson
 
-from ..text.chat_prompts import ChatPrompts
-from ..text.inputs import MESSAGES, TEMPLATE_OPTIONS, TOOLS
-from ..types import InferenceRequest, RequestInput
-from .sampling import refused
+from ...text.chat_prompts import ChatPrompts
+from ...text.inputs import MESSAGES, TEMPLATE_OPTIONS, TOOLS
+from ...types import InferenceRequest, RequestInput
+from ..sampling import refused
 
 
 def texts_of(request: InferenceRequest) -> dict[str, str]:
