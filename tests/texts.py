@@ -89,7 +89,7 @@ TOKENIZER = {
     "eos_token": "</s>",
     "chat_template": "{{ bos_token }}{% for m in messages %}"
     "{% if m.tool_call_id %}{{ 'id ' + m.tool_call_id }}{% endif %}"
-    "{% if m.role == 'system' and not loop.first %}{{ raise_exception('system comes first') }}{% endif %}"
+    "{% if m.name == 'nobody' %}{{ raise_exception('nobody says nothing') }}{% endif %}"
     "[{{ m.role }}]{{ m.content | trim }}{{ eos_token }}{% endfor %}"
     "{% if add_generation_prompt %}[assistant]{% endif %}",
 }

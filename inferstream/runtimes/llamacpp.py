@@ -1,10 +1,9 @@
 """Language models in GGUF files, by llama.cpp: a prompt or chat messages in, tokens out."""
 
 import asyncio
-import json
 import logging
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from .. import processors
-from ..codecs.string import StringCodec
 from ..context import request_context
-from ..errors import Cancelled, InferstreamError
+from ..errors import Cancelled
 from ..imports.folders import importing_alone
 from ..imports.untrusted import untrusted
 from ..repository.trust import PermittedCall
@@ -22,15 +20,18 @@ from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
 from ..text.calls.formats import PARSERS, SPECIAL
-from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
+from ..text.chat import has_closed_reasoning
+from ..text.chat_prompts import ChatPrompts
+from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOOLS, field_of
 from ..text.limited_template import LimitedTemplate
-from ..text.template import text_formats
+from ..text.template import Template, text_formats
 from ..text.token import Token, Usage
 from ..types import InferenceRequest
 from .framework import CONTEXT_LENGTH, TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
 from .sampling import Sampling, read_sampling, refused
+from .transformers.chats import take_options, texts_of, write_prompt
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -44,6 +45,18 @@ DEFAULT = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.05)
 
 SEEDS = 2**32 - 1
 """The number itself stands for a seed that llama.cpp draws."""
+
+
+class NamedFormat(ChatPrompts):
+    """A chat format of llama-cpp-python, which takes messages and tools alone."""
+
+    def __init__(self, format: Callable[..., Any]) -> None:
+        super().__init__("")
+        self._format = format
+
+    def _render(self, messages: Sequence[dict[str, Any]], variables: Mapping[str, Any]) -> str:
+        tools = {} if TOOLS not in variables else {TOOLS: variables[TOOLS]}
+        return str(self._format(messages=messages, **tools).prompt)
 
 
 class LlamaSettings(BaseModel):
@@ -81,7 +94,7 @@ class LlamaCppModel(FrameworkModel):
             )
         settings.threads = 1
         self._llama: Any = None
-        self._format: Callable[..., Any] | None = None
+        self._format: ChatPrompts | None = None
         self._salt = ""
         """Whose prompt the context holds."""
 
@@ -90,7 +103,7 @@ class LlamaCppModel(FrameworkModel):
         path = self._file(Path(await get_model_uri(self.settings, ("model.gguf",))))
         await asyncio.to_thread(self._open, path, settings)
         if not self.inputs:
-            chats = [MESSAGES, TOOLS] if self._calls in PARSERS else [MESSAGES]
+            chats = [MESSAGES, *([TOOLS] if self._calls in PARSERS else []), TEMPLATE_OPTIONS]
             names = ["prompt", *([] if self._format is None else chats)]
             self.inputs = text_inputs(*names, RESPONSE_FORMAT)
         if not self.outputs:
@@ -124,11 +137,13 @@ class LlamaCppModel(FrameworkModel):
         parameters = request.parameters
         given = {} if parameters is None else dict(parameters.items())
         sampling = read_sampling(given, DEFAULT)
-        tools = self._given(request, TOOLS)
-        form, chat = self._given(request, RESPONSE_FORMAT), self._given(request, MESSAGES) is not None
-        field = field_of(request.inputs, RESPONSE_FORMAT)
-        begun, form, asked = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
-        name, prompt = self._prompt(request, tools, begun)
+        texts = texts_of(request)
+        tools, form, chat = texts.get(TOOLS), texts.get(RESPONSE_FORMAT), MESSAGES in texts
+        field, options = field_of(request.inputs, RESPONSE_FORMAT), take_options(texts)
+        begun, form, asked = self._beginnings.of(
+            given.get("tool_choice"), tools, form, chat, field, has_closed_reasoning(options)
+        )
+        name, prompt = self._prompt(texts, options, begun)
         special = tools is not None and self._calls in SPECIAL
         room = self._context - len(prompt)
         if room < 1:
@@ -196,41 +211,18 @@ class LlamaCppModel(FrameworkModel):
         text: bytes = self._llama.detokenize([token], special=True)
         return text.decode(errors="replace")
 
-    def _prompt(self, request: InferenceRequest, tools: str | None, begun: str) -> tuple[str, list[int]]:
+    def _prompt(self, texts: Mapping[str, str], options: dict[str, Any], begun: str) -> tuple[str, list[int]]:
         """The input that was given, and its tokens. An answer to messages begins as `begun` does."""
-        messages, prompt = self._given(request, MESSAGES), self._given(request, "prompt")
+        messages, prompt = texts.get(MESSAGES), texts.get("prompt")
         if (messages is None) == (prompt is None):
             raise refused("prompt", "the model takes either a prompt or messages")
-        if prompt is not None:
-            return "prompt", self._llama.tokenize(prompt.encode(), special=True)
-        assert messages is not None
-        if self._format is None:
-            raise refused("messages", "the model has no chat template; it takes a prompt")
-        try:
-            offered = {} if tools is None else {"tools": json.loads(tools)}
-            if isinstance(self._format, LimitedTemplate):
-                written = self._format(json.loads(messages), **offered).result()
-                return "messages", self._llama.tokenize((written + begun).encode(), False, True)
-            formatted = self._format(messages=json.loads(messages), **offered)
-        except InferstreamError:
-            raise
-        except Exception as error:  # of any kind, because templates are code
-            logger.info("model %s: its chat template refuses messages", self.name, exc_info=error)
-            raise refused("messages", f"the chat template refuses the messages: {error}") from error
-        special = not formatted.added_special
-        return "messages", self._llama.tokenize(
-            (formatted.prompt + begun).encode(), add_bos=special, special=True
-        )
-
-    def _given(self, request: InferenceRequest, name: str) -> str | None:
-        """The text of an input; None if it is not there. Raises InvalidRequest for more than one."""
-        tensor = next((each for each in request.inputs if each.name == name), None)
-        if tensor is None:
-            return None
-        texts: Sequence[str | None] = StringCodec.decode_input(tensor)
-        if len(texts) != 1 or texts[0] is None:
-            raise refused(name, f'input "{name}": needs one text, got {len(texts)}')
-        return texts[0]
+        if messages is None:
+            return "prompt", self._llama.tokenize(str(prompt).encode(), special=True)
+        written = write_prompt(self._format, messages, options)
+        starts = isinstance(
+            self._format, NamedFormat
+        )  # templates write the token of the beginning themselves
+        return "messages", self._llama.tokenize((written + begun).encode(), add_bos=starts, special=True)
 
     def _tokens_of_grammars(self) -> Any:
         from llguidance.llamacpp import lltokenizer_from_vocab
@@ -258,9 +250,8 @@ class LlamaCppModel(FrameworkModel):
         self._fixed_arguments(path)
         with importing_alone():
             library = self._import(PACKAGE, EXTRA)
-        limited = untrusted(path) is not None
         try:
-            llama = (_untemplated(library.Llama) if limited else library.Llama)(
+            llama = _untemplated(library.Llama)(
                 str(path),
                 n_ctx=settings.n_ctx,
                 n_threads=settings.n_threads or processors.share(),
@@ -277,9 +268,9 @@ class LlamaCppModel(FrameworkModel):
         self._beginnings = Beginnings(self._calls, reasoning, self._grammars.usable)
         self._shares_prefixes = settings.share_prefixes
         self._context = min(llama.n_ctx(), library.llama_model_n_ctx_train(llama.model))
-        self._format = self._formatter(settings, limited)
+        self._format = self._formatter(settings, untrusted(path) is not None)
 
-    def _formatter(self, settings: LlamaSettings, limited: bool) -> Callable[..., Any] | None:
+    def _formatter(self, settings: LlamaSettings, limited: bool) -> ChatPrompts | None:
         """What makes a prompt of messages, `limited` if the file's author is not trusted; None without a template."""
         formats: Any = self._library.llama_chat_format
         name = settings.chat_format
@@ -287,17 +278,19 @@ class LlamaCppModel(FrameworkModel):
             for spelling in (name.replace("-", "_"), name.replace("-", "")):
                 known: Callable[..., Any] | None = getattr(formats, f"format_{spelling}", None)
                 if known is not None:
-                    return known
+                    return NamedFormat(known)
             raise self._failed(f'"chat_format" in parameters.extra: llama-cpp-python has no "{name}"')
         llama = self._llama
-        template = (llama.all_metadata if limited else llama.metadata).get(TEMPLATE)
+        template = llama.all_metadata.get(TEMPLATE)
         if template is None:
             return None
         special = {"eos_token": self._shown(llama.token_eos()), "bos_token": self._shown(llama.token_bos())}
         if limited:
             return LimitedTemplate(self.name, template, special)
-        formatter: Callable[..., Any] = formats.Jinja2ChatFormatter(template, **special)
-        return formatter
+        try:
+            return Template(template, special)
+        except Exception as error:
+            raise self._failed(f"its chat template cannot be used: {error}") from error
 
 
 def _untemplated(kind: Any) -> Any:

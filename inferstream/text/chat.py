@@ -1,17 +1,31 @@
 """Chat messages: checked, and made a prompt for models that take no messages."""
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 
 from .fields import Fields, wrong_field
-from .inputs import AUDIO, IMAGES, MESSAGES
+from .inputs import AUDIO, IMAGES, MESSAGES, TEMPLATE_OPTIONS
 
 ROLES = ("developer", "system", "user", "assistant", "tool", "function")
 MOST_MESSAGES = 4096
 """Messages of one request at most."""
+
+
+NO_TEMPLATE = "the model has no chat template that takes them"
+
+NONE: Mapping[str, Any] = MappingProxyType({})
+
+FLAGS = ("enable_thinking", "add_generation_prompt", "continue_final_message")
+"""Options of a chat template that requests may also name in fields of their own."""
+
+
+def has_closed_reasoning(options: Mapping[str, Any]) -> bool:
+    """Whether an answer begins behind its reasoning, whatever the template opens without these options."""
+    return options.get("enable_thinking") is False or bool(options.get("continue_final_message"))
 
 
 class Chat:
@@ -25,6 +39,10 @@ class Chat:
         self.messages: list[dict[str, Any]] = []
         self.images: list[bytes] = []
         self.audio: list[bytes] = []
+        self.options: dict[str, Any] = {}
+        """Variables for the chat template, and what its prompt ends with."""
+        self.needs_template = False
+        """Whether the client names variables, which no model ignores."""
 
     def inputs(self, takes: Callable[[str], bool]) -> dict[str, Sequence[str | bytes]]:
         """The messages, images and sounds as inputs of a model, where `takes` says which inputs it declares.
@@ -34,6 +52,10 @@ class Chat:
         inputs: dict[str, Sequence[str | bytes]] = {}
         if takes(MESSAGES):
             inputs[MESSAGES] = [orjson.dumps(self.messages).decode()]
+            if self.options and takes(TEMPLATE_OPTIONS):
+                inputs[TEMPLATE_OPTIONS] = [orjson.dumps(self.options).decode()]
+            elif self.needs_template:
+                raise wrong_field(TEMPLATE_OPTIONS, NO_TEMPLATE)
         for name, values in ((IMAGES, self.images), (AUDIO, self.audio)):
             if values:
                 if not takes(name):
@@ -41,12 +63,38 @@ class Chat:
                 inputs[name] = values
         return inputs
 
+    def read_options(self, fields: Fields) -> None:
+        """Read what a request asks of the chat template. Raises InvalidRequest."""
+        named = fields.object(TEMPLATE_OPTIONS)
+        if named is not None:
+            self.options |= {name: named.get(name) for name in named.names()}
+            self.needs_template = True
+        self.options |= {name: fields.flag(name) for name in FLAGS if fields.get(name) is not None}
+        self.set_thinking(fields.text("reasoning_effort"))
+        if self.options.get("continue_final_message") and self.options.get("add_generation_prompt"):
+            raise fields.wrong("continue_final_message", "needs add_generation_prompt to be false")
+
+    def continue_answer(self) -> None:
+        """Let the model continue the last message if the assistant has begun it."""
+        if self.messages and self.messages[-1]["role"] == "assistant":
+            self.options["continue_final_message"] = True
+
+    def set_thinking(self, wanted: bool | str | None) -> None:
+        """Set whether the model thinks, or how much in the words of OpenAI."""
+        if isinstance(wanted, str):
+            self.options["reasoning_effort"] = wanted
+        if isinstance(wanted, bool) or wanted == "none":
+            self.options.setdefault("enable_thinking", wanted is True)
+
     def read(self, item: Any, path: str) -> None:
         """Add the message at `path` of the request. Raises InvalidRequest that names what is wrong in it."""
         message = Fields(item, path)
         role = message.needed_choice("role", ROLES)
-        content = message.get("content") if role == "assistant" else message.needed("content")
+        may_be_null = role in ("assistant", "tool", "function")
+        content = message.get("content") if may_be_null else message.needed("content")
         read = dict(item)
+        if content is None and role == "assistant":
+            content = message.text("refusal")
         if content is not None:
             read["content"] = self.content(content, message.path("content"))
         self.messages.append(read)
@@ -83,6 +131,7 @@ def read_messages(fields: Fields) -> Chat:
     chat = Chat()
     for index, item in enumerate(fields.needed_items(chat.field, "messages", MOST_MESSAGES)):
         chat.read(item, f"{chat.field}[{index}]")
+    chat.read_options(fields)
     return chat
 
 
@@ -106,14 +155,16 @@ def base64_bytes(data: str, path: str) -> bytes:
         raise wrong_field(path, "is not valid base64") from None
 
 
-def plain_prompt(messages: Sequence[dict[str, Any]], _: str = "") -> str:
+def plain_prompt(messages: Sequence[dict[str, Any]], _: str = "", options: Mapping[str, Any] = NONE) -> str:
     """A prompt in the plain template: the text of a single message of a user as it is, else a line for each message.
 
-    The lines are `role: text`, and the last one is `assistant:`.
+    The lines are `role: text`, and the last one is `assistant:`, unless the last message is continued.
     """
     if len(messages) == 1 and messages[0]["role"] == "user":
         return _text(messages[0])
-    return "\n".join([*(f"{message['role']}: {_text(message)}" for message in messages), "assistant:"])
+    lines = [f"{message['role']}: {_text(message)}" for message in messages]
+    opened = options.get("add_generation_prompt", not options.get("continue_final_message"))
+    return "\n".join([*lines, "assistant:"] if opened else lines)
 
 
 def _text(message: dict[str, Any]) -> str:

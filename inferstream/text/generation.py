@@ -1,15 +1,18 @@
 """`Generation`: what a client of any text dialect asks of a model."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
 
 from ..types import InferenceRequest, TensorData
+from .calls.parser import CallParser, Chain
 from .calls.reader import CallReader
+from .chat import Chat, has_closed_reasoning
 from .fields import Fields, wrong_field
 from .inputs import TOOLS
 from .interface import TextInterface
@@ -45,8 +48,7 @@ class Generation:
     logprobs: bool = False
     pending: PendingPrompt | None = field(default=None, init=False)
     """The prompt of the requests, where it is being written."""
-    _interface: TextInterface | None = field(default=None, init=False)
-    _tools: list[Any] | None = field(default=None, init=False)
+    _parser: Callable[[], CallParser | Chain | None] = field(default=lambda: None, init=False)
     _thoughts: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -57,22 +59,26 @@ class Generation:
 
     def reader(self) -> TextReader:
         """What reads the text of one such generation."""
-        parser = None if self._interface is None else self._interface.parser(self._tools)
+        parser = self._parser()
         if parser is None:
             return TextReader(self.stop, self.max_tokens, self.logprobs)
         parallel = self.parameters.get("parallel_tool_calls", True)
         return CallReader(parser, parallel, self._thoughts, self.stop, self.max_tokens, self.logprobs)
 
     def parse(
-        self, interface: TextInterface, inputs: Mapping[str, Sequence[str | bytes]], thoughts: bool = False
+        self,
+        interface: TextInterface,
+        chat: Chat,
+        inputs: Mapping[str, Sequence[str | bytes]],
+        thoughts: bool = False,
     ) -> None:
         """Take calls, where tools are among the inputs, and reasoning out of the text, as a chat has it.
 
         `thoughts` says whether the client is shown the reasoning.
         """
         self._thoughts = thoughts
-        self._interface = interface
-        self._tools = orjson.loads(inputs[TOOLS][0]) if TOOLS in inputs else None
+        tools = orjson.loads(inputs[TOOLS][0]) if TOOLS in inputs else None
+        self._parser = partial(interface.parser, tools, has_closed_reasoning(chat.options))
 
     def request(
         self,

@@ -10,6 +10,9 @@ MESSAGES = "messages"
 TOOLS = "tools"
 """Tools that the model may call, as JSON."""
 
+TEMPLATE_OPTIONS = "chat_template_kwargs"
+"""Variables for the chat template, as JSON: an object."""
+
 RESPONSE_FORMAT = "response_format"
 """The form that the text must have, as JSON."""
 
@@ -28,7 +31,7 @@ FIELD = "field"
 LONGEST_FIELD = 64
 """Characters of such a name."""
 
-SPECIAL = frozenset((MESSAGES, TOOLS, RESPONSE_FORMAT, IMAGES, AUDIO, SUFFIX))
+SPECIAL = frozenset((MESSAGES, TOOLS, TEMPLATE_OPTIONS, RESPONSE_FORMAT, IMAGES, AUDIO, SUFFIX))
 
 SAMPLING = frozenset(
     ("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")

@@ -14,10 +14,11 @@ from ..protos.json_checks import JsonLimits
 from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, TensorData
-from .calls.formats import reading
+from .calls.formats import reading, unopened
 from .calls.parser import CallParser, Chain
-from .chat import Chat, plain_prompt
-from .inputs import FIELD, MESSAGES, SAMPLING, SPECIAL, FieldTexts
+from .chat import NO_TEMPLATE, Chat, plain_prompt
+from .fields import wrong_field
+from .inputs import FIELD, MESSAGES, SAMPLING, SPECIAL, TEMPLATE_OPTIONS, TOOLS, FieldTexts
 from .template import Origin, Render, chat_template, text_formats
 
 FLOATS = frozenset(("FP16", "BF16", "FP32", "FP64"))
@@ -58,13 +59,28 @@ class TextInterface:
         """Whether the model declares this special input."""
         return name in self.extras
 
-    def chat_prompt(self, chat: Chat) -> "str | Future[str] | None":
-        """A prompt of chat messages, or a future of it; None for a model that takes the messages."""
-        return None if self.takes(MESSAGES) else self.render(chat.messages, chat.field)
+    def chat_prompt(
+        self, chat: Chat, inputs: Mapping[str, Sequence[str | bytes]]
+    ) -> "str | Future[str] | None":
+        """A prompt of chat messages and the tools among the inputs; None for a model that takes the messages.
 
-    def parser(self, tools: Sequence[dict[str, Any]] | None) -> CallParser | Chain | None:
-        """What takes calls, where there are tools, and reasoning out of its texts; None if nothing has to."""
-        return reading(self.calls, self.reasoning, tools)
+        It may be a future.
+        """
+        if self.takes(MESSAGES):
+            return None
+        if chat.needs_template and self.render is plain_prompt:
+            raise wrong_field(TEMPLATE_OPTIONS, NO_TEMPLATE)
+        tools = {TOOLS: orjson.loads(inputs[TOOLS][0])} if TOOLS in inputs else {}
+        return self.render(chat.messages, chat.field, chat.options | tools)
+
+    def parser(
+        self, tools: Sequence[dict[str, Any]] | None, closed: bool = False
+    ) -> CallParser | Chain | None:
+        """What takes calls, where there are tools, and reasoning out of its texts; None if nothing has to.
+
+        `closed` says that no reasoning is open where a text begins.
+        """
+        return reading(self.calls, unopened(self.reasoning) if closed else self.reasoning, tools)
 
     def request(
         self,

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,8 @@ import orjson
 
 from ..errors import ModelError, Overloaded
 from . import jinja
-from .fields import wrong_field
+from .chat import NONE
+from .chat_prompts import ChatPrompts
 
 logger = logging.getLogger("inferstream.text")
 
@@ -35,7 +36,7 @@ INHERITED = ("LD_LIBRARY_PATH", "TZ")
 ALLOW = "trust_remote_code lifts the limit"
 
 
-class LimitedTemplate:
+class LimitedTemplate(ChatPrompts):
     """Renders a template for one model, prompt by prompt. A process that a limit has ended starts again.
 
     With a `fallback`, that writes the prompts if Jinja cannot read the template.
@@ -48,6 +49,7 @@ class LimitedTemplate:
         special: dict[str, str],
         fallback: Callable[[Sequence[dict[str, Any]]], str] | None = None,
     ) -> None:
+        super().__init__(source)
         installed = find_spec("jinja2")
         if installed is None:
             raise ImportError("No module named 'jinja2'")
@@ -60,7 +62,7 @@ class LimitedTemplate:
         self._thread = ThreadPoolExecutor(1, "chat-template")
 
     def __call__(
-        self, messages: Sequence[dict[str, Any]], field: str = "messages", tools: Any = None
+        self, messages: Sequence[dict[str, Any]], field: str = "messages", options: Mapping[str, Any] = NONE
     ) -> "Future[str]":
         """A future of the prompt. Raises Overloaded.
 
@@ -71,13 +73,13 @@ class LimitedTemplate:
             raise Overloaded(
                 f"{MOST_WAITING} prompts of model {self._model} are being written; try again later."
             )
-        future = self._thread.submit(self._render, messages, field, tools)
+        future = self._thread.submit(self.write, messages, field, options)
         self._waiting.add(future)
         future.add_done_callback(self._waiting.discard)
         return future
 
-    def _render(self, messages: Sequence[dict[str, Any]], field: str, tools: Any) -> str:
-        variables = {**self._special, "messages": messages, "add_generation_prompt": True, "tools": tools}
+    def _render(self, messages: Sequence[dict[str, Any]], variables: Mapping[str, Any]) -> str:
+        variables = {"tools": None, **variables, **self._special, "messages": messages}
         try:
             self._start()
         except OSError as error:
@@ -95,7 +97,7 @@ class LimitedTemplate:
         if (prompt := answer.get("prompt")) is not None:
             return prompt
         if (refusal := answer.get("refusal")) is not None:
-            raise wrong_field(field, f"the chat template refuses them: {refusal}")
+            raise ValueError(refusal)
         if "fault" in answer and self._fallback is not None:
             return self._fallback(messages)
         reason = f"cannot be used: {answer['fault']}" if "fault" in answer else f"{answer['excess']}; {ALLOW}"

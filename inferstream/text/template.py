@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -12,15 +12,18 @@ from typing import Any
 from ..errors import ModelLoadFailed
 from ..settings import ModelSettings
 from .calls.formats import call_format, reasoning_format
-from .chat import plain_prompt
-from .fields import wrong_field
+from .chat import NONE, plain_prompt
+from .chat_prompts import ChatPrompts
 from .jinja import compile_template
 from .limited_template import LimitedTemplate
 
 logger = logging.getLogger("inferstream.text")
 
 Render = Callable[..., "str | Future[str]"]
-"""Makes a prompt of messages, or a future of it. Raises InvalidRequest for messages that the template refuses."""
+"""Makes a prompt of messages, the field of the request that they are in, and variables for the template.
+
+It may be a future. Raises InvalidRequest for messages that the template refuses.
+"""
 
 Origin = Callable[[Path], str | None]
 """Where a file was fetched from, if its author is not trusted; else None."""
@@ -29,6 +32,9 @@ LARGEST = 1_000_000
 """Bytes of a template at most."""
 
 CONFIG = "tokenizer_config.json"
+
+TOKENS = ("bos_token", "eos_token", "pad_token", "unk_token")
+"""Special tokens that a template may name."""
 
 LONGEST_PATH = 4096
 
@@ -48,21 +54,21 @@ def chat_template(settings: ModelSettings, origin: Origin = lambda _: None) -> R
     """
     named = settings.chat_template
     folder = _folder(settings)
+    template, special = _of_tokenizer(folder)
     if named is not None:
         try:
             source, author = _text_of(named, settings, folder, origin)
             if author is not None:
-                return LimitedTemplate(settings.name, source, {})
-            return _compiled(source, {})
+                return LimitedTemplate(settings.name, source, special)
+            return Template(source, special)
         except Exception as error:
             raise ModelLoadFailed(f"Model {settings.name} did not load: chat_template: {error}") from error
-    template, special = _of_tokenizer(folder)
     if template is None or folder is None:
         return plain_prompt
     try:
         if origin(folder / CONFIG) is not None:
             return LimitedTemplate(settings.name, template, special, plain_prompt)
-        return _compiled(template, special)
+        return Template(template, special)
     except Exception as error:
         logger.warning("model %s: its tokenizer's chat template is not used: %s", settings.name, error)
         return plain_prompt
@@ -126,18 +132,16 @@ def _folder(settings: ModelSettings) -> Path | None:
 def _of_tokenizer(folder: Path | None) -> tuple[str | None, dict[str, str]]:
     """The template in a tokenizer's files, and the special tokens that it may name."""
     if folder is None:
-        return None, {}
+        return None, dict.fromkeys(TOKENS, "")
     config, template = folder / CONFIG, folder / "chat_template.jinja"
     try:
         document = json.loads(_read(config, LARGEST_CONFIG)) if config.is_file() else {}
         source = _read(template, LARGEST) if template.is_file() else document.get("chat_template")
     except (OSError, ValueError, AttributeError, RecursionError):
-        return None, {}
+        return None, dict.fromkeys(TOKENS, "")
     if isinstance(source, list):  # several templates by name
         source = next((each.get("template") for each in source if each.get("name") == "default"), None)
-    tokens = {
-        name: _token(document.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")
-    }
+    tokens = {name: _token(document.get(name)) for name in TOKENS}
     return (source if isinstance(source, str) else None), tokens
 
 
@@ -151,21 +155,21 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(2, "chat-templates")
 
 
-def _compiled(source: str, special: dict[str, str]) -> Render:
+class Template(ChatPrompts):
     """A template that may do nothing but write text. Raises ImportError without Jinja, or what Jinja raises."""
-    if len(source) > LARGEST:
-        raise ValueError(f"it has more than {LARGEST} bytes")
-    template = compile_template(source)
 
-    def render(messages: Sequence[dict[str, Any]], field: str) -> str:
-        try:
-            return str(template.render(messages=messages, add_generation_prompt=True, tools=None, **special))
-        except Exception as error:  # of any kind: a template may add a text to what a client left out
-            raise wrong_field(field, f"the chat template refuses them: {error}") from error
+    def __init__(self, source: str, special: dict[str, str]) -> None:
+        if len(source) > LARGEST:
+            raise ValueError(f"it has more than {LARGEST} bytes")
+        super().__init__(source)
+        self._template, self._special = compile_template(source), special
 
-    def begin(messages: Sequence[dict[str, Any]], field: str = "messages") -> "str | Future[str]":
+    def __call__(
+        self, messages: Sequence[dict[str, Any]], field: str = "messages", options: Mapping[str, Any] = NONE
+    ) -> "str | Future[str]":
         if len(messages) <= INLINE_MESSAGES:
-            return render(messages, field)
-        return _threads().submit(render, messages, field)
+            return self.write(messages, field, options)
+        return _threads().submit(self.write, messages, field, options)
 
-    return begin
+    def _render(self, messages: Sequence[dict[str, Any]], variables: Mapping[str, Any]) -> str:
+        return str(self._template.render({"tools": None, **variables, **self._special, "messages": messages}))

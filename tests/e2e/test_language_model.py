@@ -60,7 +60,12 @@ def test_streams_are_as_generate_alone(served: Running, folder: Path) -> None:
 
 def test_what_it_takes_is_in_its_metadata(served: Running) -> None:
     metadata = httpx.get(f"{served.url}/v2/models/tiny", timeout=20).json()
-    assert [each["name"] for each in metadata["inputs"]] == ["prompt", "messages", "response_format"]
+    assert [each["name"] for each in metadata["inputs"]] == [
+        "prompt",
+        "messages",
+        "chat_template_kwargs",
+        "response_format",
+    ]
     assert all(each["parameters"] == {"optional": True} for each in metadata["inputs"])
     assert [each["name"] for each in metadata["outputs"]] == ["text"]
 
@@ -88,3 +93,35 @@ def test_wrong_requests_are_400_before_the_stream(served: Running, body: dict, m
     response = httpx.post(f"{served.url}/v2/models/tiny/generate_stream", json=body, timeout=60)
     assert response.status_code == 400
     assert message in response.text
+
+
+def test_chats_are_prompts_of_the_template(served: Running, folder: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder / "tiny" / "artefacts")
+    said = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two "}]
+    continues = {"continue_final_message": True, "add_generation_prompt": False}
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    told = [{"role": role, "content": "one"} for role in ("developer", "user")]
+    called = [*said[:1], {"role": "assistant", "content": None, "tool_calls": [call]}]
+    late = [*said, {"role": "system", "content": "three"}, said[0]]
+    asked = [
+        ("/v1/chat/completions", {"messages": said, **continues}, "<user>one</s><assistant>two "),
+        ("/v1/messages", {"messages": said}, "<user>one</s><assistant>two "),
+        ("/v1/chat/completions", {"messages": told}, "<system>one</s><user>one</s><assistant>"),
+        ("/v1/chat/completions", {"messages": called}, "<user>one</s><assistant></s><assistant>"),
+        (
+            "/v1/chat/completions",
+            {"messages": late},
+            "<user>one</s><assistant>two </s><system>three</s><user>one</s><assistant>",
+        ),
+    ]
+    for path, body, prompt in asked:
+        found = httpx.post(f"{served.url}{path}", json={"model": "tiny", "max_tokens": 1, **body}, timeout=60)
+        assert found.status_code == 200, found.text
+        usage = found.json()["usage"]
+        count = len(tokenizer(prompt, add_special_tokens=False)["input_ids"])
+        assert usage.get("prompt_tokens", usage.get("input_tokens")) == count, prompt
+    options = {"messages": json.dumps(said), "chat_template_kwargs": json.dumps(continues), "max_tokens": 1}
+    *_, last = events(served, **options)
+    assert last["prompt_tokens"] == len(tokenizer(asked[0][2], add_special_tokens=False)["input_ids"])

@@ -358,7 +358,7 @@ REFUSALS = [
     ({"conversation": "conv_1"}, "conversation"),
     ({"background": True}, "background"),
     ({"prompt": {"id": "p"}}, "prompt"),
-    ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+    ({"tools": [{"type": "function"}]}, "tools[0].name"),
     ({"tools": [{"type": "function"}]}, "tools[0].name"),
     ({"tools": TOOLS, "tool_choice": {"type": "function", "name": "nobody"}}, "tool_choice"),
     ({"tools": TOOLS, "tool_choice": "perhaps"}, "tool_choice"),
@@ -377,7 +377,7 @@ REFUSALS = [
     ({"input": 3}, "input"),
     ({"input": [{"role": "nobody", "content": "x"}]}, "input[0].role"),
     ({"input": [{"role": "user"}]}, "input[0].content"),
-    ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0].type"),
+    ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0].id"),
     ({"input": [{"type": "function_call", "name": "f", "arguments": ""}]}, "input[0].call_id"),
     ({"input": [{"type": "function_call_output", "call_id": "c"}]}, "input[0].output"),
     (

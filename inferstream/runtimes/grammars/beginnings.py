@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ...text.calls.formats import opening, opening_of_text
+from ...text.calls.formats import opening, opening_of_text, unopened
 from ...text.calls.strict import strict_form
 from ...text.inputs import RESPONSE_FORMAT, TOOLS
 from ..sampling import refused
@@ -31,19 +31,22 @@ class Beginnings:
         form: str | None,
         chat: bool,
         field: str = RESPONSE_FORMAT,
+        closed: bool = False,
     ) -> Beginning:
         """By a `tool_choice`, the inputs `tools` and `response_format`, and whether messages are answered.
 
-        `field` is what the client calls its form. A call that has to come goes before a form. Raises InvalidRequest.
+        `field` is what the client calls its form. A call that has to come goes before a form. `closed` says that
+        the prompt opens no reasoning. Raises InvalidRequest.
         """
-        if tools is not None and (call := self._call(choice, tools)) is not None:
+        reasoning = unopened(self._reasoning) if closed else self._reasoning
+        if tools is not None and (call := self._call(choice, tools, reasoning)) is not None:
             return call
-        begun = "" if form is None or not chat else opening_of_text(self._calls, self._reasoning)
+        begun = "" if form is None or not chat else opening_of_text(self._calls, reasoning)
         return Beginning(begun, form, field)
 
-    def _call(self, choice: object, tools: str) -> Beginning | None:
+    def _call(self, choice: object, tools: str, reasoning: str | None) -> Beginning | None:
         try:
-            begun = opening(self._calls, self._reasoning, choice)
+            begun = opening(self._calls, reasoning, choice)
         except ValueError as error:
             raise refused("tool_choice", str(error)) from error
         if not begun:
@@ -54,4 +57,4 @@ class Beginnings:
             raise refused(TOOLS, f"{TOOLS} cannot be read") from error
         if strict is None:
             return Beginning(begun)
-        return Beginning(opening(self._calls, self._reasoning, "required"), strict, TOOLS)
+        return Beginning(opening(self._calls, reasoning, "required"), strict, TOOLS)

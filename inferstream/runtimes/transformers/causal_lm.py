@@ -16,6 +16,7 @@ from ...model import Emission, Finished, StepModel
 from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
+from ...text.chat import has_closed_reasoning
 from ...text.detokenizer import Detokenizer
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
 from ...text.template import text_formats
@@ -25,7 +26,8 @@ from ..framework import CONTEXT_LENGTH, TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
 from ..sampling import Sampling, read_sampling, refused
 from ..untrusted_weights import pretrained
-from .prompts import Prompts, texts_of
+from .chats import take_options, texts_of
+from .prompts import Prompts
 from .settings import LanguageSettings
 from .stream import TokenStream
 
@@ -100,8 +102,10 @@ class CausalLM(FrameworkModel, StepModel):
         texts = texts_of(request)
         tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
         field = field_of(request.inputs, RESPONSE_FORMAT)
-        beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
-        prompt, name = self._prompts.read(texts, beginning.opening)
+        options = take_options(texts)
+        closed = has_closed_reasoning(options)
+        beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field, closed)
+        prompt, name = self._prompts.read(texts, options, beginning.opening)
         if len(prompt) >= self._context:
             raise refused(
                 name, f"{name} has {len(prompt)} tokens, and the model's context is {self._context} tokens"

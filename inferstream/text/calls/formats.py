@@ -53,6 +53,11 @@ def reasoning_format(template: str) -> str | None:
     return "think_open" if prompted and "<think>" in last and "</think>" not in last else "think"
 
 
+def unopened(reasoning: str | None) -> str | None:
+    """The format of reasoning of an answer for which the template opens none."""
+    return "think" if reasoning == "think_open" else reasoning
+
+
 def reading(calls: str | None, reasoning: str | None, tools: Tools | None) -> CallParser | Chain | None:
     """What reads a text with these formats. `tools` are those that the client offers, if any."""
     parser = (

@@ -92,11 +92,11 @@ CHATS = {
         "messages[0].content[0].image_url",
     ),
     "messages that the template refuses": (
-        {"model": "tokenizer", "messages": [*HELLO, {"role": "system", "content": "x"}]},
+        {"model": "tokenizer", "messages": [*HELLO, {"role": "user", "content": "x", "name": "nobody"}]},
         "messages",
     ),
     "messages that break the template": (
-        {"model": "tokenizer", "messages": [{"role": "tool", "content": "x", "tool_call_id": 5}]},
+        {"model": "tokenizer", "messages": [{"role": "user", "content": "x", "tool_call_id": 5}]},
         "messages",
     ),
     "not for this route": ({"model": "vectors"}, "model"),

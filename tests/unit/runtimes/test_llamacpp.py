@@ -24,6 +24,11 @@ END = 0
 TEMPLATE = "tokenizer.chat_template"
 
 
+CHAT = """{%- for m in messages %}{% if m.role == 'nobody' %}{{ raise_exception('unknown role nobody') }}{% endif %}
+{%- generation %}{{ m.content }}{% endgeneration %}{{ '' if loop.last else '|' }}{% endfor %}
+{%- for tool in tools or [] %}|{{ tool.name }}{% endfor %}"""
+
+
 class Llama:
     """Says its prompt again, one byte a token, and then ends. The tokens are the bytes."""
 
@@ -31,7 +36,7 @@ class Llama:
 
     def __init__(self, path: str, **options: Any) -> None:
         self.path, self.options = path, options
-        self.metadata = {TEMPLATE: "chat"}
+        self.metadata = {TEMPLATE: CHAT}
         self.model = self.ctx = object()
         self.generated: list[dict[str, Any]] = []
         self.closed = self.drawn = self.resets = 0
@@ -211,7 +216,12 @@ async def test_a_model_without_a_template_takes_no_messages(served, monkeypatch)
 async def test_all_inputs_are_optional(served) -> None:
     model = LlamaCppModel(served)
     await model.load()
-    assert [each.name for each in model.inputs] == ["prompt", "messages", "response_format"]
+    assert [each.name for each in model.inputs] == [
+        "prompt",
+        "messages",
+        "chat_template_kwargs",
+        "response_format",
+    ]
     assert all(each.parameters.get("optional") is True for each in model.inputs)
     assert model.gives_logprobs
 
@@ -221,7 +231,12 @@ async def test_metadata_say_how_long_the_context_is(served) -> None:
         metadata = await app.application.dataplane.model_metadata("m")
     assert metadata.parameters is not None
     assert metadata.parameters.get("context_length") == 2048
-    assert [tensor.name for tensor in metadata.inputs or ()] == ["prompt", "messages", "response_format"]
+    assert [tensor.name for tensor in metadata.inputs or ()] == [
+        "prompt",
+        "messages",
+        "chat_template_kwargs",
+        "response_format",
+    ]
 
 
 async def test_sampling_reaches_the_library(served) -> None:
@@ -283,7 +298,7 @@ async def test_an_error_of_a_form_names_the_field_that_the_client_has_sent(
             "prompt",
             "prompt has 2048 tokens, and the context of 2048 leaves no room",
         ),
-        ({"messages": "{"}, {}, "messages", "the chat template refuses the messages: "),
+        ({"messages": "{"}, {}, "messages", "messages is a JSON list"),
         ({"messages": [{"role": "nobody", "content": ""}]}, {}, "messages", "unknown role nobody"),
         (
             {"prompt": "a", "response_format": {"type": "xml"}},
@@ -369,10 +384,11 @@ async def test_wrong_settings_are_named(tmp_path, served) -> None:
 
 
 async def test_a_file_that_cannot_be_read_is_named(tmp_path, served, monkeypatch) -> None:
-    def broken(*_: Any, **__: Any) -> Any:
-        raise ValueError("Failed to load model from file: /secret/some.gguf")
+    class Broken:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            raise ValueError("Failed to load model from file: /secret/some.gguf")
 
-    monkeypatch.setattr(LIBRARY, "Llama", broken)
+    monkeypatch.setattr(LIBRARY, "Llama", Broken)
     with pytest.raises(
         ModelLoadFailed, match=r"llama\.cpp \(llama_cpp 0\) cannot read some\.gguf; the server's log"
     ):

@@ -21,7 +21,7 @@ def test_a_prompt_and_the_tokens_and_tools_that_a_template_may_name() -> None:
     template = LimitedTemplate(
         "m", "{{ bos_token }}{{ messages[0].content }}{{ tools | tojson }}", {"bos_token": "<s>"}
     )
-    assert template([USER], tools=[{"é": 1}]).result() == '<s>hi[{"é": 1}]'
+    assert template([USER], options={"tools": [{"é": 1}]}).result() == '<s>hi[{"é": 1}]'
     assert template([USER]).result() == "<s>hinull"
 
 

@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from inferstream.errors import InvalidRequest
-from inferstream.runtimes.transformers.prompts import Prompts, texts_of
+from inferstream.runtimes.transformers.chats import take_options, texts_of
+from inferstream.runtimes.transformers.prompts import Prompts
 from inferstream.types import InferenceRequest, RequestInput
 
 
@@ -40,7 +41,9 @@ def read(template: str | None = "any", start: int | None = None, **inputs: Any) 
     """The text of the tokens, and the name of their input."""
     tokenizer = Letters()
     tokenizer.bos_token_id = start
-    tokens, name = Prompts(tokenizer, template).read(texts_of(request(**inputs)))
+    texts = texts_of(request(**inputs))
+    options = take_options(texts)
+    tokens, name = Prompts(tokenizer, template).read(texts, options)
     return "".join(map(chr, tokens)), name
 
 
@@ -71,9 +74,9 @@ def test_messages_go_through_the_template_without_a_second_beginning() -> None:
         ({"messages": "[]"}, "messages is empty"),
         ({"messages": "{}"}, "messages is a JSON list"),
         ({"messages": "[1]"}, "Each of the messages is an object with a role"),
-        ({"messages": '[{"role":"user","content":[{"type":"image"}]}]'}, "The model takes text only"),
-        ({"messages": '[{"role":"user","content":1}]'}, "is text or a list of parts"),
-        ({"messages": '[{"role":"robot"}]'}, "template refuses the messages: no robots"),
+        ({"messages": '[{"role":"user","content":[{"type":"image"}]}]'}, "it takes text only"),
+        ({"messages": '[{"role":"user","content":1}]'}, "messages: the chat template refuses them"),
+        ({"messages": '[{"role":"robot"}]'}, "template refuses them: no robots"),
         ({"prompt": b"\xff"}, "prompt is no UTF-8 text"),
     ],
 )
@@ -87,15 +90,24 @@ def test_a_model_without_a_template_takes_no_messages() -> None:
     assert [tensor.name for tensor in Prompts(Letters(), "any").inputs()] == [
         "prompt",
         "messages",
+        "chat_template_kwargs",
         "response_format",
     ]
     with_tools = Prompts(Letters(), "any").inputs(tools=True)
-    assert [tensor.name for tensor in with_tools] == ["prompt", "messages", "tools", "response_format"]
+    assert [tensor.name for tensor in with_tools] == [
+        "prompt",
+        "messages",
+        "tools",
+        "chat_template_kwargs",
+        "response_format",
+    ]
     with pytest.raises(InvalidRequest, match="no chat template, so it takes no messages"):
         read(template=None, messages="[]")
 
 
 def test_an_answer_to_messages_may_have_to_begin_with_something() -> None:
     given = request(messages='[{"role": "user", "content": "a"}]', tools="[{}]")
-    tokens, _ = Prompts(Letters(), "any").read(texts_of(given), "<tool_call>")
+    texts = texts_of(given)
+    options = take_options(texts)
+    tokens, _ = Prompts(Letters(), "any").read(texts, options, "<tool_call>")
     assert "".join(map(chr, tokens)) == "[1]u:a;<tool_call>"

@@ -1,6 +1,6 @@
 """The paths of Anthropic's dialect, and how their requests are read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -26,6 +26,8 @@ from ..operations import COUNT, OBJECTS, STRING, an_object, posting
 from ..text import TextDialect, TextRequest, admit_named, generating, identified
 from .events import MessageFormat, error_object
 
+EMPTY = {"type": "text", "text": ""}
+
 MESSAGES_PATH, COUNT_PATH = "/v1/messages", "/v1/messages/count_tokens"
 
 REQUEST_ID = b"request-id"
@@ -35,8 +37,14 @@ MOST_STOPS = 64
 MOST_COUNTED = 16
 """Responses after which a model that has not said how many tokens it has read is not asked any longer."""
 
-IGNORED = frozenset(("thinking", "redacted_thinking"))
+IGNORED = frozenset(("thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use", "container_upload"))
 """Blocks of earlier turns that are no part of a chat."""
+
+TEXTUAL = ("search_result", "tool_reference", "compaction")
+"""Blocks of which a chat has the text, as of the results of tools that other servers run."""
+
+TEXTS = frozenset(("title", "text", "content", "stdout", "stderr", "tool_name"))
+"""Where their text is."""
 
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 """Choices among the tools that name none, in the words of chat completions."""
@@ -116,8 +124,8 @@ def read_generation(
     inputs |= formatted(_format(fields), interface, "output_config.format")
     parameters |= sampling(fields, KNOWN)
     generation = Generation(parameters, fields.stop("stop_sequences", MOST_STOPS), limit)
-    generation.parse(interface, inputs)
-    prompt = interface.chat_prompt(chat)
+    generation.parse(interface, chat, inputs)
+    prompt = interface.chat_prompt(chat, inputs)
     return generation, generation.request(interface, prompt, {**chat.inputs(interface.takes), **inputs})
 
 
@@ -134,6 +142,10 @@ def read_messages(fields: Fields) -> Chat:
             chat.messages.append({"role": role, "content": content})
         else:
             _add_blocks(chat, role, _blocks(content, turn.path("content")))
+    chat.read_options(fields)
+    chat.continue_answer()
+    if (thinking := fields.object("thinking")) is not None:
+        chat.set_thinking({"enabled": True, "disabled": False}.get(str(thinking.get("type"))))
     return chat
 
 
@@ -163,8 +175,8 @@ def _add_blocks(chat: Chat, role: str, blocks: list[Fields]) -> None:
             chat.messages.append(_result(chat, block))
         elif kind == "tool_use":
             message.setdefault("tool_calls", []).append(_call(block))
-        elif kind not in IGNORED:
-            parts.append(_part(chat, block, kind))
+        elif kind not in IGNORED and (part := _part(chat, block, kind)) != EMPTY:
+            parts.append(part)
     if parts or "tool_calls" in message:
         message["content"] = _joined(parts) if parts else None
         chat.messages.append(message)
@@ -175,15 +187,28 @@ def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
     return "".join(part["text"] for part in parts) if all("text" in part for part in parts) else parts
 
 
+def _texts(value: Any) -> Iterator[str]:
+    """The texts within a block, in their order."""
+    for each in value if isinstance(value, list) else ():
+        yield from _texts(each)
+    for name, each in value.items() if isinstance(value, dict) else ():
+        if isinstance(each, str) and (name in TEXTS or (name == "data" and value.get("type") == "text")):
+            yield each
+        yield from _texts(each)
+
+
 def _part(chat: Chat, block: Fields, kind: str) -> dict[str, Any]:
     if kind == "text":
         return {"type": "text", "text": block.needed_text("text")}
+    if kind in TEXTUAL or kind.endswith("_tool_result"):
+        return {"type": "text", "text": "\n".join(_texts({name: block.get(name) for name in block.names()}))}
     if kind not in ("image", "document"):
         known = "text, image, document, tool_use, tool_result and thinking"
         raise block.wrong("type", f"{kind[:40]!r} is not taken; known are {known}")
     source = block.needed_object("source")
     if kind == "document":
-        source.choice("type", ("text",))
+        if source.choice("type", ("text", "content")) == "content":
+            return {"type": "text", "text": _plain(source.needed("content"), source.path("content"))}
         return {"type": "text", "text": source.needed_text("data")}
     if source.needed_text("type") != "base64":
         raise source.wrong("type", "must be base64; the server fetches nothing")
@@ -211,7 +236,10 @@ def _tools(fields: Fields) -> list[dict[str, Any]]:
     tools = []
     for index, item in enumerate(fields.items("tools") or ()):
         tool = Fields(item, f"tools[{index}]")
-        if (kind := tool.text("type")) not in (None, "custom"):
+        kind = tool.text("type")
+        if kind is not None and kind.startswith("tool_search_tool"):
+            continue  # the model gets all tools
+        if kind not in (None, "custom"):
             taken = "the server has no tools of its own, only those of the client"
             raise tool.wrong("type", f"{str(kind)[:40]!r} is not taken; {taken}")
         tool.object("input_schema")  # refuses what is no object

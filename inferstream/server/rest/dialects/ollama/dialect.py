@@ -111,11 +111,11 @@ class Ollama(TextDialect):
                 raise fields.wrong(field, sentence)
         if fields.get("think"):
             raise fields.wrong("think", "is not taken; thoughts are not told apart in this API")
-        prompt, inputs, parameters = (_chat if chat else _completion)(fields, interface)
+        said, prompt, inputs, parameters = (_chat if chat else _completion)(fields, interface)
         inputs = {**inputs, **formatted(_format(fields), interface, "format")}
         generation = _generation(fields, interface, parameters)
         if chat:
-            generation.parse(interface, inputs)
+            generation.parse(interface, said, inputs)
         request = generation.request(interface, prompt, inputs)
         streamed = fields.get("stream") is None or fields.flag("stream")
         asked = GeneratedRequest(admission, generation, [request], LineFormat(name, chat=chat), streamed)
@@ -220,8 +220,8 @@ def _format(fields: Fields) -> Fields | None:
     return Fields({"type": "json_schema", "json_schema": {"name": "output", "schema": format}}, "format")
 
 
-Asked = tuple[str | Future[str] | None, Mapping[str, Sequence[str | bytes]], dict[str, Any]]
-"""The prompt, further inputs and parameters."""
+Asked = tuple[Chat, str | Future[str] | None, Mapping[str, Sequence[str | bytes]], dict[str, Any]]
+"""The chat, its prompt, further inputs and parameters."""
 
 
 def _chat(fields: Fields, interface: TextInterface) -> Asked:
@@ -231,7 +231,9 @@ def _chat(fields: Fields, interface: TextInterface) -> Asked:
         _add(chat, Fields(item, f"{chat.field}[{index}]"), pending)
     tools: Inputs
     tools, parameters = offered(interface, fields.items("tools"), None, True)
-    return interface.chat_prompt(chat), {**chat.inputs(interface.takes), **tools}, parameters
+    chat.continue_answer()
+    chat.set_thinking(fields.get("think"))
+    return chat, interface.chat_prompt(chat, tools), {**chat.inputs(interface.takes), **tools}, parameters
 
 
 def _add(chat: Chat, turn: Fields, pending: list[str]) -> None:
@@ -244,16 +246,19 @@ def _add(chat: Chat, turn: Fields, pending: list[str]) -> None:
     for index, item in enumerate(turn.items("tool_calls") or ()):
         call = Fields(item, f"{turn.path('tool_calls')}[{index}]")
         function = call.needed_object("function")
-        function.needed_object("arguments")  # refuses what is no object
-        arguments = orjson.dumps(function.get("arguments")).decode()
-        pending.append(f"call_{len(chat.messages)}_{index}")
+        arguments = function.needed("arguments")
+        if not isinstance(arguments, str):
+            function.object("arguments")  # refuses what is no object
+            arguments = orjson.dumps(arguments).decode()
+        pending.append(call.text("id") or f"call_{len(chat.messages)}_{index}")
         named = {"name": function.needed_text("name"), "arguments": arguments}
         message.setdefault("tool_calls", []).append(
             {"id": pending[-1], "type": "function", "function": named}
         )
     if role == "tool":
         if pending:
-            message["tool_call_id"] = pending.pop(0)
+            id = turn.text("tool_call_id")
+            message["tool_call_id"] = pending.pop(pending.index(id) if id in pending else 0)
         if (name := turn.text("tool_name")) is not None:
             message["name"] = name
     chat.messages.append(message)
@@ -283,8 +288,8 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
     inputs = chat.inputs(interface.takes)
     add_suffix(fields, interface, inputs)
     if interface.takes(MESSAGES):
-        return None, inputs, {}
-    return prompt if fields.flag("raw") else interface.chat_prompt(chat), inputs, {}
+        return chat, None, inputs, {}
+    return chat, prompt if fields.flag("raw") else interface.chat_prompt(chat, {}), inputs, {}
 
 
 class KeepingRequest(ParsedRequest):

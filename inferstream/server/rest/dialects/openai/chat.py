@@ -77,8 +77,8 @@ def read_chat(fields: Fields, admission: Admission, name: str) -> TextRequest:
     tool_inputs, parameters = read_tools(fields, interface)
     inputs |= tool_inputs
     generation = read_generation(fields, interface, parameters, _logprobs_asked(fields))
-    generation.parse(interface, inputs, thoughts=True)
-    prompt = interface.chat_prompt(chat)
+    generation.parse(interface, chat, inputs, thoughts=True)
+    prompt = interface.chat_prompt(chat, inputs)
     count = fields.integer("n", 1, MOST_CHOICES) or 1
     requests = [generation.request(interface, prompt, inputs, index) for index in range(count)]
     streamed, usage = read_streaming(fields)

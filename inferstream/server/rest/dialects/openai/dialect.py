@@ -25,7 +25,7 @@ from .completions import read_completions
 from .embeddings import EmbeddingRequest
 from .errors import error_object
 from .responses import no_conversations, read_response, unstored
-from .states import SealedStates
+from .states import RecentItems, SealedStates
 
 PREFIXES = ("/v1", "/openai/v1")
 
@@ -65,7 +65,7 @@ class OpenAI(TextDialect):
             "/chat/completions": read_chat,
             "/completions": read_completions,
             "/embeddings": EmbeddingRequest,
-            "/responses": partial(read_response, states, settings.max_body_bytes),
+            "/responses": partial(read_response, states, RecentItems(), settings.max_body_bytes),
         }
 
     def reads(self) -> Sequence[ReadClaim]:

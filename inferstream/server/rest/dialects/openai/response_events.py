@@ -1,6 +1,6 @@
 """Responses as OpenAI writes them: whole, or as events."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import time
 from typing import Any
 
@@ -8,11 +8,13 @@ import orjson
 
 from .....errors import Code, InferstreamError
 from .....protos import sse
+from .....text.chat import NONE
 from .....text.reader import LENGTH, TextReader
 from .....text.tools import merged
 from ..text import TextFormat, token_logprobs
 from .chunks import usage_of
 from .errors import error_object
+from .response_items import Names
 from .states import SealedConversation
 
 COMPLETED = "completed"
@@ -55,20 +57,22 @@ class Message:
 
 
 class FunctionCall:
-    """A call of a tool in the output of a response."""
+    """A call of a tool in the output of a response, under the name that the client knows."""
 
-    def __init__(self, id: str, index: int, call: dict[str, Any]) -> None:
-        function = call.get("function") or {}
+    def __init__(self, id: str, index: int, call: dict[str, Any], tools: Names) -> None:
+        name = (call.get("function") or {}).get("name") or ""
+        self.namespace, self.name = tools.get(name, ("", name))
         self.id = f"fc_{id}_{index}"
         self.index = index
         self.place = {"item_id": self.id, "output_index": index}
         self.call_id = call.get("id") or f"call_{id}_{index}"
-        self.name = function.get("name") or ""
         self.pieces: list[str] = []
         self.done: dict[str, Any] | None = None
 
     def item(self, status: str) -> dict[str, Any]:
         named = {"id": self.id, "type": "function_call", "status": status, "call_id": self.call_id}
+        if self.namespace:
+            named["namespace"] = self.namespace
         return {**named, "name": self.name, "arguments": "".join(self.pieces)}
 
 
@@ -81,9 +85,16 @@ class ResponseFormat(TextFormat):
     """
 
     def __init__(
-        self, id: str, document: dict[str, Any], conversation: SealedConversation | None = None
+        self,
+        id: str,
+        document: dict[str, Any],
+        conversation: SealedConversation | None = None,
+        tools: Names = NONE,
+        keep: Callable[[Sequence[dict[str, Any]]], None] | None = None,
     ) -> None:
         self._id = id
+        self._tools = tools
+        self._keep = keep
         self._document = document
         self._conversation = conversation
         self._number = 0
@@ -126,7 +137,7 @@ class ResponseFormat(TextFormat):
             message.logprobs = token_logprobs(reader)
             self._items.append(message)
         for call in calls:
-            function = FunctionCall(self._id, len(self._items), call)
+            function = FunctionCall(self._id, len(self._items), call, self._tools)
             function.pieces.append(call["function"]["arguments"])
             self._items.append(function)
         final = self._items[-1]
@@ -194,7 +205,7 @@ class ResponseFormat(TextFormat):
         index = int(piece.get("index", len(self._calls)))
         call, opened = self._calls.get(index), b""
         if call is None:
-            call = self._calls[index] = FunctionCall(self._id, len(self._items), piece)
+            call = self._calls[index] = FunctionCall(self._id, len(self._items), piece, self._tools)
             opened = self._opened(call)
         if not (arguments := (piece.get("function") or {}).get("arguments")):
             return opened
@@ -220,6 +231,8 @@ class ResponseFormat(TextFormat):
         """The response at its end."""
         reader, status = readers[0], _status(readers[0])
         used = usage_of(readers)
+        if self._keep is not None:
+            self._keep(output)
         if self._conversation is not None:
             kept = self._conversation.ended(self._id, output)
             self._document["id"], self._document["store"] = kept

@@ -1,7 +1,9 @@
 """Items, tools and formats of a request for a response, in the form that chat completions have."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import orjson
 
 from .....text.chat import MOST_MESSAGES, Chat
 from .....text.fields import Fields, wrong_field
@@ -10,8 +12,18 @@ INPUT = "input"
 
 PREVIOUS = "previous_response_id"
 
+CALLS = ("function_call", "custom_tool_call")
+"""Items that are calls of tools of the client."""
 
-def read_input(fields: Fields, previous: Sequence[Any] = ()) -> Chat:
+
+Names = Mapping[str, tuple[str, str]]
+"""The namespace and name of a function by the name that the model knows."""
+
+Recall = Callable[[str], Any]
+"""An item of an earlier response by its id; None for one that is not known."""
+
+
+def read_input(fields: Fields, previous: Sequence[Any], recall: Recall) -> Chat:
     """The instructions, the conversation so far and the input as chat messages.
 
     Raises InvalidRequest that names the wrong item or part.
@@ -20,7 +32,7 @@ def read_input(fields: Fields, previous: Sequence[Any] = ()) -> Chat:
     if (instructions := fields.text("instructions")) is not None:
         chat.messages.append({"role": "system", "content": instructions})
     for item in previous:
-        _read(chat, Fields(item, PREVIOUS), PREVIOUS)
+        _read(chat, Fields(item, PREVIOUS), PREVIOUS, recall)
     if isinstance(text := fields.get(INPUT), str):
         chat.messages.append({"role": "user", "content": text})
         return chat
@@ -28,46 +40,65 @@ def read_input(fields: Fields, previous: Sequence[Any] = ()) -> Chat:
         raise fields.wrong(INPUT, "must be a string or a list of items")
     most = max(MOST_MESSAGES - len(previous), 0)
     for index, item in enumerate(fields.needed_items(INPUT, "messages", most)):
-        _read(chat, Fields(item, f"{INPUT}[{index}]"), f"{INPUT}[{index}]")
+        _read(chat, Fields(item, f"{INPUT}[{index}]"), f"{INPUT}[{index}]", recall)
     return chat
 
 
-def _read(chat: Chat, item: Fields, path: str) -> None:
-    kind = item.text("type")
-    if kind in (None, "message"):
+def _read(chat: Chat, item: Fields, path: str, recall: Recall) -> None:
+    kind = item.text("type") or "message"
+    if kind == "message":
         chat.read({"role": item.get("role"), "content": item.get("content")}, path)
-    elif kind == "function_call":
-        function = {"name": item.needed_text("name"), "arguments": item.needed_text("arguments")}
-        call = {"id": item.needed_text("call_id"), "type": "function", "function": function}
+    elif kind == "item_reference":
+        if (known := recall(item.needed_text("id"))) is None:
+            raise item.wrong("id", "the item is not known, or not any longer; send the item itself")
+        _read(chat, Fields(known, path), path, recall)
+    elif kind in CALLS:
         last = chat.messages[-1] if chat.messages else None
         if last is None or last["role"] != "assistant":
             last = {"role": "assistant", "content": None}
             chat.messages.append(last)
-        last.setdefault("tool_calls", []).append(call)
-    elif kind == "function_call_output":
+        name = _flat(item.text("namespace"), item.needed_text("name"))
+        if kind == "function_call":
+            arguments = item.needed_text("arguments")
+        else:
+            arguments = orjson.dumps({"input": item.needed_text("input")}).decode()
+        call = {"id": item.needed_text("call_id"), "type": "function"}
+        last.setdefault("tool_calls", []).append({**call, "function": {"name": name, "arguments": arguments}})
+    elif kind.removesuffix("_output") in CALLS:
         content = chat.content(item.needed("output"), item.path("output"))
         chat.messages.append(
             {"role": "tool", "tool_call_id": item.needed_text("call_id"), "content": content}
         )
-    elif kind == "item_reference":
-        raise item.wrong("type", "items are not stored; send the item itself")
-    elif kind != "reasoning":  # what a model thought is no part of a chat
-        known = "message, function_call and function_call_output"
-        raise item.wrong("type", f"{str(kind)[:40]!r} is not known; known are {known}")
+    elif kind != "reasoning" and not kind.endswith(("_call", "_call_output")) and not kind.startswith("mcp_"):
+        kinds = "message, item_reference, and calls and their outputs"
+        raise item.wrong("type", f"{kind[:40]!r} is not known; known are {kinds}")
 
 
-def read_functions(fields: Fields) -> list[dict[str, Any]]:
-    """The tools of a request."""
-    return [
-        _function(Fields(tool, f"tools[{index}]")) for index, tool in enumerate(fields.items("tools") or ())
-    ]
+def _flat(namespace: str | None, name: str) -> str:
+    """The name of a function as a model knows it, which has no namespaces."""
+    return f"{namespace.removesuffix('__')}__{name}" if namespace else name
+
+
+def read_functions(fields: Fields) -> tuple[list[dict[str, Any]], Names]:
+    """The functions of a request, and those of namespaces by their full names. Other tools are left out."""
+    functions: list[dict[str, Any]] = []
+    names: dict[str, tuple[str, str]] = {}
+    for index, item in enumerate(fields.items("tools") or ()):
+        tool = Fields(item, fields.path(f"tools[{index}]"))
+        if (kind := tool.needed_text("type")) == "function":
+            functions.append(_function(tool))
+        elif kind == "namespace":
+            namespace = tool.needed_text("name")
+            inner, _ = read_functions(Fields({"tools": tool.get("tools")}, fields.path(f"tools[{index}]")))
+            for each in inner:
+                name = each["function"]["name"]
+                each["function"]["name"] = _flat(namespace, name)
+                names[each["function"]["name"]] = namespace, name
+            functions += inner
+    return functions, names
 
 
 def _function(tool: Fields) -> dict[str, Any]:
-    if (kind := tool.needed_text("type")) != "function":
-        raise tool.wrong(
-            "type", f"{kind[:40]!r} is not taken; the server has no tools of its own, only function"
-        )
     tool.needed_text("name")
     function = {name: tool.get(name) for name in tool.names() if name != "type"}
     return {"type": "function", "function": function}
@@ -81,7 +112,8 @@ def read_choice(fields: Fields) -> Any:
     chosen = Fields(choice, "tool_choice")
     kind = chosen.needed_text("type")
     if kind == "function":
-        return {"type": kind, kind: {"name": chosen.needed_text("name")}}
+        name = _flat(chosen.text("namespace"), chosen.needed_text("name"))
+        return {"type": "function", "function": {"name": name}}
     if kind == "allowed_tools":
         tools = chosen.items("tools") or []
         names = [Fields(tool, f"tool_choice.tools[{index}]") for index, tool in enumerate(tools)]

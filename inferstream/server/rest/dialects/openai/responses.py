@@ -1,6 +1,7 @@
 """`/v1/responses`: how a request for a response is read."""
 
 from collections.abc import Mapping
+from functools import partial
 from time import time
 from typing import Any, Never
 
@@ -22,7 +23,7 @@ from .response_items import (
     read_input,
     read_metadata,
 )
-from .states import PREFIX, SealedStates
+from .states import PREFIX, RecentItems, SealedStates
 
 LOGPROBS = "message.output_text.logprobs"
 
@@ -57,7 +58,7 @@ ECHOED = ("max_output_tokens", "temperature", "top_p", "user", "safety_identifie
 
 
 def read_response(
-    states: SealedStates, most: int, fields: Fields, admission: Admission, name: str
+    states: SealedStates, recent: RecentItems, most: int, fields: Fields, admission: Admission, name: str
 ) -> TextRequest:
     """Read a request, whose stream has at most so many bytes. Raises InvalidRequest that names the wrong field."""
     interface = generating(admission, name)
@@ -65,8 +66,11 @@ def read_response(
         if (value := fields.get(field)) is not None and value is not False:
             raise fields.wrong(field, sentence)
     previous = states.previous(fields, admission)
-    chat = read_input(fields, previous)
-    functions, choice = read_functions(fields), read_choice(fields)
+    chat = read_input(fields, previous, partial(recent.recall, admission))
+    chat.read_options(fields)
+    if (reasoning := fields.object("reasoning")) is not None:
+        chat.set_thinking(reasoning.text("effort"))
+    (functions, tools), choice = read_functions(fields), read_choice(fields)
     inputs, parameters = offered(interface, functions, choice, read_parallel(fields))
     inputs |= formatted(read_format(fields), interface, "text.format")
     top = _logprobs_asked(fields, interface)
@@ -75,16 +79,17 @@ def read_response(
     parameters |= sampling(fields, KNOWN)
     limit = fields.integer("max_output_tokens", 1)
     generation = Generation(parameters, fields.stop(), limit, top is not None)
-    generation.parse(interface, inputs)
+    generation.parse(interface, chat, inputs)
     request = generation.request(
-        interface, interface.chat_prompt(chat), {**chat.inputs(interface.takes), **inputs}
+        interface, interface.chat_prompt(chat, inputs), {**chat.inputs(interface.takes), **inputs}
     )
     id = identified([request])
     streamed = fields.flag("stream")
     if fields.object("stream_options") is not None and not streamed:
         raise fields.wrong("stream_options", "needs stream to be true")
     conversation = states.kept(fields, admission, previous)
-    format = ResponseFormat(id, _document(fields, id, name), conversation)
+    keep = None if fields.get("store") is False else partial(recent.keep, admission)
+    format = ResponseFormat(id, _document(fields, id, name), conversation, tools, keep)
     asked = TextRequest(admission, generation, [request], format, streamed)
     asked.limit = most
     return asked

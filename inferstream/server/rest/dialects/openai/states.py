@@ -1,5 +1,6 @@
-"""Conversations that are sealed into the ids of their responses, since the server stores nothing."""
+"""Conversations that are sealed into the ids of their responses, and recent items, which clients name by their ids."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,17 @@ if TYPE_CHECKING:
 
 PREFIX = "resp_"
 
+MOST_BYTES = 2**24
+"""Bytes of all recent items."""
+
+OVERHEAD = 400
+"""Bytes of a recent item beside its own."""
+
 LARGE = f"{PREFIX}large_"
 """How the id begins of a response whose conversation is larger than an id may be."""
+
+ITEM = ("type", "call_id", "name", "namespace", "arguments")
+"""Fields of a call that belong to its conversation."""
 
 NO_KEYS = (
     "responses are not stored; send the items of the conversation as input. With the setting state_key_file, and the "
@@ -97,6 +107,28 @@ class SealedConversation:
         return (LARGE + id, False) if sealed is None else (PREFIX + sealed, True)
 
 
+class RecentItems:
+    """The items of the responses of this process, for the same client and model."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
+        self._size = 0
+
+    def keep(self, admission: Admission, output: Sequence[dict[str, Any]]) -> None:
+        """Keep the items of a response; the oldest leave first."""
+        for item in output:
+            content = orjson.dumps(_item(item))
+            self._items[*_names(admission), item["id"]] = content
+            self._size += len(content) + OVERHEAD
+        while self._size > MOST_BYTES:
+            self._size -= len(self._items.popitem(last=False)[1]) + OVERHEAD
+
+    def recall(self, admission: Admission, id: str) -> Any:
+        """An item by its id; None for one that is not there."""
+        content = self._items.get((*_names(admission), id))
+        return None if content is None else orjson.loads(content)
+
+
 def _names(admission: Admission) -> Sequence[str | None]:
     """What a conversation belongs to, whatever the version of the model."""
     return ("response", admission.model, admission.caller.principal)
@@ -106,4 +138,4 @@ def _item(output: dict[str, Any]) -> dict[str, Any]:
     """An item of a response as one of an input, without what nobody reads again."""
     if output["type"] == "message":
         return {"role": output["role"], "content": output["content"][0]["text"]}
-    return {name: output[name] for name in ("type", "call_id", "name", "arguments")}
+    return {name: output[name] for name in ITEM if name in output}

@@ -14,10 +14,11 @@ from inferstream.text.fields import Fields
 
 IMAGE = f"data:image/png;base64,{base64.b64encode(b'pixel').decode()}"
 SCHEMA = {"type": "object"}
+KNOWN = {"fc_1": {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}}
 
 
 def messages(input: object, **fields: object) -> list:
-    return read_input(Fields({"input": input, **fields})).messages
+    return read_input(Fields({"input": input, **fields}), [], KNOWN.get).messages
 
 
 def test_a_text_is_a_message_of_the_user():
@@ -46,7 +47,8 @@ def test_calls_belong_to_the_message_of_the_assistant_before_them():
 
 def test_an_output_may_hold_an_image():
     output = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": IMAGE}]
-    chat = read_input(Fields({"input": [{"type": "function_call_output", "call_id": "c", "output": output}]}))
+    item = {"type": "function_call_output", "call_id": "c", "output": output}
+    chat = read_input(Fields({"input": [item]}), [], KNOWN.get)
     parts = [{"type": "text", "text": "see"}, {"type": "image"}]
     assert chat.messages == [{"role": "tool", "tool_call_id": "c", "content": parts}]
     assert chat.images == [b"pixel"]
@@ -60,7 +62,9 @@ def test_an_output_may_hold_an_image():
         ({"input": {}}, "input"),
         ({"input": ["x"]}, "input[0]"),
         ({"input": [{"type": 3}]}, "input[0].type"),
-        ({"input": [{"type": "mcp_call"}]}, "input[0].type"),
+        ({"input": [{"type": "compaction", "encrypted_content": "x"}]}, "input[0].type"),
+        ({"input": [{"type": "function_call", "name": "f", "arguments": "{}"}]}, "input[0].call_id"),
+        ({"input": [{"type": "item_reference", "id": "fc_2"}]}, "input[0].id"),
         ({"input": [{"content": "x"}]}, "input[0].role"),
         ({"input": [{"role": "user", "content": 3}]}, "input[0].content"),
         ({"input": [{"role": "user", "content": [{"text": "x"}]}]}, "input[0].content[0].type"),
@@ -73,14 +77,14 @@ def test_an_output_may_hold_an_image():
 )
 def test_a_wrong_item_is_named(fields: dict, field: str):
     with pytest.raises(InvalidRequest) as raised:
-        read_input(Fields(fields))
+        read_input(Fields(fields), [], KNOWN.get)
     assert raised.value.detail[0]["loc"] == [field]
 
 
 def test_tools_and_choices_take_the_form_of_chat():
     tool = {"type": "function", "name": "f", "parameters": SCHEMA, "strict": True}
     inner = {"name": "f", "parameters": SCHEMA, "strict": True}
-    assert read_functions(Fields({"tools": [tool]})) == [{"type": "function", "function": inner}]
+    assert read_functions(Fields({"tools": [tool]})) == ([{"type": "function", "function": inner}], {})
     assert read_choice(Fields({"tool_choice": "auto"})) == "auto"
     assert read_choice(Fields({"tool_choice": {"type": "function", "name": "f"}})) == {
         "type": "function",
@@ -89,10 +93,8 @@ def test_tools_and_choices_take_the_form_of_chat():
 
 
 @pytest.mark.parametrize("kind", ["web_search", "file_search", "mcp", "custom"])
-def test_a_tool_of_the_server_is_refused(kind: str):
-    with pytest.raises(InvalidRequest) as raised:
-        read_functions(Fields({"tools": [{"type": kind}]}))
-    assert raised.value.detail[0]["loc"] == ["tools[0].type"]
+def test_a_tool_of_another_type_is_left_out_and_cannot_be_chosen(kind: str):
+    assert read_functions(Fields({"tools": [{"type": kind}]})) == ([], {})
     with pytest.raises(InvalidRequest) as raised:
         read_choice(Fields({"tool_choice": {"type": kind}}))
     assert raised.value.detail[0]["loc"] == ["tool_choice.type"]
@@ -111,3 +113,35 @@ def test_metadata_are_strings():
     for wrong in ([], {"a": 1}):
         with pytest.raises(InvalidRequest):
             read_metadata(Fields({"metadata": wrong}))
+
+
+def test_functions_of_a_namespace_have_its_name_in_front():
+    tools = [
+        {"type": "namespace", "name": each, "tools": [{"type": "function", "name": "f"}]}
+        for each in ("a", "b__")
+    ]
+    functions, names = read_functions(Fields({"tools": tools}))
+    assert [each["function"]["name"] for each in functions] == ["a__f", "b__f"]
+    assert names == {"a__f": ("a", "f"), "b__f": ("b__", "f")}
+    with pytest.raises(InvalidRequest) as raised:
+        read_functions(
+            Fields({"tools": [{"type": "namespace", "name": "a", "tools": [{"type": "function"}]}]})
+        )
+    assert raised.value.detail[0]["loc"] == ["tools[0].tools[0].name"]
+
+
+def test_items_of_other_servers_are_left_out_and_those_of_clients_are_calls():
+    hosted = [
+        {"type": kind}
+        for kind in ("reasoning", "web_search_call", "mcp_list_tools", "local_shell_call_output")
+    ]
+    custom = {"type": "custom_tool_call", "call_id": "c", "name": "patch", "namespace": "n", "input": "p"}
+    output = {"type": "custom_tool_call_output", "call_id": "c", "output": "done"}
+    call, result = messages([*hosted, custom, output])
+    assert call["tool_calls"][0]["function"] == {"name": "n__patch", "arguments": '{"input":"p"}'}
+    assert result == {"role": "tool", "tool_call_id": "c", "content": "done"}
+
+
+def test_an_item_may_be_named_by_its_id():
+    reference = {"type": "item_reference", "id": "fc_1"}
+    assert messages([reference]) == messages([KNOWN["fc_1"]])
