@@ -22,6 +22,7 @@ from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
 from ..text.calls.formats import PARSERS, SPECIAL
+from ..text.calls.thinking import begin_answer
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
 from ..text.limited_template import LimitedTemplate
 from ..text.template import text_formats
@@ -95,7 +96,11 @@ class LlamaCppModel(FrameworkModel):
             self.inputs = text_inputs(*names, RESPONSE_FORMAT)
         if not self.outputs:
             self.outputs = [TEXT]
-        self._description = Description(parameters={CONTEXT_LENGTH: self._context})
+        formats = (
+            self._calls,
+            self._reasoning and self._reasoning.removesuffix("_open"),
+        )  # texts have the tag
+        self._description = Description(parameters={CONTEXT_LENGTH: self._context}, formats=formats)
         return True
 
     async def unload(self) -> bool:
@@ -127,9 +132,9 @@ class LlamaCppModel(FrameworkModel):
         tools = self._given(request, TOOLS)
         form, chat = self._given(request, RESPONSE_FORMAT), self._given(request, MESSAGES) is not None
         field = field_of(request.inputs, RESPONSE_FORMAT)
-        begun, form, asked = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
-        name, prompt = self._prompt(request, tools, begun)
-        special = tools is not None and self._calls in SPECIAL
+        opening, form, asked = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
+        name, prompt, begun = self._prompt(request, tools, opening)
+        special = self._calls in SPECIAL and (tools is not None or (self._calls == "harmony" and chat))
         room = self._context - len(prompt)
         if room < 1:
             message = f"{name} has {len(prompt)} tokens, and the context of {self._context} leaves no room for a text"
@@ -154,7 +159,8 @@ class LlamaCppModel(FrameworkModel):
                     reason, usage = "stop" if complete else "length", Usage(len(prompt), len(written))
                     yield Token(text, token, logprob, top_logprobs=top, finish_reason=reason, usage=usage)
                     return
-                yield Token(text, token, logprob, top_logprobs=top)
+                first = Usage(len(prompt)) if len(written) == 1 else None
+                yield Token(text, token, logprob, top_logprobs=top, usage=first)
         finally:
             generated.close()
 
@@ -196,31 +202,33 @@ class LlamaCppModel(FrameworkModel):
         text: bytes = self._llama.detokenize([token], special=True)
         return text.decode(errors="replace")
 
-    def _prompt(self, request: InferenceRequest, tools: str | None, begun: str) -> tuple[str, list[int]]:
-        """The input that was given, and its tokens. An answer to messages begins as `begun` does."""
+    def _prompt(
+        self, request: InferenceRequest, tools: str | None, opening: str | None
+    ) -> tuple[str, list[int], str]:
+        """The input that was given, its tokens and the beginning of the text. `opening` is that of the answer."""
         messages, prompt = self._given(request, MESSAGES), self._given(request, "prompt")
         if (messages is None) == (prompt is None):
             raise refused("prompt", "the model takes either a prompt or messages")
         if prompt is not None:
-            return "prompt", self._llama.tokenize(prompt.encode(), special=True)
+            return "prompt", self._llama.tokenize(prompt.encode(), special=True), ""
         assert messages is not None
         if self._format is None:
             raise refused("messages", "the model has no chat template; it takes a prompt")
         try:
             offered = {} if tools is None else {"tools": json.loads(tools)}
             if isinstance(self._format, LimitedTemplate):
-                written = self._format(json.loads(messages), **offered).result()
-                return "messages", self._llama.tokenize((written + begun).encode(), False, True)
-            formatted = self._format(messages=json.loads(messages), **offered)
+                written, marked = self._format(json.loads(messages), **offered).result(), True
+            else:
+                formatted = self._format(messages=json.loads(messages), **offered)
+                written, marked = formatted.prompt, formatted.added_special
         except InferstreamError:
             raise
         except Exception as error:  # of any kind, because templates are code
             logger.info("model %s: its chat template refuses messages", self.name, exc_info=error)
             raise refused("messages", f"the chat template refuses the messages: {error}") from error
-        special = not formatted.added_special
-        return "messages", self._llama.tokenize(
-            (formatted.prompt + begun).encode(), add_bos=special, special=True
-        )
+        added, begun = begin_answer(written, self._reasoning, opening)
+        tokens = self._llama.tokenize((written + added).encode(), add_bos=not marked, special=True)
+        return "messages", tokens, begun
 
     def _given(self, request: InferenceRequest, name: str) -> str | None:
         """The text of an input; None if it is not there. Raises InvalidRequest for more than one."""
@@ -271,28 +279,28 @@ class LlamaCppModel(FrameworkModel):
         except (OSError, RuntimeError, ValueError) as error:
             raise self._unreadable(path, f"llama.cpp ({PACKAGE} {library.__version__})", error) from error
         self._library, self._llama = library, llama
-        self._calls, reasoning = text_formats(self.settings, untrusted)
+        template = (llama.all_metadata if limited else llama.metadata).get(TEMPLATE)
+        template = None if settings.chat_format is not None else template
+        self._calls, self._reasoning = text_formats(self.settings, untrusted, template)
         self._vocabulary = library.llama_model_get_vocab(llama.model)
         self._grammars = Grammars(self._tokens_of_grammars)
-        self._beginnings = Beginnings(self._calls, reasoning, self._grammars.usable)
+        self._beginnings = Beginnings(self._calls, self._grammars.usable)
         self._shares_prefixes = settings.share_prefixes
         self._context = min(llama.n_ctx(), library.llama_model_n_ctx_train(llama.model))
-        self._format = self._formatter(settings, limited)
+        self._format = self._formatter(settings.chat_format, template, limited)
 
-    def _formatter(self, settings: LlamaSettings, limited: bool) -> Callable[..., Any] | None:
+    def _formatter(self, name: str | None, template: str | None, limited: bool) -> Callable[..., Any] | None:
         """What makes a prompt of messages, `limited` if the file's author is not trusted; None without a template."""
         formats: Any = self._library.llama_chat_format
-        name = settings.chat_format
         if name is not None:
             for spelling in (name.replace("-", "_"), name.replace("-", "")):
                 known: Callable[..., Any] | None = getattr(formats, f"format_{spelling}", None)
                 if known is not None:
                     return known
             raise self._failed(f'"chat_format" in parameters.extra: llama-cpp-python has no "{name}"')
-        llama = self._llama
-        template = (llama.all_metadata if limited else llama.metadata).get(TEMPLATE)
         if template is None:
             return None
+        llama = self._llama
         special = {"eos_token": self._shown(llama.token_eos()), "bos_token": self._shown(llama.token_bos())}
         if limited:
             return LimitedTemplate(self.name, template, special)

@@ -58,13 +58,18 @@ class TextInterface:
         """Whether the model declares this special input."""
         return name in self.extras
 
+    @property
+    def thinks(self) -> bool:
+        """Whether its texts have reasoning that can be told from the answer."""
+        return self.calls == "harmony" or self.reasoning in ("think", "think_open")
+
     def chat_prompt(self, chat: Chat) -> "str | Future[str] | None":
         """A prompt of chat messages, or a future of it; None for a model that takes the messages."""
         return None if self.takes(MESSAGES) else self.render(chat.messages, chat.field)
 
-    def parser(self, tools: Sequence[dict[str, Any]] | None) -> CallParser | Chain | None:
+    def parser(self, tools: Sequence[dict[str, Any]] | None, prompt: str | None) -> CallParser | Chain | None:
         """What takes calls, where there are tools, and reasoning out of its texts; None if nothing has to."""
-        return reading(self.calls, self.reasoning, tools)
+        return reading(self.calls, self.reasoning, tools, prompt)
 
     def request(
         self,
@@ -117,7 +122,9 @@ def text_interface(
     embeds = not generates and all(map(holds_vectors, outputs))
     if not generates and not embeds and not settings.openai:
         return None
-    calls, reasoning = text_formats(settings, origin) if generates else (None, None)
+    calls, reasoning = (signature.formats or text_formats(settings, origin)) if generates else (None, None)
+    if reasoning == "think_open" and settings.reasoning_format is None and MESSAGES not in extras:
+        reasoning = "think"  # each prompt shows it
     return TextInterface(
         prompt,
         extras,

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from ...errors import InferstreamError
+from ...text.calls.thinking import begin_answer
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ...text.limited_template import LimitedTemplate
 from ...types import InferenceRequest, MetadataTensor
@@ -27,10 +28,14 @@ class Prompts:
             tokenizer.chat_template = template
         self.chats = bool(tokenizer.chat_template)
         """Whether there is a template, so that messages can be read."""
+        self.reasoning: str | None = None
+        """The format of the reasoning that the template may open."""
+        named = tokenizer.chat_template or ""
+        self.template = source = (
+            named if isinstance(named, str) else named.get("default") or next(iter(named.values()))
+        )
         self._limited: LimitedTemplate | None = None
         if untrusted is not None and self.chats:
-            named = tokenizer.chat_template
-            source = named if isinstance(named, str) else named.get("default") or next(iter(named.values()))
             special = {name: str(token) for name, token in tokenizer.special_tokens_map.items()}
             self._limited = LimitedTemplate(untrusted, source, special)
 
@@ -39,10 +44,10 @@ class Prompts:
         chat = [MESSAGES, *([TOOLS] if tools else [])] if self.chats else []
         return text_inputs(PROMPT, *chat, RESPONSE_FORMAT)
 
-    def read(self, inputs: Mapping[str, str], opening: str = "") -> tuple[list[int], str]:
-        """The tokens of a prompt, and the name of the input that holds it. Raises InvalidRequest.
+    def read(self, inputs: Mapping[str, str], opening: str | None = None) -> tuple[list[int], str, str]:
+        """The tokens of a prompt, the name of the input that holds it, and the beginning of the text.
 
-        `opening` is the beginning of the answer to messages.
+        `opening` is that of the answer to messages; None leaves it to the model. Raises InvalidRequest.
         """
         texts = {**inputs}
         messages, tools = texts.pop(MESSAGES, None), texts.pop(TOOLS, None)
@@ -51,18 +56,19 @@ class Prompts:
                 raise refused(
                     MESSAGES, f"A request has either messages or a prompt, not {', '.join(texts)} too"
                 )
-            return self._chat(messages, tools, opening), MESSAGES
+            tokens, begun = self._chat(messages, tools, opening)
+            return tokens, MESSAGES, begun
         if len(texts) != 1:
             raise refused(PROMPT, "A request needs one prompt" + (" or messages" if self.chats else ""))
         ((name, text),) = texts.items()
-        tokens: list[int] = self._tokenizer(text)["input_ids"]
+        tokens = self._tokenizer(text)["input_ids"]
         if not tokens and self._tokenizer.bos_token_id is not None:
             tokens = [self._tokenizer.bos_token_id]
         if not tokens:
             raise refused(name, f"{name} is empty")
-        return tokens, name
+        return tokens, name, ""
 
-    def _chat(self, text: str, tools: str | None, opening: str) -> list[int]:
+    def _chat(self, text: str, tools: str | None, opening: str | None) -> tuple[list[int], str]:
         if not self.chats:
             raise refused(MESSAGES, "The model has no chat template, so it takes no messages")
         messages = [_plain(message) for message in _list_of(MESSAGES, text)]
@@ -76,8 +82,8 @@ class Prompts:
         except Exception as error:  # templates raise what they like, of jinja's and Python's
             reason = " ".join(str(error).split())
             raise refused(MESSAGES, f"The model's chat template refuses the messages: {reason}") from error
-        tokens: list[int] = self._tokenizer(prompt + opening, add_special_tokens=False)["input_ids"]
-        return tokens
+        added, begun = begin_answer(prompt, self.reasoning, opening)
+        return self._tokenizer(prompt + added, add_special_tokens=False)["input_ids"], begun
 
     def _render(self, messages: list[dict[str, Any]], options: dict[str, Any]) -> str:
         if self._limited is not None:

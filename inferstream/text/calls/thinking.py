@@ -7,8 +7,29 @@ from .parser import REASONING, TEXT, CallParser
 LONGEST = 256
 """Characters in which reasoning has to begin."""
 
+FORMATS = ("think", "think_open")
 OPEN, CLOSE = "<think>", "</think>"
+CLOSED = "\n</think>\n\n"
+"""What ends the reasoning that a template has opened."""
 BEGUN = re.compile(r"(\s*)(<think>|<think|<thin|<thi|<th|<t|<|)")
+
+
+def is_open(prompt: str | None, reasoning: str | None) -> bool:
+    """Whether a text begins within its reasoning, as the prompt shows, else as the format `think_open` says."""
+    end = (prompt or "").rstrip()
+    opened = end.endswith(OPEN) or (reasoning == "think_open" and not end.endswith(CLOSE))
+    return opened and reasoning in FORMATS
+
+
+def begin_answer(prompt: str, reasoning: str | None, opening: str | None) -> tuple[str, str]:
+    """What is added to a prompt whose answer has an opening, and how the text begins. None lets the model think.
+
+    A text has the tag that its prompt ends with, because who reads it does not see the prompt.
+    """
+    if not is_open(prompt, reasoning):
+        return opening or "", opening or ""
+    added = "" if opening is None else CLOSED + opening
+    return added, f"{OPEN}\n{added}"
 
 
 class Thinking(CallParser):

@@ -155,7 +155,10 @@ def parameters_of(response: InferenceResponse) -> dict[str, Any]:
 async def test_tokens_have_their_number_and_the_last_one_the_end(served) -> None:
     first, second, last = await streamed(served, {"prompt": "hi"})
     assert (first.outputs[0].name, first.outputs[0].data.flat()) == ("text", [b"h"])
-    assert (parameters_of(first), parameters_of(second)) == ({"token_id": 104}, {"token_id": 105})
+    assert (parameters_of(first), parameters_of(second)) == (
+        {"token_id": 104, "prompt_tokens": 2},
+        {"token_id": 105},
+    )
     assert parameters_of(last) == {"finish_reason": "stop", "prompt_tokens": 2, "completion_tokens": 2}
 
 

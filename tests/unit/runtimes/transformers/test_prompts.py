@@ -40,7 +40,7 @@ def read(template: str | None = "any", start: int | None = None, **inputs: Any) 
     """The text of the tokens, and the name of their input."""
     tokenizer = Letters()
     tokenizer.bos_token_id = start
-    tokens, name = Prompts(tokenizer, template).read(texts_of(request(**inputs)))
+    tokens, name, _ = Prompts(tokenizer, template).read(texts_of(request(**inputs)))
     return "".join(map(chr, tokens)), name
 
 
@@ -97,5 +97,5 @@ def test_a_model_without_a_template_takes_no_messages() -> None:
 
 def test_an_answer_to_messages_may_have_to_begin_with_something() -> None:
     given = request(messages='[{"role": "user", "content": "a"}]', tools="[{}]")
-    tokens, _ = Prompts(Letters(), "any").read(texts_of(given), "<tool_call>")
-    assert "".join(map(chr, tokens)) == "[1]u:a;<tool_call>"
+    tokens, _, begun = Prompts(Letters(), "any").read(texts_of(given), "<tool_call>")
+    assert ("".join(map(chr, tokens)), begun) == ("[1]u:a;<tool_call>", "<tool_call>")

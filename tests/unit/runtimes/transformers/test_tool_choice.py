@@ -47,7 +47,7 @@ def model(format: str) -> CausalLM:
     made._tokenizer = Letters()
     made._prompts = Prompts(made._tokenizer, None)
     made._calls = format
-    made._beginnings = Beginnings(format, None, forms=False)
+    made._beginnings = Beginnings(format, forms=False)
     made._context, made._ends, made._max_tokens = 1000, {END}, None
     made._sampling, made._shares_prefixes = Sampling(temperature=0), True
     made._engine = SimpleNamespace(add=lambda stream: None)

@@ -41,6 +41,9 @@ IGNORED = frozenset(("thinking", "redacted_thinking"))
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 """Choices among the tools that name none, in the words of chat completions."""
 
+THINKING = ("enabled", "adaptive", "disabled")
+"""Ways to ask for the blocks of reasoning; a model thinks as its chat template has it."""
+
 KNOWN = frozenset(
     ("model", "max_tokens", "stream", "service_tier", "inference_geo", "speed", "container")
 ) | {
@@ -116,7 +119,10 @@ def read_generation(
     inputs |= formatted(_format(fields), interface, "output_config.format")
     parameters |= sampling(fields, KNOWN)
     generation = Generation(parameters, fields.stop("stop_sequences", MOST_STOPS), limit)
-    generation.parse(interface, inputs)
+    thinking = fields.object("thinking")
+    kind = "disabled" if thinking is None else thinking.needed_choice("type", THINKING)
+    shown = kind != "disabled" and thinking is not None and thinking.get("display") != "omitted"
+    generation.parse(interface, inputs, thoughts=shown)
     prompt = interface.chat_prompt(chat)
     return generation, generation.request(interface, prompt, {**chat.inputs(interface.takes), **inputs})
 

@@ -37,7 +37,7 @@ def error_object(error: InferstreamError) -> dict[str, Any]:
 
 
 class MessageFormat(TextFormat):
-    """Writes a text as a message, which is a list of blocks: texts, and calls of tools.
+    """Writes a text as a message, which is a list of blocks: reasoning, texts, and calls of tools.
 
     Blocks follow each other: pieces of further calls wait for the end of the one that is open. Around the text of
     most pieces the JSON is the same; a block makes it once.
@@ -53,6 +53,8 @@ class MessageFormat(TextFormat):
         """The number of the open block, or of the next one."""
         self._before = b""
         """The event of a piece of the open text up to its text; empty where no text is open."""
+        self._thinking = False
+        """Whether a block of reasoning is open."""
         self._call: int | None = None
         """The number of the call that is open."""
         self._waiting: dict[int, list[dict[str, Any]]] = {}
@@ -61,7 +63,7 @@ class MessageFormat(TextFormat):
 
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
         before = self._before
-        if not before or reader.tool_calls:
+        if not before or reader.tool_calls or reader.reasoning:
             return self._grown(text, reader)
         return b"%b%b}}\n\n" % (before, orjson.dumps(text)) if text else b""
 
@@ -75,7 +77,11 @@ class MessageFormat(TextFormat):
     def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
         [text], [reader] = texts, readers
         calls = merged(reader.tool_calls)
-        content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+        content: list[dict[str, Any]] = []
+        if reader.reasoning:
+            content.append({"type": "thinking", "thinking": reader.reasoning, "signature": self._id})
+        if text:
+            content.append({"type": "text", "text": text})
         cut = reader.finish_reason == LENGTH
         for call in calls:
             content.append({**self._use(call, len(content)), "input": arguments_of(call, cut)})
@@ -109,6 +115,12 @@ class MessageFormat(TextFormat):
         if not self._begun:
             self._begun = True
             events = _event("message_start", message={**self._message(reader)})
+        if thought := reader.reasoning:
+            reader.reasoning = ""
+            if not self._thinking:
+                events += self._closed() + self._opened({"type": "thinking", "thinking": "", "signature": ""})
+                self._thinking = True
+            events += _delta(self._block, {"type": "thinking_delta", "thinking": thought})
         while (
             reader.tool_calls and self._call is not None and reader.tool_calls[0].get("index") == self._call
         ):
@@ -151,7 +163,7 @@ class MessageFormat(TextFormat):
     def _closed(self) -> bytes:
         """The events that end the open block, and the calls that wait for its end."""
         events = b""
-        if self._before or self._call is not None:
+        if self._before or self._thinking or self._call is not None:
             events = self._stopped()
         for number, pieces in self._waiting.items():
             [call] = merged(pieces)
@@ -162,6 +174,9 @@ class MessageFormat(TextFormat):
 
     def _stopped(self) -> bytes:
         event = _event("content_block_stop", index=self._block)
+        if self._thinking:  # clients send back only reasoning with a signature; the server does not read it
+            event = _delta(self._block, {"type": "signature_delta", "signature": self._id}) + event
+            self._thinking = False
         self._block += 1
         self._before = b""
         if self._call is not None:

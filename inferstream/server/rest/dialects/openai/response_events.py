@@ -30,7 +30,9 @@ FAILURES = {
 
 
 class Message:
-    """A text in the output of a response."""
+    """A text in the output of a response. `text` and `around` are how the events of the text and its part begin."""
+
+    text, around = "response.output_text", "response.content_part"
 
     def __init__(self, id: str, index: int) -> None:
         self.id = f"msg_{id}_{index}"
@@ -52,6 +54,27 @@ class Message:
     def item(self, status: str) -> dict[str, Any]:
         content = [] if status == "in_progress" else [self.part("".join(self.pieces))]
         return {"id": self.id, "type": "message", "status": status, "role": "assistant", "content": content}
+
+
+class Reasoning(Message):
+    """What the model thinks, in the output of a response: a summary for clients that ask for one, as few read more."""
+
+    text = "response.reasoning_text"
+
+    def __init__(self, id: str, index: int, summary: bool) -> None:
+        super().__init__(id, index)
+        self.id = f"rs_{id}_{index}"
+        self._field, self._kind = ("summary", "summary_text") if summary else ("content", "reasoning_text")
+        self.place = {"item_id": self.id, "output_index": index, f"{self._field}_index": 0}
+        if summary:
+            self.text, self.around = "response.reasoning_summary_text", "response.reasoning_summary_part"
+
+    def part(self, text: str) -> dict[str, Any]:
+        return {"type": self._kind, "text": text}
+
+    def item(self, status: str) -> dict[str, Any]:
+        parts = [] if status == "in_progress" else [self.part("".join(self.pieces))]
+        return {"id": self.id, "type": "reasoning", "status": status, "summary": [], self._field: parts}
 
 
 class FunctionCall:
@@ -77,11 +100,15 @@ class ResponseFormat(TextFormat):
 
     A message ends where a call of a tool begins. Pieces of several calls may be mixed, so that calls end with the
     response. `document` is the response as far as the request determines it. The id that holds a
-    `conversation` is known at its end alone.
+    `conversation` is known at its end alone. `summarized`: the reasoning is in the place of its summary.
     """
 
     def __init__(
-        self, id: str, document: dict[str, Any], conversation: SealedConversation | None = None
+        self,
+        id: str,
+        document: dict[str, Any],
+        conversation: SealedConversation | None = None,
+        summarized: bool = False,
     ) -> None:
         self._id = id
         self._document = document
@@ -89,11 +116,14 @@ class ResponseFormat(TextFormat):
         self._number = 0
         self._items: list[Message | FunctionCall] = []
         self._message: Message | None = None
+        self._text: Message | None = None
+        """The message or the reasoning that is open."""
+        self._summarized = summarized
         self._calls: dict[int, FunctionCall] = {}
 
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
         message = self._message
-        if message is None or reader.logprobs or reader.tool_calls:
+        if message is None or reader.logprobs or reader.tool_calls or reader.reasoning:
             return self._begun() + self._grown(text, reader)
         if not text:
             return b""
@@ -105,7 +135,7 @@ class ResponseFormat(TextFormat):
     def last(self, index: int, text: str, reader: TextReader) -> bytes:
         events = [self.piece(index, text, reader)]
         if not self._items:
-            events.append(self._open_message())
+            events.append(self._begin(Message(self._id, 0)))
         status, final = _status(reader), self._items[-1]
         events += [
             self._ended(item, status if item is final else COMPLETED) for item in self._items if not item.done
@@ -120,8 +150,12 @@ class ResponseFormat(TextFormat):
         reader = readers[0]
         status = _status(reader)
         calls = merged(reader.tool_calls)
-        if texts[0] or not calls:
-            message = Message(self._id, 0)
+        if reader.reasoning:
+            thought = Reasoning(self._id, 0, self._summarized)
+            thought.pieces.append(reader.reasoning)
+            self._items.append(thought)
+        if texts[0] or not (calls or self._items):
+            message = Message(self._id, len(self._items))
             message.pieces.append(texts[0])
             message.logprobs = token_logprobs(reader)
             self._items.append(message)
@@ -160,29 +194,39 @@ class ResponseFormat(TextFormat):
     def _grown(self, text: str, reader: TextReader) -> bytes:
         """The events of a piece that is more than a text, or opens its message."""
         events = []
-        if text or reader.logprobs:
-            if self._message is None:
-                events.append(self._open_message())
-            message = self._message
-            assert message is not None
+        if thought := reader.reasoning:
+            reader.reasoning = ""
+            if not text:
+                reader.logprobs.clear()
+            if not isinstance(reasoning := self._text, Reasoning):
+                reasoning = Reasoning(self._id, len(self._items), self._summarized)
+                events.append(self._begin(reasoning))
+            reasoning.pieces.append(thought)
+            events.append(self._event(f"{reasoning.text}.delta", {**reasoning.place, "delta": thought}))
+        if text or (reader.logprobs and self._message is not None):
+            if (message := self._message) is None:
+                message = Message(self._id, len(self._items))
+                events.append(self._begin(message))
             message.pieces.append(text)
             logprobs = token_logprobs(reader)
             message.logprobs += logprobs
             delta = {**message.place, "delta": text, "logprobs": logprobs}
-            events.append(self._event("response.output_text.delta", delta))
+            events.append(self._event(f"{message.text}.delta", delta))
         if reader.tool_calls:
-            if self._message is not None:
-                events.append(self._ended(self._message, COMPLETED))
-                self._message = None
-            events += [self._called(call) for call in reader.tool_calls]
+            events += [self._close(), *(self._called(call) for call in reader.tool_calls)]
             reader.tool_calls.clear()
         return b"".join(events)
 
-    def _open_message(self) -> bytes:
-        message = self._message = Message(self._id, len(self._items))
-        return self._opened(message) + self._event(
-            "response.content_part.added", {**message.place, "part": message.part("")}
-        )
+    def _begin(self, item: Message) -> bytes:
+        """The events that end the open text or reasoning, and begin another."""
+        closed, self._text = self._close(), item
+        self._message = None if isinstance(item, Reasoning) else item
+        part = {**item.place, "part": item.part("")}
+        return closed + self._opened(item) + self._event(f"{item.around}.added", part)
+
+    def _close(self) -> bytes:
+        item, self._text, self._message = self._text, None, None
+        return b"" if item is None else self._ended(item, COMPLETED)
 
     def _opened(self, item: Message | FunctionCall) -> bytes:
         self._items.append(item)
@@ -206,9 +250,9 @@ class ResponseFormat(TextFormat):
         item.done = item.item(status)
         text = "".join(item.pieces)
         if isinstance(item, Message):
-            logprobs = {"text": text, "logprobs": item.logprobs}
-            events = self._event("response.output_text.done", {**item.place, **logprobs})
-            events += self._event("response.content_part.done", {**item.place, "part": item.part(text)})
+            logprobs = {} if isinstance(item, Reasoning) else {"logprobs": item.logprobs}
+            events = self._event(f"{item.text}.done", {**item.place, "text": text, **logprobs})
+            events += self._event(f"{item.around}.done", {**item.place, "part": item.part(text)})
         else:
             done = {**item.place, "name": item.name, "arguments": text}
             events = self._event("response.function_call_arguments.done", done)

@@ -75,7 +75,7 @@ def read_response(
     parameters |= sampling(fields, KNOWN)
     limit = fields.integer("max_output_tokens", 1)
     generation = Generation(parameters, fields.stop(), limit, top is not None)
-    generation.parse(interface, inputs)
+    generation.parse(interface, inputs, thoughts=fields.object("reasoning") is not None)
     request = generation.request(
         interface, interface.chat_prompt(chat), {**chat.inputs(interface.takes), **inputs}
     )
@@ -84,7 +84,8 @@ def read_response(
     if fields.object("stream_options") is not None and not streamed:
         raise fields.wrong("stream_options", "needs stream to be true")
     conversation = states.kept(fields, admission, previous)
-    format = ResponseFormat(id, _document(fields, id, name), conversation)
+    document = _document(fields, id, name)
+    format = ResponseFormat(id, document, conversation, bool(document["reasoning"]["summary"]))
     asked = TextRequest(admission, generation, [request], format, streamed)
     asked.limit = most
     return asked
@@ -122,7 +123,7 @@ def _document(fields: Fields, id: str, name: str) -> dict[str, Any]:
         "output": [],
         "parallel_tool_calls": fields.get("parallel_tool_calls") is not False,
         "previous_response_id": None,
-        "reasoning": {"effort": None if reasoning is None else reasoning.get("effort"), "summary": None},
+        "reasoning": {name: reasoning and reasoning.get(name) for name in ("effort", "summary")},
         "service_tier": "default",
         "store": False,
         "text": {"format": format or {"type": "text"}},
