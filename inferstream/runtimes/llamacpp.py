@@ -96,10 +96,7 @@ class LlamaCppModel(FrameworkModel):
             self.inputs = text_inputs(*names, RESPONSE_FORMAT)
         if not self.outputs:
             self.outputs = [TEXT]
-        formats = (
-            self._calls,
-            self._reasoning and self._reasoning.removesuffix("_open"),
-        )  # texts have the tag
+        formats = self._calls, self._reasoning
         self._description = Description(parameters={CONTEXT_LENGTH: self._context}, formats=formats)
         return True
 

@@ -48,7 +48,7 @@ class Generation:
     _interface: TextInterface | None = field(default=None, init=False)
     _tools: list[Any] | None = field(default=None, init=False)
     _thoughts: bool = field(default=False, init=False)
-    _prompt: "str | Future[str] | None" = field(default=None, init=False)
+    _request: InferenceRequest | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
@@ -58,10 +58,7 @@ class Generation:
 
     def reader(self) -> TextReader:
         """What reads the text of one such generation."""
-        prompt = self._prompt
-        if isinstance(prompt, Future):  # whoever only asks whether there is a stream does not wait for it
-            prompt = prompt.result() if prompt.done() else None
-        parser = None if self._interface is None else self._interface.parser(self._tools, prompt)
+        parser = None if self._interface is None else self._interface.parser(self._tools, self._request)
         if parser is None:
             return TextReader(self.stop, self.max_tokens, self.logprobs)
         parallel = self.parameters.get("parallel_tool_calls", True)
@@ -86,15 +83,14 @@ class Generation:
         index: int = 0,
     ) -> InferenceRequest:
         """The request of one of several texts: each has a seed of its own, counted on from the first."""
-        self._prompt = prompt
         parameters = self.parameters
         if index and (seed := parameters.get("seed")) is not None:
             parameters = {**parameters, "seed": (seed + index) % SEEDS}
-        if not isinstance(prompt, Future):
-            return interface.request(None if prompt is None else [prompt], inputs, parameters)
-        request = interface.request([""], inputs, parameters)
-        self.pending = self.pending or PendingPrompt(prompt, [])
-        self.pending.requests.append(request)
+        text = "" if isinstance(prompt, Future) else prompt
+        request = self._request = interface.request(None if text is None else [text], inputs, parameters)
+        if isinstance(prompt, Future):
+            self.pending = self.pending or PendingPrompt(prompt, [])
+            self.pending.requests.append(request)
         return request
 
 

@@ -67,8 +67,11 @@ class TextInterface:
         """A prompt of chat messages, or a future of it; None for a model that takes the messages."""
         return None if self.takes(MESSAGES) else self.render(chat.messages, chat.field)
 
-    def parser(self, tools: Sequence[dict[str, Any]] | None, prompt: str | None) -> CallParser | Chain | None:
+    def parser(
+        self, tools: Sequence[dict[str, Any]] | None, request: InferenceRequest | None
+    ) -> CallParser | Chain | None:
         """What takes calls, where there are tools, and reasoning out of its texts; None if nothing has to."""
+        prompt = None if request is None or self.takes(MESSAGES) else str(request.inputs[0].data.peek()[0])
         return reading(self.calls, self.reasoning, tools, prompt)
 
     def request(
@@ -123,8 +126,8 @@ def text_interface(
     if not generates and not embeds and not settings.openai:
         return None
     calls, reasoning = (signature.formats or text_formats(settings, origin)) if generates else (None, None)
-    if reasoning == "think_open" and settings.reasoning_format is None and MESSAGES not in extras:
-        reasoning = "think"  # each prompt shows it
+    if signature.formats or (settings.reasoning_format is None and MESSAGES not in extras):
+        reasoning = reasoning and reasoning.removesuffix("_open")  # each text or prompt shows it
     return TextInterface(
         prompt,
         extras,

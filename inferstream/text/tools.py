@@ -85,16 +85,11 @@ def merged(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Whole tool calls of the pieces of a stream: pieces of one index belong together, their arguments are joined."""
     calls: dict[int, dict[str, Any]] = {}
     for piece in pieces:
-        index = int(piece.get("index", len(calls)))
-        call = calls.setdefault(
-            index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
-        )
-        if piece.get("id"):
-            call["id"] = piece["id"]
-        function = piece.get("function") or {}
-        if function.get("name"):
-            call["function"]["name"] = function["name"]
-        call["function"]["arguments"] += function.get("arguments") or ""
+        if (call := calls.get(piece["index"])) is None:
+            named = {name: value for name, value in piece.items() if name != "index"}
+            calls[piece["index"]] = {**named, "function": {**piece["function"]}}
+        else:
+            call["function"]["arguments"] += piece["function"]["arguments"]
     return [calls[index] for index in sorted(calls)]
 
 

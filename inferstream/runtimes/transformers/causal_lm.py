@@ -92,7 +92,7 @@ class CausalLM(FrameworkModel, StepModel):
             self.inputs = self._prompts.inputs(tools=self._calls in PARSERS)
         if not self.outputs:
             self.outputs = [TEXT]
-        formats = (self._calls, reasoning and reasoning.removesuffix("_open"))  # texts have the tag
+        formats = self._calls, reasoning
         self._description = Description(parameters={CONTEXT_LENGTH: self._context}, formats=formats)
 
     def admit(self, request: InferenceRequest) -> TokenStream:

@@ -2,11 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from .parser import ARGUMENTS, CALL, HELD, TEXT, CallParser, Tools
-from .schemas import kinds_of, value_of
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 BARE = "<function="
@@ -17,6 +15,10 @@ OPENING = re.compile(r"<parameter=([^<>\s]{1,128})>")
 PARTIAL_OPENING = re.compile(r"<parameter=[^<>\s]{0,128}")
 VALUE_END = re.compile(r"</parameter>|(?=\n<parameter=[^<>\s]{1,128}>|\n</function>)")
 END, BEGIN = "</function>", "<parameter="
+
+KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+"""What a schema calls the values of JSON other than null."""
+PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
 class Coder(CallParser):
@@ -70,10 +72,9 @@ class Coder(CallParser):
         return self._close(self._behind)
 
     def _parameter(self, name: str, value: str) -> None:
-        properties = self._schema.get("properties") if isinstance(self._schema, Mapping) else None
-        schema = properties.get(name) if isinstance(properties, Mapping) else None
+        properties = _at(self._schema, "properties", name)
         text = value.removeprefix("\n").removesuffix("\n")
-        written = json.dumps(value_of(text, kinds_of(schema, self._schema)))
+        written = json.dumps(_value(text, _kinds(properties, self._schema)))
         self._say(ARGUMENTS, f"{self._before}{json.dumps(name)}: {written}")
         self._before = ", "
 
@@ -88,3 +89,48 @@ class Coder(CallParser):
 
     def _space(self) -> bool:
         return self._skip_space() and self._go(self._start)
+
+
+def _kinds(schema: Any, root: Any) -> set[str]:
+    """The types of a schema, by what it names, refers to in the root and combines; none if it allows anything."""
+    kinds: set[str] = set()
+    seen: set[int] = set()
+    rest = [schema]
+    while rest:
+        each = rest.pop()
+        if not isinstance(each, dict) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        kinds.update(str(kind) for kind in _list(each, "type") or [each.get("type")] if kind)
+        kinds.update(KINDS.get(type(value), "null") for value in _list(each, "enum"))
+        kinds.update(["null"] if each.get("nullable") else [])
+        rest += [*_list(each, "anyOf"), *_list(each, "oneOf"), *_list(each, "allOf")]
+        if "$ref" in each:
+            rest.append(_at(root, *str(each["$ref"]).split("/")[1:]))
+    return kinds | {"integer"} if "number" in kinds else kinds
+
+
+def _list(schema: dict[str, Any], keyword: str) -> list[Any]:
+    return found if isinstance(found := schema.get(keyword), list) else []
+
+
+def _at(value: Any, *keys: str) -> Any:
+    """What is in an object of objects; None if it is not there."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _value(text: str, kinds: set[str]) -> Any:
+    """A parameter in one of its types; the text where there is none, or it cannot be read."""
+    if kinds <= {"string"}:
+        return text
+    try:
+        value = json.loads(PYTHON.get(text, text), parse_constant=_no, strict=False)
+    except (ValueError, RecursionError):
+        return text
+    return value if "string" not in kinds or KINDS.get(type(value), "null") in kinds else text
+
+
+def _no(constant: str) -> Any:
+    raise ValueError(constant)

@@ -28,10 +28,6 @@ class CallDeltas:
         self._bare: set[int] = set()
         """Calls without arguments so far."""
 
-    @property
-    def count(self) -> int:
-        return len(self._ids)
-
     def add(self, piece: Any) -> None:
         """Take a whole call or a piece of one from a model, with or without an index, id or `function` around it.
 
@@ -43,7 +39,7 @@ class CallDeltas:
         id, name, index = piece.get("id"), str(function.get("name") or ""), piece.get("index")
         key = id if index is None else index
         if key is None:
-            number = self.count - 1 if self._ids and not name else None
+            number = len(self._ids) - 1 if self._ids and not name else None
         else:
             number = self._numbers.get(str(key))
         if number is None or (name and id not in (None, self._ids[number])):
@@ -53,7 +49,7 @@ class CallDeltas:
 
     def begin(self, name: str, id: Any = None) -> int:
         """Begin a call; returns its number."""
-        number = self.count
+        number = len(self._ids)
         self._ids.append(id)
         self._bare.add(number)
         # Nine letters and digits, because templates of Mistral take no other ids.

@@ -55,15 +55,11 @@ def reading(
     calls: str | None, reasoning: str | None, tools: Tools | None, prompt: str | None = None
 ) -> CallParser | Chain | None:
     """What reads a text with these formats, of a prompt that may be known. `tools` are those on offer, if any."""
-    parser = (
-        PARSERS[calls](tools or ())
-        if calls and calls in PARSERS and (tools is not None or calls == "harmony")
-        else None
-    )
-    if reasoning not in FORMATS or calls == "harmony":
-        return parser
-    thinking = Thinking(is_open(prompt, reasoning))
-    return thinking if parser is None else Chain(thinking, parser)
+    if calls == "harmony":
+        return Harmony(tools or ())
+    parser = PARSERS[calls](tools) if calls and calls in PARSERS and tools is not None else None
+    thinking = Thinking(is_open(prompt, reasoning)) if reasoning in FORMATS else None
+    return Chain(thinking, parser) if thinking and parser else thinking or parser
 
 
 def opening(calls: str | None, choice: object) -> str:

@@ -109,8 +109,8 @@ def test_a_format_is_an_input_as_the_client_sent_it():
 
 def test_pieces_of_one_index_are_one_call():
     pieces = [
-        {"index": 1, "id": "y", "function": {"name": "b", "arguments": ""}},
-        {"index": 0, "id": "x", "function": {"name": "a", "arguments": "{"}},
+        {"index": 1, "id": "y", "type": "function", "function": {"name": "b", "arguments": ""}},
+        {"index": 0, "id": "x", "type": "function", "function": {"name": "a", "arguments": "{"}},
         {"index": 1, "function": {"arguments": "[]"}},
         {"index": 0, "function": {"arguments": "}"}},
     ]

@@ -119,9 +119,8 @@ def read_generation(
     inputs |= formatted(_format(fields), interface, "output_config.format")
     parameters |= sampling(fields, KNOWN)
     generation = Generation(parameters, fields.stop("stop_sequences", MOST_STOPS), limit)
-    thinking = fields.object("thinking")
-    kind = "disabled" if thinking is None else thinking.needed_choice("type", THINKING)
-    shown = kind != "disabled" and thinking is not None and thinking.get("display") != "omitted"
+    thinking = fields.object("thinking") or Fields({"type": "disabled"}, "thinking")
+    shown = thinking.needed_choice("type", THINKING) != "disabled" and thinking.get("display") != "omitted"
     generation.parse(interface, inputs, thoughts=shown)
     prompt = interface.chat_prompt(chat)
     return generation, generation.request(interface, prompt, {**chat.inputs(interface.takes), **inputs})

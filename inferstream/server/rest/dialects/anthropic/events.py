@@ -77,14 +77,12 @@ class MessageFormat(TextFormat):
     def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
         [text], [reader] = texts, readers
         calls = merged(reader.tool_calls)
-        content: list[dict[str, Any]] = []
-        if reader.reasoning:
-            content.append({"type": "thinking", "thinking": reader.reasoning, "signature": self._id})
-        if text:
-            content.append({"type": "text", "text": text})
+        thought: dict[str, Any] = {"type": "thinking", "thinking": reader.reasoning, "signature": self._id}
+        content = [thought] if reader.reasoning else []
+        content += [{"type": "text", "text": text}] if text else []
         cut = reader.finish_reason == LENGTH
         for call in calls:
-            content.append({**self._use(call, len(content)), "input": arguments_of(call, cut)})
+            content.append({**self._use(call), "input": arguments_of(call, cut)})
         message = self._message(reader)
         return orjson.dumps({**message, "content": content, **_ending(reader, called=bool(calls))})
 
@@ -103,11 +101,9 @@ class MessageFormat(TextFormat):
             "usage": _usage(reader),
         }
 
-    def _use(self, call: dict[str, Any], number: int) -> dict[str, Any]:
+    def _use(self, call: dict[str, Any]) -> dict[str, Any]:
         """The block of a call before its input."""
-        name = (call.get("function") or {}).get("name") or ""
-        id = call.get("id") or f"toolu_{self._id}_{number}"
-        return {"type": "tool_use", "id": id, "name": name, "input": {}}
+        return {"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": {}}
 
     def _grown(self, text: str, reader: TextReader) -> bytes:
         """The events of a piece that is more than a text, or opens its block."""
@@ -121,12 +117,8 @@ class MessageFormat(TextFormat):
                 events += self._closed() + self._opened({"type": "thinking", "thinking": "", "signature": ""})
                 self._thinking = True
             events += _delta(self._block, {"type": "thinking_delta", "thinking": thought})
-        while (
-            reader.tool_calls and self._call is not None and reader.tool_calls[0].get("index") == self._call
-        ):
-            events += self._called(
-                reader.tool_calls.pop(0)
-            )  # what the open call ends with comes before a text
+        while reader.tool_calls and reader.tool_calls[0]["index"] == self._call:
+            events += self._called(reader.tool_calls.pop(0))  # its end comes before a text
         if text:
             if not self._before:
                 events += self._closed() + self._opened({"type": "text", "text": ""})
@@ -139,11 +131,13 @@ class MessageFormat(TextFormat):
 
     def _called(self, piece: dict[str, Any]) -> bytes:
         """The events of a piece of a call; pieces of one index belong together."""
-        number = int(piece.get("index", len(self._ended) + len(self._waiting) + (self._call is not None)))
+        number = piece["index"]
+        if number in self._ended and piece["function"]["arguments"] == "{}":
+            return b""  # what a block without input says
         if number in self._ended:
             raise InvalidOutput(f"Model {self._model} has gone on with a call behind a text.")
         if self._call is None:
-            events = self._closed() + self._opened(self._use(piece, self._block))
+            events = self._closed() + self._opened(self._use(piece))
             self._call = number
             return events + self._argued(piece)
         if self._call == number:
@@ -152,7 +146,7 @@ class MessageFormat(TextFormat):
         return b""
 
     def _argued(self, piece: dict[str, Any]) -> bytes:
-        arguments = (piece.get("function") or {}).get("arguments")
+        arguments = piece["function"]["arguments"]
         return (
             _delta(self._block, {"type": "input_json_delta", "partial_json": arguments}) if arguments else b""
         )
@@ -167,7 +161,7 @@ class MessageFormat(TextFormat):
             events = self._stopped()
         for number, pieces in self._waiting.items():
             [call] = merged(pieces)
-            events += self._opened(self._use(call, self._block)) + self._argued(call) + self._stopped()
+            events += self._opened(self._use(call)) + self._argued(call) + self._stopped()
             self._ended.add(number)
         self._waiting.clear()
         return events

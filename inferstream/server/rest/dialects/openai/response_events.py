@@ -9,7 +9,6 @@ import orjson
 from .....errors import Code, InferstreamError
 from .....protos import sse
 from .....text.reader import LENGTH, TextReader
-from .....text.tools import merged
 from ..text import TextFormat, token_logprobs
 from .chunks import usage_of
 from .errors import error_object
@@ -81,12 +80,11 @@ class FunctionCall:
     """A call of a tool in the output of a response."""
 
     def __init__(self, id: str, index: int, call: dict[str, Any]) -> None:
-        function = call.get("function") or {}
         self.id = f"fc_{id}_{index}"
         self.index = index
         self.place = {"item_id": self.id, "output_index": index}
-        self.call_id = call.get("id") or f"call_{id}_{index}"
-        self.name = function.get("name") or ""
+        self.call_id = call["id"]
+        self.name = call["function"]["name"]
         self.pieces: list[str] = []
         self.done: dict[str, Any] | None = None
 
@@ -100,25 +98,21 @@ class ResponseFormat(TextFormat):
 
     A message ends where a call of a tool begins. Pieces of several calls may be mixed, so that calls end with the
     response. `document` is the response as far as the request determines it. The id that holds a
-    `conversation` is known at its end alone. `summarized`: the reasoning is in the place of its summary.
+    `conversation` is known at its end alone.
     """
 
     def __init__(
-        self,
-        id: str,
-        document: dict[str, Any],
-        conversation: SealedConversation | None = None,
-        summarized: bool = False,
+        self, id: str, document: dict[str, Any], conversation: SealedConversation | None = None
     ) -> None:
         self._id = id
         self._document = document
         self._conversation = conversation
         self._number = 0
+        self._silent = False
         self._items: list[Message | FunctionCall] = []
         self._message: Message | None = None
         self._text: Message | None = None
         """The message or the reasoning that is open."""
-        self._summarized = summarized
         self._calls: dict[int, FunctionCall] = {}
 
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
@@ -147,25 +141,9 @@ class ResponseFormat(TextFormat):
         return self._event(f"response.{_status(readers[0])}", {"response": self._ending(readers, output)})
 
     def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
-        reader = readers[0]
-        status = _status(reader)
-        calls = merged(reader.tool_calls)
-        if reader.reasoning:
-            thought = Reasoning(self._id, 0, self._summarized)
-            thought.pieces.append(reader.reasoning)
-            self._items.append(thought)
-        if texts[0] or not (calls or self._items):
-            message = Message(self._id, len(self._items))
-            message.pieces.append(texts[0])
-            message.logprobs = token_logprobs(reader)
-            self._items.append(message)
-        for call in calls:
-            function = FunctionCall(self._id, len(self._items), call)
-            function.pieces.append(call["function"]["arguments"])
-            self._items.append(function)
-        final = self._items[-1]
-        output = [item.item(status if item is final else COMPLETED) for item in self._items]
-        return orjson.dumps(self._ending(readers, output))
+        self._silent = True  # what a stream adds up to
+        self.last(0, texts[0], readers[0])
+        return orjson.dumps(self._ending(readers, [item.done or {} for item in self._items]))
 
     def failure(self, error: InferstreamError) -> bytes:
         """`response.failed`, and `error`: clients of OpenAI raise for the second only."""
@@ -180,6 +158,8 @@ class ResponseFormat(TextFormat):
         )
 
     def _event(self, kind: str, fields: dict[str, Any]) -> bytes:
+        if self._silent:
+            return b""
         document = {**fields, "type": kind, "sequence_number": self._number}
         self._number += 1
         return sse.named_event(kind, orjson.dumps(document))
@@ -199,7 +179,8 @@ class ResponseFormat(TextFormat):
             if not text:
                 reader.logprobs.clear()
             if not isinstance(reasoning := self._text, Reasoning):
-                reasoning = Reasoning(self._id, len(self._items), self._summarized)
+                summary = bool(self._document["reasoning"]["summary"])
+                reasoning = Reasoning(self._id, len(self._items), summary)
                 events.append(self._begin(reasoning))
             reasoning.pieces.append(thought)
             events.append(self._event(f"{reasoning.text}.delta", {**reasoning.place, "delta": thought}))
@@ -235,12 +216,11 @@ class ResponseFormat(TextFormat):
 
     def _called(self, piece: dict[str, Any]) -> bytes:
         """The events of a piece of a call; pieces of one index belong together."""
-        index = int(piece.get("index", len(self._calls)))
-        call, opened = self._calls.get(index), b""
+        call, opened = self._calls.get(piece["index"]), b""
         if call is None:
-            call = self._calls[index] = FunctionCall(self._id, len(self._items), piece)
+            call = self._calls[piece["index"]] = FunctionCall(self._id, len(self._items), piece)
             opened = self._opened(call)
-        if not (arguments := (piece.get("function") or {}).get("arguments")):
+        if not (arguments := piece["function"]["arguments"]):
             return opened
         call.pieces.append(arguments)
         delta = {**call.place, "delta": arguments}

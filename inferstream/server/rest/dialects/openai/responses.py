@@ -84,8 +84,7 @@ def read_response(
     if fields.object("stream_options") is not None and not streamed:
         raise fields.wrong("stream_options", "needs stream to be true")
     conversation = states.kept(fields, admission, previous)
-    document = _document(fields, id, name)
-    format = ResponseFormat(id, document, conversation, bool(document["reasoning"]["summary"]))
+    format = ResponseFormat(id, _document(fields, id, name), conversation)
     asked = TextRequest(admission, generation, [request], format, streamed)
     asked.limit = most
     return asked
