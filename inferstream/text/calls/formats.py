@@ -58,8 +58,10 @@ def reading(
     if calls == "harmony":
         return Harmony(tools or ())
     parser = PARSERS[calls](tools) if calls and calls in PARSERS and tools is not None else None
-    thinking = Thinking(is_open(prompt, reasoning)) if reasoning in FORMATS else None
-    return Chain(thinking, parser) if thinking and parser else thinking or parser
+    if reasoning not in FORMATS:
+        return parser
+    thinking = Thinking(is_open(prompt, reasoning), *(["<tool_call>\n"] if parser else []))
+    return Chain(thinking, parser) if parser else thinking
 
 
 def opening(calls: str | None, choice: object) -> str:

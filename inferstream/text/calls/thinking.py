@@ -33,11 +33,15 @@ def begin_answer(prompt: str, reasoning: str | None, opening: str | None) -> tup
 
 
 class Thinking(CallParser):
-    """Reasoning at the beginning of a text. `opened` is for templates that write `<think>` themselves."""
+    """Reasoning at the beginning of a text. `opened` is for templates that write `<think>` themselves.
 
-    def __init__(self, opened: bool = False) -> None:
+    A line that is a `call` ends it too: models forget the tag.
+    """
+
+    def __init__(self, opened: bool = False, call: str = CLOSE) -> None:
         super().__init__()
         self._opened = opened
+        self._call = call
 
     def _start(self) -> bool:
         begun = BEGUN.match(self._text, 0, LONGEST)
@@ -54,9 +58,9 @@ class Thinking(CallParser):
         return self._skip_space() and self._go(self._reasoning)
 
     def _reasoning(self) -> bool:
-        if not self._give_up_to(REASONING, CLOSE):
+        if not (marker := self._give_up_to(REASONING, CLOSE, self._call)):
             return False
-        self._take(len(CLOSE))
+        self._take(len(CLOSE) if marker == CLOSE else 0)
         self._rest = TEXT
         return self._go(self._space)
 
