@@ -56,7 +56,6 @@ class Signature:
     logprobs: bool = False
     """Whether its tokens may carry log probabilities."""
     formats: tuple[str | None, str | None] | None = None
-    """As in the description."""
     doc: str = ""
     """The author's docstring."""
     function: bool = False

@@ -81,18 +81,6 @@ def _chosen(choice: Fields, tools: list[Any], names: Sequence[str]) -> tuple[lis
     return [tool for tool, name in zip(tools, names, strict=True) if name in allowed], mode
 
 
-def merged(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Whole tool calls of the pieces of a stream: pieces of one index belong together, their arguments are joined."""
-    calls: dict[int, dict[str, Any]] = {}
-    for piece in pieces:
-        if (call := calls.get(piece["index"])) is None:
-            named = {name: value for name, value in piece.items() if name != "index"}
-            calls[piece["index"]] = {**named, "function": {**piece["function"]}}
-        else:
-            call["function"]["arguments"] += piece["function"]["arguments"]
-    return [calls[index] for index in sorted(calls)]
-
-
 def arguments_of(call: dict[str, Any], cut: bool = False) -> dict[str, Any]:
     """The arguments of a whole call as an object. Raises InvalidOutput for anything else.
 

@@ -30,12 +30,11 @@ class Prompts:
         """Whether there is a template, so that messages can be read."""
         self.reasoning: str | None = None
         """The format of the reasoning that the template may open."""
-        named = tokenizer.chat_template or ""
-        self.template = source = (
-            named if isinstance(named, str) else named.get("default") or next(iter(named.values()))
-        )
+        self.template = str(tokenizer.chat_template or "")
         self._limited: LimitedTemplate | None = None
         if untrusted is not None and self.chats:
+            named = tokenizer.chat_template
+            source = named if isinstance(named, str) else named.get("default") or next(iter(named.values()))
             special = {name: str(token) for name, token in tokenizer.special_tokens_map.items()}
             self._limited = LimitedTemplate(untrusted, source, special)
 
@@ -56,8 +55,7 @@ class Prompts:
                 raise refused(
                     MESSAGES, f"A request has either messages or a prompt, not {', '.join(texts)} too"
                 )
-            tokens, begun = self._chat(messages, tools, opening)
-            return tokens, MESSAGES, begun
+            return self._chat(messages, tools, opening)
         if len(texts) != 1:
             raise refused(PROMPT, "A request needs one prompt" + (" or messages" if self.chats else ""))
         ((name, text),) = texts.items()
@@ -68,7 +66,7 @@ class Prompts:
             raise refused(name, f"{name} is empty")
         return tokens, name, ""
 
-    def _chat(self, text: str, tools: str | None, opening: str | None) -> tuple[list[int], str]:
+    def _chat(self, text: str, tools: str | None, opening: str | None) -> tuple[list[int], str, str]:
         if not self.chats:
             raise refused(MESSAGES, "The model has no chat template, so it takes no messages")
         messages = [_plain(message) for message in _list_of(MESSAGES, text)]
@@ -83,7 +81,7 @@ class Prompts:
             reason = " ".join(str(error).split())
             raise refused(MESSAGES, f"The model's chat template refuses the messages: {reason}") from error
         added, begun = begin_answer(prompt, self.reasoning, opening)
-        return self._tokenizer(prompt + added, add_special_tokens=False)["input_ids"], begun
+        return self._tokenizer(prompt + added, add_special_tokens=False)["input_ids"], MESSAGES, begun
 
     def _render(self, messages: list[dict[str, Any]], options: dict[str, Any]) -> str:
         if self._limited is not None:

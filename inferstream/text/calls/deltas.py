@@ -15,6 +15,8 @@ class CallDeltas:
     """Makes at most one delta for each call, until somebody takes those in `pending`.
 
     The first delta of a call has its id and name. The arguments are text that is a JSON object at the end.
+    It remembers the ids that the model gave, the numbers of calls by the model's own index or id, and the calls that
+    are bare of arguments so far.
     """
 
     __slots__ = ("_bare", "_ids", "_numbers", "_pending")
@@ -22,11 +24,8 @@ class CallDeltas:
     def __init__(self, pending: list[dict[str, Any]]) -> None:
         self._pending = pending
         self._ids: list[Any] = []
-        """The ids that the model gave, by the number of the call."""
         self._numbers: dict[str, int] = {}
-        """Numbers of calls by the model's own index or id."""
         self._bare: set[int] = set()
-        """Calls without arguments so far."""
 
     def add(self, piece: Any) -> None:
         """Take a whole call or a piece of one from a model, with or without an index, id or `function` around it.

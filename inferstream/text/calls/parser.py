@@ -14,10 +14,9 @@ TEXT, REASONING, CALL, ARGUMENTS = "text", "reasoning", "call", "arguments"
 HELD = 65536
 """Characters that a parser keeps until it knows what they are; beyond, they are text."""
 
-ESCAPING = re.compile(r"""\\(["\\/bfnrtu]|')?|["\x00-\x1f]""")
+ESCAPING = re.compile(r"""\\["\\/bfnrtu']?|["\x00-\x1f]""")
 
 Tools = Sequence[Mapping[str, Any]]
-"""What a client offers, in the form of chat completions."""
 
 
 class Delta(NamedTuple):
@@ -82,14 +81,14 @@ class CallParser(ABC):
 
     def _escape(self, found: re.Match[str]) -> str:
         """What JSON has for a line break that a model has written bare in a string, and for an escape that it lacks."""
-        text, escaped = found[0], found[1]
+        text = found[0]
         if text == '"':
             self._quoted = not self._quoted
-        elif text[0] == "\\" and found.end() == len(found.string) and not escaped:
+        elif text == "\\" and found.end() == len(found.string):
             self._backslash, text = text, ""
-        elif text[0] == "\\":
-            return "'" if escaped == "'" else text if escaped else "\\\\"
-        elif self._quoted:
+        elif text in ("\\", "\\'"):
+            return "\\\\" if text == "\\" else "'"
+        elif text < " " and self._quoted:
             return json.dumps(text)[1:-1]
         return text
 

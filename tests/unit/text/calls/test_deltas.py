@@ -14,7 +14,6 @@ from inferstream import Token
 from inferstream.errors import InvalidOutput
 from inferstream.text.output import TextOutput
 from inferstream.text.reader import TextReader
-from inferstream.text.tools import merged
 
 
 class Function(BaseModel):
@@ -98,8 +97,11 @@ def test_each_shape_is_a_call(tokens: list[list[Any]], right: list[Any]) -> None
     assert [piece["index"] for piece in firsts] == [*range(len(right))]
     assert all(piece["id"] and piece["type"] == "function" for piece in firsts)
     assert all(type(piece["function"]["arguments"]) is str for piece in pieces)
-    calls = [each["function"] for each in merged(pieces)]
-    assert [(each["name"], json.loads(each["arguments"])) for each in calls] == right
+    found = [(piece["function"]["name"], "") for piece in firsts]
+    for piece in pieces:
+        name, arguments = found[piece["index"]]
+        found[piece["index"]] = (name, arguments + piece["function"]["arguments"])
+    assert [(name, json.loads(arguments)) for name, arguments in found] == right
 
 
 def test_a_model_that_says_why_it_ends_ends_its_calls() -> None:

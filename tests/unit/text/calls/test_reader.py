@@ -7,7 +7,6 @@ from inferstream import InferenceRequest
 from inferstream.dataplane.outputs import Finish
 from inferstream.text.calls.formats import reading
 from inferstream.text.calls.reader import CallReader
-from inferstream.text.tools import merged
 
 finish = Finish("m", None, None).of(SimpleNamespace(current=InferenceRequest(inputs=[])))
 CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
@@ -31,7 +30,7 @@ def read(
 def test_a_text_without_its_calls_and_thoughts() -> None:
     text, reader = read("<think>hm</think>yes", CALL, "no", CALL)
     assert (text, reader.reasoning, reader.finish_reason) == ("yesno", "hm", "stop")
-    calls = merged(reader.tool_calls)
+    calls = reader.tool_calls
     assert [call["function"] for call in calls] == [{"name": "f", "arguments": "{}"}] * 2
     assert all(call["id"].isalnum() and len(call["id"]) == 9 for call in calls)
 
@@ -62,7 +61,7 @@ def test_a_stop_string_ends_the_answer_wherever_the_text_is_cut(
     for pieces in ([whole], [*whole], *([whole[:at], whole[at:]] for at in range(len(whole)))):
         text, reader = read(*pieces, stop=("STOP",))
         assert (text, reader.reasoning, reader.stopped) == (left, thought, stopped), pieces
-        assert len(merged(reader.tool_calls)) == calls
+        assert len(reader.tool_calls) == calls
         assert reader.finish_reason == "stop"
 
 
@@ -77,13 +76,13 @@ def test_a_character_may_be_cut_within_reasoning_and_calls() -> None:
     encoded = ("<think>ü</think>é" + CALL.replace("{}", '{"a": "日"}')).encode()
     text, reader = read(*(encoded[at : at + 1] for at in range(len(encoded))))
     assert (text, reader.reasoning) == ("é", "ü")
-    assert merged(reader.tool_calls)[0]["function"]["arguments"] == '{"a": "日"}'
+    assert reader.tool_calls[0]["function"]["arguments"] == '{"a": "日"}'
 
 
 def test_one_call_ends_the_text_of_a_client_that_takes_one() -> None:
     _, reader = read(CALL, CALL, "more", parallel=False)
     assert reader.finish_reason == "tool_calls"
-    assert len(merged(reader.tool_calls)) == 1
+    assert len(reader.tool_calls) == 1
 
 
 def test_thoughts_that_nobody_wants_are_left_out() -> None:

@@ -41,9 +41,6 @@ IGNORED = frozenset(("thinking", "redacted_thinking"))
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 """Choices among the tools that name none, in the words of chat completions."""
 
-THINKING = ("enabled", "adaptive", "disabled")
-"""Ways to ask for the blocks of reasoning; a model thinks as its chat template has it."""
-
 KNOWN = frozenset(
     ("model", "max_tokens", "stream", "service_tier", "inference_geo", "speed", "container")
 ) | {
@@ -120,7 +117,8 @@ def read_generation(
     parameters |= sampling(fields, KNOWN)
     generation = Generation(parameters, fields.stop("stop_sequences", MOST_STOPS), limit)
     thinking = fields.object("thinking") or Fields({"type": "disabled"}, "thinking")
-    shown = thinking.needed_choice("type", THINKING) != "disabled" and thinking.get("display") != "omitted"
+    kind = thinking.needed_choice("type", ("enabled", "adaptive", "disabled"))
+    shown = kind != "disabled" and thinking.get("display") != "omitted"
     generation.parse(interface, inputs, thoughts=shown)
     prompt = interface.chat_prompt(chat)
     return generation, generation.request(interface, prompt, {**chat.inputs(interface.takes), **inputs})

@@ -9,7 +9,7 @@ import orjson
 
 from .....errors import InferstreamError
 from .....text.reader import LENGTH, TextReader
-from .....text.tools import arguments_of, merged
+from .....text.tools import arguments_of
 from ..text import TextFormat, token_logprobs
 
 LINE_ENDS = "\u0085\u2028\u2029"
@@ -116,7 +116,7 @@ def _calls(reader: TextReader) -> list[dict[str, Any]]:
     cut = reader.finish_reason == LENGTH
     return [
         {"function": {"name": call["function"]["name"], "arguments": arguments_of(call, cut)}}
-        for call in merged(reader.tool_calls)
+        for call in reader.tool_calls
     ]
 
 

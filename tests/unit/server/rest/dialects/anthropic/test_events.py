@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from inferstream.errors import Code, InferstreamError, InvalidOutput
 from inferstream.server.rest.dialects.anthropic.events import TYPES, MessageFormat, error_object
+from inferstream.text.calls.deltas import CallDeltas
 from inferstream.text.reader import TextReader
 
 Event = dict[str, Any]
@@ -18,11 +19,11 @@ Event = dict[str, Any]
 def stream(*items: str | Event) -> list[Event]:
     """The events of a message that is made of texts and pieces of calls."""
     format, reader = MessageFormat("id", "model"), TextReader()
-    written = b""
+    written, deltas = b"", CallDeltas(reader.tool_calls)
     for item in items:
         text = item if isinstance(item, str) else ""
         if isinstance(item, dict):
-            reader.tool_calls.append(item)
+            deltas.add(item)
         written += format.piece(0, text, reader)
     written += format.last(0, reader.end(), reader) + format.closing([reader])
     return [json.loads(event.partition("data: ")[2]) for event in written.decode().split("\n\n")[:-1]]
@@ -30,7 +31,10 @@ def stream(*items: str | Event) -> list[Event]:
 
 def whole(*items: str | Event) -> Event:
     reader = TextReader()
-    reader.tool_calls += [item for item in items if isinstance(item, dict)]
+    deltas = CallDeltas(reader.tool_calls)
+    for item in items:
+        if isinstance(item, dict):
+            deltas.add(item)
     reader.end()
     text = "".join(item for item in items if isinstance(item, str))
     return json.loads(MessageFormat("id", "model").whole([text], [reader]))
