@@ -111,7 +111,7 @@ def _kinds(schema: Any, root: Any) -> set[str]:
 
 
 def _list(schema: dict[str, Any], keyword: str) -> list[Any]:
-    return found if isinstance(found := schema.get(keyword), list) else []
+    return items if isinstance(items := schema.get(keyword), list) else []
 
 
 def _at(value: Any, *keys: str) -> Any:

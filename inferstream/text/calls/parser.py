@@ -79,12 +79,12 @@ class CallParser(ABC):
         else:
             self._given.append(Delta(kind, text))
 
-    def _escape(self, found: re.Match[str]) -> str:
+    def _escape(self, match: re.Match[str]) -> str:
         """What JSON has for a line break that a model has written bare in a string, and for an escape that it lacks."""
-        text = found[0]
+        text = match[0]
         if text == '"':
             self._quoted = not self._quoted
-        elif text == "\\" and found.end() == len(found.string):
+        elif text == "\\" and match.end() == len(match.string):
             self._backslash, text = text, ""
         elif text in ("\\", "\\'"):
             return "\\\\" if text == "\\" else "'"

@@ -111,7 +111,7 @@ class Ollama(TextDialect):
                 raise fields.wrong(field, sentence)
         think = fields.get("think")
         if think and not interface.thinks:
-            raise fields.wrong("think", f"{name} does not think, or the setting reasoning_format is missing")
+            raise fields.wrong("think", f"{name} does not support thinking; see the setting reasoning_format")
         prompt, inputs, parameters = (_chat if chat else _completion)(fields, interface)
         inputs = {**inputs, **formatted(_format(fields), interface, "format")}
         generation = _generation(fields, interface, parameters)
