@@ -58,7 +58,8 @@ class Generation:
 
     def reader(self) -> TextReader:
         """What reads the text of one such generation."""
-        parser = None if self._interface is None else self._interface.parser(self._tools, self._request)
+        interface, request = self._interface, self._request
+        parser = None if interface is None or request is None else interface.parser(self._tools, request)
         if parser is None:
             return TextReader(self.stop, self.max_tokens, self.logprobs)
         parallel = self.parameters.get("parallel_tool_calls", True)

@@ -68,10 +68,11 @@ class TextInterface:
         return None if self.takes(MESSAGES) else self.render(chat.messages, chat.field)
 
     def parser(
-        self, tools: Sequence[dict[str, Any]] | None, request: InferenceRequest | None
+        self, tools: Sequence[dict[str, Any]] | None, request: InferenceRequest
     ) -> CallParser | Chain | None:
         """What takes calls, where there are tools, and reasoning out of its texts; None if nothing has to."""
-        prompt = None if request is None or self.takes(MESSAGES) else str(request.inputs[0].data.peek()[0])
+        rendered = self.reasoning is not None and not self.takes(MESSAGES)
+        prompt = str(request.inputs[0].data.peek()[0]) if rendered else None
         return reading(self.calls, self.reasoning, tools, prompt)
 
     def request(

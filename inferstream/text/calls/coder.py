@@ -17,7 +17,6 @@ VALUE_END = re.compile(r"</parameter>|(?=\n<parameter=[^<>\s]{1,128}>|\n</functi
 END, BEGIN = "</function>", "<parameter="
 
 KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
-"""What a schema calls the values of JSON other than null."""
 PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
