@@ -71,9 +71,9 @@ class Coder(CallParser):
         return self._close(self._behind)
 
     def _parameter(self, name: str, value: str) -> None:
-        properties = _at(self._schema, "properties", name)
+        schema = _at(self._schema, "properties", name)
         text = value.removeprefix("\n").removesuffix("\n")
-        written = json.dumps(_value(text, _kinds(properties, self._schema)))
+        written = json.dumps(_value(text, _kinds(schema, self._schema)))
         self._say(ARGUMENTS, f"{self._before}{json.dumps(name)}: {written}")
         self._before = ", "
 

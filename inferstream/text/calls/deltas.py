@@ -8,7 +8,6 @@ import orjson
 from ...errors import InvalidOutput
 
 ARGUMENTS = ("arguments", "parameters", "args", "input")
-"""What the arguments of a call are called by the libraries that make calls."""
 
 
 class CallDeltas:
@@ -29,6 +28,8 @@ class CallDeltas:
 
     def add(self, piece: Any) -> None:
         """Take a whole call or a piece of one from a model, with or without an index, id or `function` around it.
+
+        Libraries have different words for the arguments.
 
         Raises InvalidOutput.
         """

@@ -10,6 +10,7 @@ class CallReader(TextReader):
     """Reads texts as `TextReader` does, and takes calls and reasoning out of them. Stop strings end what is left.
 
     Where the client takes one call at a time, the text ends with the first. Without `thoughts` reasoning is left out.
+    Arguments belong to the call before them.
     """
 
     __slots__ = ("_call", "_parallel", "_parser", "_thoughts")
@@ -28,7 +29,6 @@ class CallReader(TextReader):
         self._parallel = parallel
         self._thoughts = thoughts
         self._call = -1
-        """The number of the call that the arguments belong to."""
 
     def _shown(self, text: str) -> str:
         deltas = self._parser.push(text)
