@@ -284,6 +284,7 @@ def signature_of(model: MLModel) -> Signature:
         inputs_annotated=inputs_annotated,
         outputs_annotated=outputs_annotated,
         logprobs=model.gives_logprobs,
+        formats=model._description.formats,
         described=() if inputs else model._description.inputs,
     )
 

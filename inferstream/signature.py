@@ -20,6 +20,8 @@ class Description:
     inputs: Tensors = ()
     outputs: Tensors = ()
     parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    formats: tuple[str | None, str | None] | None = None
+    """The formats of calls and of reasoning in its texts, where the runtime knows the chat template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Signature:
     """Whether the model makes streams of its own."""
     logprobs: bool = False
     """Whether its tokens may carry log probabilities."""
+    formats: tuple[str | None, str | None] | None = None
     doc: str = ""
     """The author's docstring."""
     function: bool = False

@@ -20,7 +20,7 @@ from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
 from ..text.calls.formats import PARSERS, SPECIAL
-from ..text.chat import has_closed_reasoning
+from ..text.calls.thinking import begin_answer
 from ..text.chat_prompts import ChatPrompts
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOOLS, field_of
 from ..text.limited_template import LimitedTemplate
@@ -108,7 +108,8 @@ class LlamaCppModel(FrameworkModel):
             self.inputs = text_inputs(*names, RESPONSE_FORMAT)
         if not self.outputs:
             self.outputs = [TEXT]
-        self._description = Description(parameters={CONTEXT_LENGTH: self._context})
+        formats = self._calls, self._reasoning
+        self._description = Description(parameters={CONTEXT_LENGTH: self._context}, formats=formats)
         return True
 
     async def unload(self) -> bool:
@@ -140,11 +141,9 @@ class LlamaCppModel(FrameworkModel):
         texts = texts_of(request)
         tools, form, chat = texts.get(TOOLS), texts.get(RESPONSE_FORMAT), MESSAGES in texts
         field, options = field_of(request.inputs, RESPONSE_FORMAT), take_options(texts)
-        begun, form, asked = self._beginnings.of(
-            given.get("tool_choice"), tools, form, chat, field, has_closed_reasoning(options)
-        )
-        name, prompt = self._prompt(texts, options, begun)
-        special = tools is not None and self._calls in SPECIAL
+        opening, form, asked = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
+        name, prompt, begun = self._prompt(texts, options, opening)
+        special = self._calls in SPECIAL and (tools is not None or (self._calls == "harmony" and chat))
         room = self._context - len(prompt)
         if room < 1:
             message = f"{name} has {len(prompt)} tokens, and the context of {self._context} leaves no room for a text"
@@ -169,7 +168,8 @@ class LlamaCppModel(FrameworkModel):
                     reason, usage = "stop" if complete else "length", Usage(len(prompt), len(written))
                     yield Token(text, token, logprob, top_logprobs=top, finish_reason=reason, usage=usage)
                     return
-                yield Token(text, token, logprob, top_logprobs=top)
+                first = Usage(len(prompt)) if len(written) == 1 else None
+                yield Token(text, token, logprob, top_logprobs=top, usage=first)
         finally:
             generated.close()
 
@@ -211,18 +211,21 @@ class LlamaCppModel(FrameworkModel):
         text: bytes = self._llama.detokenize([token], special=True)
         return text.decode(errors="replace")
 
-    def _prompt(self, texts: Mapping[str, str], options: dict[str, Any], begun: str) -> tuple[str, list[int]]:
-        """The input that was given, and its tokens. An answer to messages begins as `begun` does."""
+    def _prompt(
+        self, texts: Mapping[str, str], options: dict[str, Any], opening: str | None
+    ) -> tuple[str, list[int], str]:
+        """The input that was given, its tokens and the beginning of the text. `opening` is that of the answer."""
         messages, prompt = texts.get(MESSAGES), texts.get("prompt")
         if (messages is None) == (prompt is None):
             raise refused("prompt", "the model takes either a prompt or messages")
         if messages is None:
-            return "prompt", self._llama.tokenize(str(prompt).encode(), special=True)
+            return "prompt", self._llama.tokenize(str(prompt).encode(), special=True), ""
         written = write_prompt(self._format, messages, options)
-        starts = isinstance(
-            self._format, NamedFormat
-        )  # templates write the token of the beginning themselves
-        return "messages", self._llama.tokenize((written + begun).encode(), add_bos=starts, special=True)
+        added, begun = begin_answer(written, self._reasoning, opening)
+        # Templates write the token of the beginning themselves.
+        starts = isinstance(self._format, NamedFormat)
+        tokens = self._llama.tokenize((written + added).encode(), add_bos=starts, special=True)
+        return "messages", tokens, begun
 
     def _tokens_of_grammars(self) -> Any:
         from llguidance.llamacpp import lltokenizer_from_vocab
@@ -262,28 +265,27 @@ class LlamaCppModel(FrameworkModel):
         except (OSError, RuntimeError, ValueError) as error:
             raise self._unreadable(path, f"llama.cpp ({PACKAGE} {library.__version__})", error) from error
         self._library, self._llama = library, llama
-        self._calls, reasoning = text_formats(self.settings, untrusted)
+        template = None if settings.chat_format is not None else llama.all_metadata.get(TEMPLATE)
+        self._calls, self._reasoning = text_formats(self.settings, untrusted, template)
         self._vocabulary = library.llama_model_get_vocab(llama.model)
         self._grammars = Grammars(self._tokens_of_grammars)
-        self._beginnings = Beginnings(self._calls, reasoning, self._grammars.usable)
+        self._beginnings = Beginnings(self._calls, self._grammars.usable)
         self._shares_prefixes = settings.share_prefixes
         self._context = min(llama.n_ctx(), library.llama_model_n_ctx_train(llama.model))
-        self._format = self._formatter(settings, untrusted(path) is not None)
+        self._format = self._formatter(settings.chat_format, template, untrusted(path) is not None)
 
-    def _formatter(self, settings: LlamaSettings, limited: bool) -> ChatPrompts | None:
+    def _formatter(self, name: str | None, template: str | None, limited: bool) -> ChatPrompts | None:
         """What makes a prompt of messages, `limited` if the file's author is not trusted; None without a template."""
         formats: Any = self._library.llama_chat_format
-        name = settings.chat_format
         if name is not None:
             for spelling in (name.replace("-", "_"), name.replace("-", "")):
                 known: Callable[..., Any] | None = getattr(formats, f"format_{spelling}", None)
                 if known is not None:
                     return NamedFormat(known)
             raise self._failed(f'"chat_format" in parameters.extra: llama-cpp-python has no "{name}"')
-        llama = self._llama
-        template = llama.all_metadata.get(TEMPLATE)
         if template is None:
             return None
+        llama = self._llama
         special = {"eos_token": self._shown(llama.token_eos()), "bos_token": self._shown(llama.token_bos())}
         if limited:
             return LimitedTemplate(self.name, template, special)

@@ -1,16 +1,14 @@
 """`Generation`: what a client of any text dialect asks of a model."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
 
 from ..types import InferenceRequest, TensorData
-from .calls.parser import CallParser, Chain
 from .calls.reader import CallReader
 from .chat import Chat, has_closed_reasoning
 from .fields import Fields, wrong_field
@@ -48,8 +46,11 @@ class Generation:
     logprobs: bool = False
     pending: PendingPrompt | None = field(default=None, init=False)
     """The prompt of the requests, where it is being written."""
-    _parser: Callable[[], CallParser | Chain | None] = field(default=lambda: None, init=False)
+    _interface: TextInterface | None = field(default=None, init=False)
+    _tools: list[Any] | None = field(default=None, init=False)
+    _closed: bool = field(default=False, init=False)
     _thoughts: bool = field(default=False, init=False)
+    _request: InferenceRequest | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
@@ -59,7 +60,12 @@ class Generation:
 
     def reader(self) -> TextReader:
         """What reads the text of one such generation."""
-        parser = self._parser()
+        interface, request = self._interface, self._request
+        parser = (
+            None
+            if interface is None or request is None
+            else interface.parser(self._tools, request, self._closed)
+        )
         if parser is None:
             return TextReader(self.stop, self.max_tokens, self.logprobs)
         parallel = self.parameters.get("parallel_tool_calls", True)
@@ -77,8 +83,9 @@ class Generation:
         `thoughts` says whether the client is shown the reasoning.
         """
         self._thoughts = thoughts
-        tools = orjson.loads(inputs[TOOLS][0]) if TOOLS in inputs else None
-        self._parser = partial(interface.parser, tools, has_closed_reasoning(chat.options))
+        self._interface = interface
+        self._tools = orjson.loads(inputs[TOOLS][0]) if TOOLS in inputs else None
+        self._closed = has_closed_reasoning(chat.options)
 
     def request(
         self,
@@ -91,11 +98,11 @@ class Generation:
         parameters = self.parameters
         if index and (seed := parameters.get("seed")) is not None:
             parameters = {**parameters, "seed": (seed + index) % SEEDS}
-        if not isinstance(prompt, Future):
-            return interface.request(None if prompt is None else [prompt], inputs, parameters)
-        request = interface.request([""], inputs, parameters)
-        self.pending = self.pending or PendingPrompt(prompt, [])
-        self.pending.requests.append(request)
+        text = "" if isinstance(prompt, Future) else prompt
+        request = self._request = interface.request(None if text is None else [text], inputs, parameters)
+        if isinstance(prompt, Future):
+            self.pending = self.pending or PendingPrompt(prompt, [])
+            self.pending.requests.append(request)
         return request
 
 

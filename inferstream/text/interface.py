@@ -14,7 +14,7 @@ from ..protos.json_checks import JsonLimits
 from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, TensorData
-from .calls.formats import reading, unopened
+from .calls.formats import reading
 from .calls.parser import CallParser, Chain
 from .chat import NO_TEMPLATE, Chat, plain_prompt
 from .fields import wrong_field
@@ -59,6 +59,11 @@ class TextInterface:
         """Whether the model declares this special input."""
         return name in self.extras
 
+    @property
+    def thinks(self) -> bool:
+        """Whether its texts have reasoning that can be told from the answer."""
+        return self.calls == "harmony" or self.reasoning in ("think", "think_open")
+
     def chat_prompt(
         self, chat: Chat, inputs: Mapping[str, Sequence[str | bytes]]
     ) -> "str | Future[str] | None":
@@ -74,13 +79,18 @@ class TextInterface:
         return self.render(chat.messages, chat.field, chat.options | tools)
 
     def parser(
-        self, tools: Sequence[dict[str, Any]] | None, closed: bool = False
+        self, tools: Sequence[dict[str, Any]] | None, request: InferenceRequest, closed: bool = False
     ) -> CallParser | Chain | None:
         """What takes calls, where there are tools, and reasoning out of its texts; None if nothing has to.
 
-        `closed` says that no reasoning is open where a text begins.
+        `closed` says that a model that takes messages opens no reasoning for these.
         """
-        return reading(self.calls, unopened(self.reasoning) if closed else self.reasoning, tools)
+        reasoning, prompt = self.reasoning, None
+        if reasoning is not None and not self.takes(MESSAGES):
+            prompt = str(request.inputs[0].data.peek()[0])
+        elif closed and reasoning == "think_open":
+            reasoning = "think"
+        return reading(self.calls, reasoning, tools, prompt)
 
     def request(
         self,
@@ -133,7 +143,9 @@ def text_interface(
     embeds = not generates and all(map(holds_vectors, outputs))
     if not generates and not embeds and not settings.openai:
         return None
-    calls, reasoning = text_formats(settings, origin) if generates else (None, None)
+    calls, reasoning = (signature.formats or text_formats(settings, origin)) if generates else (None, None)
+    if signature.formats or (settings.reasoning_format is None and MESSAGES not in extras):
+        reasoning = reasoning and reasoning.removesuffix("_open")  # each text or prompt shows it
     return TextInterface(
         prompt,
         extras,

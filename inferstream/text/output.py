@@ -1,6 +1,6 @@
 """Writes what a model yields as text as a response with one BYTES tensor."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -57,14 +57,20 @@ def _parameters(model: str, token: Token) -> dict[str, Any]:
         parameters["finish_reason"] = token.finish_reason
     if token.usage is not None:
         parameters["prompt_tokens"] = token.usage.prompt_tokens
-        parameters["completion_tokens"] = token.usage.completion_tokens
+        if token.usage.completion_tokens is not None:
+            parameters["completion_tokens"] = token.usage.completion_tokens
     try:
         if token.top_logprobs is not None:
             parameters["top_logprobs"] = orjson.dumps(dict(token.top_logprobs)).decode()
         if token.tool_calls is not None:
-            parameters["tool_calls"] = orjson.dumps([dict(call) for call in token.tool_calls]).decode()
+            parameters["tool_calls"] = orjson.dumps([*token.tool_calls], _fields).decode()
     except (TypeError, ValueError) as error:
         raise InvalidOutput(
             f"Model {model} answered a Token that cannot be written as JSON: {error}."
         ) from error
     return parameters
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """What is in a call, or in a part of it, of a class of the model's library. Raises TypeError."""
+    return dict(value) if isinstance(value, Mapping) else vars(value)

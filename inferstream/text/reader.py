@@ -9,6 +9,7 @@ import orjson
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters
 from ..types.forms import OutputForm
+from .calls.deltas import CallDeltas
 
 STOP = "stop"
 LENGTH = "length"
@@ -37,6 +38,7 @@ class TextReader:
     """
 
     __slots__ = (
+        "_calls",
         "_decoder",
         "_held",
         "_max_tokens",
@@ -75,7 +77,8 @@ class TextReader:
         self.logprobs: list[TokenLogprob] = []
         """Those read since somebody last emptied the list."""
         self.tool_calls: list[Any] = []
-        """Pieces of tool calls read since somebody last emptied the list."""
+        """Pieces of tool calls read since somebody last emptied the list, at most one for each call."""
+        self._calls = CallDeltas(self.tool_calls)
         self.reasoning = ""
         """What the model has thought since somebody last emptied it; only some readers find it."""
 
@@ -117,16 +120,23 @@ class TextReader:
 
     def _shown(self, text: str) -> str:
         if self._stop:
-            return self._unstopped(text)
-        return text if self.finish_reason is None else text + self._undecoded()
+            text = self._unstopped(text)
+        return text if self.finish_reason is None else text + self._rest()
 
     def end(self) -> str:
         """The text that was held back, once the model has ended. Sets the finish reason."""
-        rest = self._held + self._undecoded()
-        self._held = ""
         if self.finish_reason is None:
             self.finish_reason = STOP
-        return rest
+        return self._rest()
+
+    def _rest(self) -> str:
+        """The text that was held back, at the end of the text, and the end of its calls."""
+        if self.finish_reason != LENGTH:
+            self._calls.end()
+        if self.stopped:
+            return ""
+        held, self._held = self._held, ""
+        return held + self._undecoded()
 
     def _plain(self, value: Any) -> str:
         """The text of one value. Most values are whole texts, which need no decoder that remembers."""
@@ -171,8 +181,6 @@ class TextReader:
         if end < len(text):
             self.finish_reason = STOP
             return text[:end]
-        if self.finish_reason is not None:
-            return text + self._undecoded()
         self._held = text[decided:]
         return text[:decided]
 
@@ -193,7 +201,8 @@ class TextReader:
             others = {token: _finite(value) for token, value in top_logprobs.items()}
             self.logprobs.append(TokenLogprob(text, _finite(logprob), others))
         if (calls := said.get("tool_calls")) is not None:
-            self.tool_calls += orjson.loads(calls)
+            for call in orjson.loads(calls):
+                self._calls.add(call)
 
 
 def _finite(logprob: float | None) -> float:

@@ -74,11 +74,13 @@ def chat_template(settings: ModelSettings, origin: Origin = lambda _: None) -> R
         return plain_prompt
 
 
-def text_formats(settings: ModelSettings, origin: Origin = lambda _: None) -> tuple[str | None, str | None]:
+def text_formats(
+    settings: ModelSettings, origin: Origin = lambda _: None, template: str | None = None
+) -> tuple[str | None, str | None]:
     """The formats in which a model writes calls and reasoning: by its settings, else as its template shows them."""
     if settings.tool_format and settings.reasoning_format:
         return settings.tool_format, settings.reasoning_format
-    template = _source(settings, origin) or ""
+    template = template or _source(settings, origin) or ""
     return settings.tool_format or call_format(template), settings.reasoning_format or reasoning_format(
         template
     )

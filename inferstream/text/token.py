@@ -7,10 +7,10 @@ from typing import Any
 
 @dataclass(slots=True, eq=False)
 class Usage:
-    """How many tokens a model has read and written for one request."""
+    """How many tokens a model has read and written for one request; None before the end of the text."""
 
     prompt_tokens: int
-    completion_tokens: int
+    completion_tokens: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -23,8 +23,9 @@ class Token:
     - `id`: number of the token in the vocabulary. `logprob`: natural logarithm of its probability.
     - `top_logprobs`: texts and log probabilities of the most likely tokens at its place.
     - `finish_reason`: why the text ends with this token: `stop`, `length`, `tool_calls` or `content_filter`.
-    - `usage`: counts of the tokenizer, on the last token. The server counts items where no token has them.
-    - `tool_calls`: pieces of tool calls, as in the `delta` of an OpenAI chunk.
+    - `usage`: counts of the tokenizer, on the last token. The server counts items where no token has them. Give
+      `Usage(prompt_tokens)` on the first token too, for texts that end with a stop string of the client.
+    - `tool_calls`: whole tool calls, or pieces of them as in the `delta` of an OpenAI chunk: dicts or objects.
     """
 
     text: str | bytes = ""
@@ -34,4 +35,4 @@ class Token:
     top_logprobs: Mapping[str, float] | None = None
     finish_reason: str | None = None
     usage: Usage | None = None
-    tool_calls: Sequence[Mapping[str, Any]] | None = None
+    tool_calls: Sequence[Any] | None = None

@@ -81,23 +81,6 @@ def _chosen(choice: Fields, tools: list[Any], names: Sequence[str]) -> tuple[lis
     return [tool for tool, name in zip(tools, names, strict=True) if name in allowed], mode
 
 
-def merged(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Whole tool calls of the pieces of a stream: pieces of one index belong together, their arguments are joined."""
-    calls: dict[int, dict[str, Any]] = {}
-    for piece in pieces:
-        index = int(piece.get("index", len(calls)))
-        call = calls.setdefault(
-            index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
-        )
-        if piece.get("id"):
-            call["id"] = piece["id"]
-        function = piece.get("function") or {}
-        if function.get("name"):
-            call["function"]["name"] = function["name"]
-        call["function"]["arguments"] += function.get("arguments") or ""
-    return [calls[index] for index in sorted(calls)]
-
-
 def arguments_of(call: dict[str, Any], cut: bool = False) -> dict[str, Any]:
     """The arguments of a whole call as an object. Raises InvalidOutput for anything else.
 

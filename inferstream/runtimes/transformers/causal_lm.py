@@ -16,7 +16,6 @@ from ...model import Emission, Finished, StepModel
 from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
-from ...text.chat import has_closed_reasoning
 from ...text.detokenizer import Detokenizer
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
 from ...text.template import text_formats
@@ -82,18 +81,20 @@ class CausalLM(FrameworkModel, StepModel):
         self._tokenizer = opened.tokenizer
         theirs = not self.settings.trust_remote_code if isinstance(source, str) else bool(untrusted(source))
         self._prompts = Prompts(opened.tokenizer, settings.chat_template, self.name if theirs else None)
-        self._calls, reasoning = text_formats(self.settings, untrusted)
+        self._calls, reasoning = text_formats(self.settings, untrusted, self._prompts.template)
+        self._prompts.reasoning = reasoning
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
         self._max_tokens, self._shares_prefixes = settings.max_tokens, settings.share_prefixes
         self._device = opened.model.device
         self._forms = forms.Forms(partial(loading.grammar_tokens, opened))
-        self._beginnings = Beginnings(self._calls, reasoning, self._forms.usable)
+        self._beginnings = Beginnings(self._calls, self._forms.usable)
         self._engine = engine.Engine(opened.model, self.settings.max_active, budget, settings.prefix_tokens)
         if not self.inputs:
             self.inputs = self._prompts.inputs(tools=self._calls in PARSERS)
         if not self.outputs:
             self.outputs = [TEXT]
-        self._description = Description(parameters={CONTEXT_LENGTH: self._context})
+        formats = self._calls, reasoning
+        self._description = Description(parameters={CONTEXT_LENGTH: self._context}, formats=formats)
 
     def admit(self, request: InferenceRequest) -> TokenStream:
         parameters = request.parameters
@@ -103,9 +104,8 @@ class CausalLM(FrameworkModel, StepModel):
         tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
         field = field_of(request.inputs, RESPONSE_FORMAT)
         options = take_options(texts)
-        closed = has_closed_reasoning(options)
-        beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field, closed)
-        prompt, name = self._prompts.read(texts, options, beginning.opening)
+        beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
+        prompt, name, opening = self._prompts.read(texts, options, beginning.opening)
         if len(prompt) >= self._context:
             raise refused(
                 name, f"{name} has {len(prompt)} tokens, and the model's context is {self._context} tokens"
@@ -119,7 +119,7 @@ class CausalLM(FrameworkModel, StepModel):
         stream = TokenStream(prompt, limit, sampling, detokenizer, context.single)
         if not self._shares_prefixes:
             stream.salt = context.cache_salt
-        stream.opening = beginning.opening
+        stream.opening = opening
         if sampling.temperature > 0:
             stream.generator = self._generator(sampling)
         if beginning.form is not None:
@@ -175,6 +175,8 @@ class CausalLM(FrameworkModel, StepModel):
             if choice.top:
                 token.top_logprobs = {self._decode([each]): logprob for each, logprob in choice.top}
         if not over:
+            if state.written == 1:
+                token.usage = Usage(state.prompt_length)
             return token
         token.finish_reason = "stop" if complete else "length"
         token.usage = Usage(state.prompt_length, state.written)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...text.calls.thinking import begin_answer
 from ...text.chat_prompts import ChatPrompts
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOOLS
 from ...text.limited_template import LimitedTemplate
@@ -40,6 +41,9 @@ class Prompts:
         self.chats = bool(tokenizer.chat_template)
         """Whether there is a template, so that messages can be read."""
         self._template: ChatPrompts | None = TokenizerTemplate(tokenizer) if self.chats else None
+        self.reasoning: str | None = None
+        """The format of the reasoning that the template may open."""
+        self.template = str(tokenizer.chat_template or "")
         if untrusted is not None and self.chats:
             named = tokenizer.chat_template
             source = named if isinstance(named, str) else named.get("default") or next(iter(named.values()))
@@ -52,24 +56,26 @@ class Prompts:
         return text_inputs(PROMPT, *chat, RESPONSE_FORMAT)
 
     def read(
-        self, texts: Mapping[str, str], options: dict[str, Any], opening: str = ""
-    ) -> tuple[list[int], str]:
-        """The tokens of a prompt, and the name of the input that holds it. Raises InvalidRequest.
+        self, texts: Mapping[str, str], options: dict[str, Any], opening: str | None = None
+    ) -> tuple[list[int], str, str]:
+        """The tokens of a prompt, the name of the input that holds it, and the beginning of the text.
 
-        `options` are those of the template, and `opening` is the beginning of the answer to messages.
+        `options` are those of the template, and `opening` is the beginning of the answer to messages; None leaves it
+        to the model. Raises InvalidRequest.
         """
         if MESSAGES in texts:
             if len(texts) > 1:
                 others = ", ".join(name for name in texts if name != MESSAGES)
                 raise refused(MESSAGES, f"A request has either messages or a prompt, not {others} too")
-            prompt = write_prompt(self._template, texts[MESSAGES], options) + opening
-            return self._tokenizer(prompt, add_special_tokens=False)["input_ids"], MESSAGES
+            prompt = write_prompt(self._template, texts[MESSAGES], options)
+            added, begun = begin_answer(prompt, self.reasoning, opening)
+            return self._tokenizer(prompt + added, add_special_tokens=False)["input_ids"], MESSAGES, begun
         if len(texts) != 1:
             raise refused(PROMPT, "A request needs one prompt" + (" or messages" if self.chats else ""))
         ((name, text),) = texts.items()
-        tokens: list[int] = self._tokenizer(text)["input_ids"]
+        tokens = self._tokenizer(text)["input_ids"]
         if not tokens and self._tokenizer.bos_token_id is not None:
             tokens = [self._tokenizer.bos_token_id]
         if not tokens:
             raise refused(name, f"{name} is empty")
-        return tokens, name
+        return tokens, name, ""

@@ -1,29 +1,24 @@
 """The formats of calls and of reasoning by name, and how a chat template shows them."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
 
 from .coder import Coder
 from .harmony import Harmony
 from .objects import Hermes, Llama, Mistral
-from .parser import CallParser, Chain
+from .parser import CallParser, Chain, Tools
 from .pythonic import Pythonic
-from .thinking import Thinking
-
-Tools = Sequence[Mapping[str, Any]]
+from .thinking import FORMATS, Thinking, is_open
 
 PARSERS: Mapping[str, Callable[[Tools], CallParser]] = {
-    "hermes": lambda tools: Hermes(),
-    "mistral": lambda tools: Mistral(),
-    "llama": lambda tools: Llama(),
-    "pythonic": lambda tools: Pythonic(),
+    "hermes": Hermes,
+    "mistral": Mistral,
+    "llama": Llama,
+    "pythonic": Pythonic,
     "qwen_coder": Coder,
-    "harmony": lambda tools: Harmony(),
+    "harmony": Harmony,
 }
-
-CLOSED = "\n</think>\n\n"
-"""What ends the reasoning that a template has opened."""
 
 SPECIAL = frozenset(("mistral", "llama", "pythonic", "harmony"))
 """Formats whose markers are special tokens, which a runtime has to write out."""
@@ -39,6 +34,9 @@ MARKS = {
 }
 """What the template of each format holds, the clearest first."""
 
+OPENED = re.compile(r"<think>(?!(\\n|\s)*</think>)")
+"""Reasoning that a template opens, and does not close at once for models that are not to think."""
+
 
 def call_format(template: str) -> str | None:
     """The format of the calls that a chat template shows to its model."""
@@ -50,28 +48,23 @@ def reasoning_format(template: str) -> str | None:
     if "<think>" not in template and "</think>" not in template:
         return None
     _, prompted, last = template.rpartition("add_generation_prompt")
-    return "think_open" if prompted and "<think>" in last and "</think>" not in last else "think"
+    return "think_open" if prompted and OPENED.search(last) else "think"
 
 
-def unopened(reasoning: str | None) -> str | None:
-    """The format of reasoning of an answer for which the template opens none."""
-    return "think" if reasoning == "think_open" else reasoning
-
-
-def reading(calls: str | None, reasoning: str | None, tools: Tools | None) -> CallParser | Chain | None:
-    """What reads a text with these formats. `tools` are those that the client offers, if any."""
-    parser = (
-        PARSERS[calls](tools or ())
-        if calls and calls in PARSERS and (tools is not None or calls == "harmony")
-        else None
-    )
-    if reasoning not in ("think", "think_open") or calls == "harmony":
+def reading(
+    calls: str | None, reasoning: str | None, tools: Tools | None, prompt: str | None = None
+) -> CallParser | Chain | None:
+    """What reads a text with these formats, of a prompt that may be known. `tools` are those on offer, if any."""
+    if calls == "harmony":
+        return Harmony(tools or ())
+    parser = PARSERS[calls](tools) if calls and calls in PARSERS and tools is not None else None
+    if reasoning not in FORMATS:
         return parser
-    thinking = Thinking(reasoning == "think_open")
-    return thinking if parser is None else Chain(thinking, parser)
+    thinking = Thinking(is_open(prompt, reasoning), *(["<tool_call>\n"] if parser else []))
+    return Chain(thinking, parser) if parser else thinking
 
 
-def opening(calls: str | None, reasoning: str | None, choice: object) -> str:
+def opening(calls: str | None, choice: object) -> str:
     """How an answer begins under this `tool_choice`, which is JSON where it names a function; empty if it is free.
 
     Raises ValueError for a choice that cannot be read.
@@ -82,15 +75,12 @@ def opening(calls: str | None, reasoning: str | None, choice: object) -> str:
         name = None if choice == "required" else str(json.loads(str(choice))["function"]["name"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError("tool_choice cannot be read") from error
-    begun = _begun(calls, name)
-    return CLOSED + begun if reasoning == "think_open" else begun
+    return _begun(calls, name)
 
 
-def opening_of_text(calls: str | None, reasoning: str | None) -> str:
+def opening_of_text(calls: str | None) -> str:
     """How an answer begins that is no call and has no reasoning in front."""
-    if calls == "harmony":
-        return "<|channel|>final<|message|>"
-    return CLOSED if reasoning == "think_open" else ""
+    return "<|channel|>final<|message|>" if calls == "harmony" else ""
 
 
 def _begun(calls: str, name: str | None) -> str:

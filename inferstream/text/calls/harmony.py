@@ -6,7 +6,7 @@ from .parser import ARGUMENTS, CALL, REASONING, TEXT, CallParser
 
 START, CHANNEL, MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 ENDS = ("<|end|>", "<|call|>", "<|return|>")
-HEADER = re.compile(r"(?:<\|start\|>([^<]*))?(?:<\|channel\|>([^<]*))?(?:<\|constrain\|>[^<]*)?")
+HEADER = re.compile(r"(?:<\|start\|>([^<]*))?(?:<\|channel\|>([^<]*))?(?:<\|constrain\|>([^<]*))?")
 FUNCTION = re.compile(r"\bto=functions\.([\w.\-]{1,128})")
 LONGEST_HEADER = 512
 
@@ -27,9 +27,9 @@ class Harmony(CallParser):
                 return False
             self._give(TEXT, len("<|"))
             return self._go(self._start)
-        role, channel = header[1] or "", header[2] or ""
+        role, channel, form = (each or "" for each in header.groups())
         self._kind = REASONING if channel.split(" ")[0].strip() == "analysis" else TEXT
-        if function := FUNCTION.search(f"{role} {channel}"):
+        if function := FUNCTION.search(f"{role} {channel} {form}"):
             self._say(CALL, function[1])
             self._kind = ARGUMENTS
         self._rest = self._kind

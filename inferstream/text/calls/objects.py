@@ -12,6 +12,8 @@ HEADER = re.compile(r'\{\s*"name"\s*:\s*("(?:[^"\\]|\\.)+")\s*,\s*"(?:arguments|
 
 LISTED = re.compile(r"\[TOOL_CALLS\]\s*\[\s*(?=\{)")
 NAMED = re.compile(r"\[TOOL_CALLS\]\s*([\w.\-]{1,128})(?:\[CALL_ID\]\w{1,64})?(?:\[ARGS\])?\s*(?=\{)")
+BARE = re.compile(r'\{\s*"name"\s*:\s*"([^"\\]*)"')
+BEGUN = '{"name":"'
 LONGEST = 512
 """Characters in which a call has to begin: each piece of a stream looks at them again."""
 
@@ -20,7 +22,9 @@ class ObjectParser(CallParser):
     """Reads the object of a call. Its arguments are given as they come; an object in another order, when it ends."""
 
     OPEN: ClassVar[str]
-    """What announces a call."""
+    """What announces a call. An object that calls a tool on offer needs no such thing where a line begins."""
+    FRONT: ClassVar[re.Pattern[str]] = re.compile(r"\s*")
+    """What may be before the object of a call that begins the text."""
 
     _begin = 0
     """Where the object begins in the unread text, behind what announces it."""
@@ -29,11 +33,25 @@ class ObjectParser(CallParser):
     """Brackets that are still open behind the arguments."""
 
     def _start(self) -> bool:
-        return self._content()
+        front = self.FRONT.match(self._text, 0, LONGEST)
+        self._begin = begin = front.end() if front else 0
+        if begin == len(self._text):
+            return False
+        return self._go(self._bare if self._text[begin] == "{" else self._content)
 
     def _content(self) -> bool:
         """Text, in which a call may come."""
-        return bool(self._give_up_to(TEXT, self.OPEN)) and self._go(self._opened)
+        marker = self._give_up_to(TEXT, self.OPEN, *(["\n{"] if self._tools else []))
+        self._begin = 1
+        return bool(marker) and self._go(self._opened if marker == self.OPEN else self._bare)
+
+    def _bare(self) -> bool:
+        """An object that nothing has announced."""
+        if head := BARE.match(self._text, self._begin):
+            return self._open(self._begin) if head[1] in self._tools else self._refuse(self._begin + 1)
+        written = "".join(self._text[self._begin : LONGEST].split())[: len(BEGUN)]
+        undecided = BEGUN.startswith(written) and len(self._text) < LONGEST
+        return not undecided and self._refuse(self._begin + 1)
 
     def _opened(self) -> bool:
         begin = _spaces(self._text, len(self.OPEN))
@@ -78,8 +96,13 @@ class ObjectParser(CallParser):
 
     def _whole(self, read: Any) -> bool:
         if isinstance(read, dict):
-            name, arguments = read.get("name"), read.get("arguments", read.get("parameters"))
-            if isinstance(name, str) and name and isinstance(arguments, dict):
+            read = read["function"] if isinstance(read.get("function"), dict) else read
+            name, arguments = str(read.get("name") or ""), read.get("arguments", read.get("parameters"))
+            if arguments is None and name in self._tools:
+                arguments = {}
+            elif isinstance(arguments, str):
+                arguments = _loaded(arguments)
+            if name and isinstance(arguments, dict):
                 self._say(CALL, name)
                 self._say(ARGUMENTS, json.dumps(arguments, ensure_ascii=False))
                 self._take(self._brackets.at)
@@ -109,12 +132,12 @@ class ObjectParser(CallParser):
                 if not self._brackets.depth:
                     self._take(self._brackets.at)
                     return self._go(self._behind)
-        except BrokenCall:
-            return self._go(self._content)
+        except BrokenCall:  # a bracket too few
+            return self._go(self._behind)
         return len(self._text) > HELD and self._go(self._content)
 
     def _space(self) -> bool:
-        return self._skip_space() and self._go(self._content)
+        return self._skip_space() and self._go(self._start)
 
 
 def _loaded(text: str) -> Any:
@@ -144,6 +167,7 @@ class Mistral(ObjectParser):
     """`[TOOL_CALLS][{"name": "f", "arguments": {}}, …]`, or `[TOOL_CALLS]f[ARGS]{}` for each call."""
 
     OPEN = "[TOOL_CALLS]"
+    FRONT = re.compile(r"\s*\[?\s*")
 
     def _opened(self) -> bool:
         text = self._text

@@ -1,8 +1,10 @@
 """`CallParser`: a transformer of a text stream, and what it makes of the text."""
 
+import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..reader import beginning
 
@@ -11,6 +13,10 @@ TEXT, REASONING, CALL, ARGUMENTS = "text", "reasoning", "call", "arguments"
 
 HELD = 65536
 """Characters that a parser keeps until it knows what they are; beyond, they are text."""
+
+ESCAPING = re.compile(r"""\\["\\/bfnrtu']?|["\x00-\x1f]""")
+
+Tools = Sequence[Mapping[str, Any]]
 
 
 class Delta(NamedTuple):
@@ -27,12 +33,16 @@ class CallParser(ABC):
     Text stays unread until it is clear what it is, so text that turns out to be no call can be given as it is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Tools = ()) -> None:
+        functions = [tool["function"] for tool in tools if isinstance(tool.get("function"), dict)]
+        self._tools = {str(function.get("name")): function for function in functions}
         self._text = ""
         self._given: list[Delta] = []
         self._state: Callable[[], bool] = self._start
         self._rest = TEXT
         """What the unread text is where the stream ends."""
+        self._quoted, self._backslash = False, ""
+        """Whether the arguments given so far end within a string, and the beginning of an escape behind them."""
 
     def push(self, text: str) -> list[Delta]:
         """What a further piece makes clear. Neighbours are of different kinds, but for calls."""
@@ -58,11 +68,29 @@ class CallParser(ABC):
     def _say(self, kind: str, text: str) -> None:
         if not text:
             return
+        if kind == CALL:
+            self._quoted, self._backslash = False, ""
+        elif kind == ARGUMENTS:
+            text, self._backslash = self._backslash + text, ""
+            text = ESCAPING.sub(self._escape, text)
         last = self._given[-1] if self._given else None
         if last is not None and last.kind == kind != CALL:
             self._given[-1] = Delta(kind, last.text + text)
         else:
             self._given.append(Delta(kind, text))
+
+    def _escape(self, match: re.Match[str]) -> str:
+        """What JSON has for a line break that a model has written bare in a string, and for an escape that it lacks."""
+        text = match[0]
+        if text == '"':
+            self._quoted = not self._quoted
+        elif text == "\\" and match.end() == len(match.string):
+            self._backslash, text = text, ""
+        elif text in ("\\", "\\'"):
+            return "\\\\" if text == "\\" else "'"
+        elif text < " " and self._quoted:
+            return json.dumps(text)[1:-1]
+        return text
 
     def _take(self, count: int) -> str:
         taken, self._text = self._text[:count], self._text[count:]

@@ -81,7 +81,15 @@ def _read(text: str) -> tuple[str, str]:
         for keyword in call.keywords:
             if keyword.arg is None:
                 raise BrokenCall
-            arguments[keyword.arg] = ast.literal_eval(keyword.value)
+            arguments[keyword.arg] = ast.literal_eval(_Constants().visit(keyword.value))
         return ast.unparse(call.func), json.dumps(arguments, ensure_ascii=False, allow_nan=False)
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError) as error:
         raise BrokenCall from error
+
+
+class _Constants(ast.NodeTransformer):
+    """Reads `true`, `false` and `null`, which models take from JSON."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        values = {"true": True, "false": False, "null": None}
+        return ast.Constant(values[node.id]) if node.id in values else node

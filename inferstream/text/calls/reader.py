@@ -1,19 +1,19 @@
 """`CallReader`: the texts of a model whose calls and reasoning are part of its text."""
 
 from collections.abc import Sequence
-from secrets import token_hex
 
 from ..reader import TextReader
-from .parser import ARGUMENTS, CALL, REASONING, TEXT, CallParser, Chain, Delta
+from .parser import CALL, REASONING, TEXT, CallParser, Chain, Delta
 
 
 class CallReader(TextReader):
-    """Reads texts as `TextReader` does, and takes calls and reasoning out of them.
+    """Reads texts as `TextReader` does, and takes calls and reasoning out of them. Stop strings end what is left.
 
     Where the client takes one call at a time, the text ends with the first. Without `thoughts` reasoning is left out.
+    Arguments belong to the call before them.
     """
 
-    __slots__ = ("_calls", "_parallel", "_parser", "_thoughts")
+    __slots__ = ("_call", "_parallel", "_parser", "_thoughts")
 
     def __init__(
         self,
@@ -28,38 +28,36 @@ class CallReader(TextReader):
         self._parser = parser
         self._parallel = parallel
         self._thoughts = thoughts
-        self._calls = 0
+        self._call = -1
 
     def _shown(self, text: str) -> str:
-        shown = self._read(self._parser.push(super()._shown(text)))
-        # A text that has ended is not asked for its end.
-        return shown if self.finish_reason is None else shown + self._read(self._parser.finish())
+        deltas = self._parser.push(text)
+        if self.finish_reason is not None:  # a text that has ended is not asked for its end
+            deltas += self._parser.push(self._undecoded()) + self._parser.finish()
+        shown = self._read(deltas)
+        return shown if self.finish_reason is None else shown + self._rest()
 
     def end(self) -> str:
-        text = self._read(self._parser.push(super().end()))
-        return text + self._read(self._parser.finish())
+        text = self._read(self._parser.push(self._undecoded()) + self._parser.finish())
+        return text + super().end()
 
     def _read(self, deltas: Sequence[Delta]) -> str:
         """The text, with all else laid down."""
         text = ""
         for kind, piece in deltas:
+            if kind == TEXT:
+                text += self._unstopped(piece) if self._stop else piece
+                if self.stopped:
+                    break
+                continue
+            text, self._held = text + self._held, ""
             if kind == REASONING:
                 self.reasoning += piece if self._thoughts else ""
-            elif kind == CALL:
-                self._call(piece)
-            elif not self._parallel and self._calls > 1:
-                continue
-            elif kind == TEXT:
-                text += piece
-            elif kind == ARGUMENTS:
-                self.tool_calls.append({"index": self._calls - 1, "function": {"arguments": piece}})
+            elif kind != CALL:
+                self._calls.argue(self._call, piece)
+            elif self._call >= 0 and not self._parallel:
+                self.finish_reason = self.finish_reason or "tool_calls"
+                break
+            else:
+                self._call = self._calls.begin(piece)
         return text
-
-    def _call(self, name: str) -> None:
-        self._calls += 1
-        if self._calls > 1 and not self._parallel:
-            self.finish_reason = self.finish_reason or "tool_calls"
-            return
-        # Nine letters and digits, because templates of Mistral take no other ids.
-        call = {"index": self._calls - 1, "id": token_hex(5)[:9], "type": "function"}
-        self.tool_calls.append({**call, "function": {"name": name, "arguments": ""}})

@@ -14,6 +14,7 @@ from llguidance import LLTokenizer
 
 from inferstream.context import RequestContext, enter
 from inferstream.errors import InvalidRequest, ModelError, ModelLoadFailed
+from inferstream.model import signature_of
 from inferstream.runtimes import framework
 from inferstream.runtimes.llamacpp import LlamaCppModel
 from inferstream.settings import ModelSettings
@@ -160,7 +161,10 @@ def parameters_of(response: InferenceResponse) -> dict[str, Any]:
 async def test_tokens_have_their_number_and_the_last_one_the_end(served) -> None:
     first, second, last = await streamed(served, {"prompt": "hi"})
     assert (first.outputs[0].name, first.outputs[0].data.flat()) == ("text", [b"h"])
-    assert (parameters_of(first), parameters_of(second)) == ({"token_id": 104}, {"token_id": 105})
+    assert (parameters_of(first), parameters_of(second)) == (
+        {"token_id": 104, "prompt_tokens": 2},
+        {"token_id": 105},
+    )
     assert parameters_of(last) == {"finish_reason": "stop", "prompt_tokens": 2, "completion_tokens": 2}
 
 
@@ -471,6 +475,29 @@ async def test_a_call_that_has_to_come_begins_the_text(tmp_path: Path, stand_in:
     assert text_of(await streamed(settings, inputs)) == "a|f"
     with pytest.raises(InvalidRequest, match="tool_choice cannot be read"):
         await streamed(settings, inputs, tool_choice="some")
+
+
+async def test_a_file_shows_its_formats_and_its_texts_have_the_tag_that_the_prompt_opens(
+    tmp_path: Path, stand_in: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = "<tool_call>{% if add_generation_prompt %}<think>{% endif %}"
+    made = Llama.__init__
+
+    def opened(self: Llama, path: str, **options: Any) -> None:
+        made(self, path, **options)
+        self.metadata = {TEMPLATE: template}
+
+    monkeypatch.setattr(Llama, "__init__", opened)
+    monkeypatch.setattr(
+        Formatter, "__call__", lambda self, **_: SimpleNamespace(prompt="a<think>\n", added_special=True)
+    )
+    (tmp_path / "some.gguf").touch()
+    model = LlamaCppModel(settings_of(tmp_path))
+    await model.load()
+    assert signature_of(model).formats == ("hermes", "think_open")
+    assert [tensor.name for tensor in model.inputs] == ["prompt", "messages", "tools", "response_format"]
+    texts = await streamed(settings_of(tmp_path), {"messages": [{"role": "user", "content": "a"}]})
+    assert text_of(texts) == "<think>\na<think>\n"  # the stand-in repeats its prompt
 
 
 async def test_the_template_of_an_untrusted_file_is_rendered_in_a_process_and_compiled_nowhere_else(

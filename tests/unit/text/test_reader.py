@@ -13,6 +13,8 @@ from inferstream.types import ResponseOutput
 
 finish = Finish("m", None, None).of(SimpleNamespace(current=InferenceRequest(inputs=[])))
 
+CALL = {"index": 0, "id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
 
 def read(items, **options):
     """The pieces of a text until its end, and the reader."""
@@ -101,12 +103,10 @@ def test_held_text_leaves_with_the_models_end():
 
 
 def test_log_probabilities_and_tool_calls_are_kept():
-    _, reader = read(
-        [Token("a", 3, -0.25, top_logprobs={"a": -0.25}, tool_calls=[{"index": 0}])], with_logprobs=True
-    )
+    _, reader = read([Token("a", 3, -0.25, top_logprobs={"a": -0.25}, tool_calls=[CALL])], with_logprobs=True)
     assert reader.token_id == 3
     assert [tuple(each) for each in reader.logprobs] == [("a", -0.25, {"a": -0.25})]
-    assert reader.tool_calls == [{"index": 0}]
+    assert reader.tool_calls == [CALL]
 
 
 def output(name, datatype, data):

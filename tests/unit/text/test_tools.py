@@ -6,7 +6,7 @@ from inferstream.errors import InvalidOutput, InvalidRequest
 from inferstream.text.chat import plain_prompt
 from inferstream.text.fields import Fields
 from inferstream.text.interface import TextInterface
-from inferstream.text.tools import arguments_of, merged, read_tools
+from inferstream.text.tools import arguments_of, read_tools
 from inferstream.types import MetadataTensor
 
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("a", "b")]
@@ -105,19 +105,6 @@ def test_a_format_is_an_input_as_the_client_sent_it():
     format = {"type": "json_object", "schema": {"type": "object"}}
     assert read("response_format", response_format=format) == ({"response_format": format}, {})
     assert read(response_format={"type": "text"}) == ({}, {})
-
-
-def test_pieces_of_one_index_are_one_call():
-    pieces = [
-        {"index": 1, "id": "y", "function": {"name": "b", "arguments": ""}},
-        {"index": 0, "id": "x", "function": {"name": "a", "arguments": "{"}},
-        {"index": 1, "function": {"arguments": "[]"}},
-        {"index": 0, "function": {"arguments": "}"}},
-    ]
-    assert merged(pieces) == [
-        {"id": "x", "type": "function", "function": {"name": "a", "arguments": "{}"}},
-        {"id": "y", "type": "function", "function": {"name": "b", "arguments": "[]"}},
-    ]
 
 
 def test_arguments_that_were_cut_off_are_empty_and_others_must_be_an_object():

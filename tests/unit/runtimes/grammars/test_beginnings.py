@@ -15,34 +15,31 @@ CALLED = '<tool_call>\n{"name": "f", "arguments": {'
 
 
 @pytest.mark.parametrize(
-    ("formats", "asked", "beginning"),
+    ("calls", "asked", "beginning"),
     [
-        ((None, None), (None, None, None, True), Beginning()),
-        ((None, None), (None, None, FORM, True), Beginning("", FORM)),
-        ((None, "think"), (None, None, FORM, True), Beginning("", FORM)),
-        ((None, "think_open"), (None, None, FORM, True), Beginning("\n</think>\n\n", FORM)),
-        ((None, "think_open"), (None, None, FORM, False), Beginning("", FORM)),
-        ((None, "think_open"), (None, None, None, True), Beginning()),
-        (("harmony", None), (None, None, FORM, True), Beginning("<|channel|>final<|message|>", FORM)),
-        (("hermes", None), ("auto", TOOLS, FORM, True), Beginning("", FORM)),
-        (("hermes", None), (NAMED, TOOLS, FORM, True), Beginning(CALLED)),
-        (("hermes", None), (NAMED, None, FORM, True), Beginning("", FORM)),
-        (("pythonic", None), (NAMED, STRICT, None, True), Beginning("[f(")),
+        (None, (None, None, None, True), Beginning()),
+        (None, (None, None, FORM, True), Beginning("", FORM)),
+        (None, (None, None, FORM, False), Beginning(None, FORM)),
+        ("harmony", (None, None, FORM, True), Beginning("<|channel|>final<|message|>", FORM)),
+        ("hermes", ("auto", TOOLS, FORM, True), Beginning("", FORM)),
+        ("hermes", (NAMED, TOOLS, FORM, True), Beginning(CALLED)),
+        ("hermes", (NAMED, None, FORM, True), Beginning("", FORM)),
+        ("pythonic", (NAMED, STRICT, None, True), Beginning("[f(")),
     ],
 )
-def test_an_answer_begins_as_its_request_wants(formats, asked, beginning) -> None:
-    assert Beginnings(*formats, forms=True).of(*asked) == beginning
+def test_an_answer_begins_as_its_request_wants(calls, asked, beginning) -> None:
+    assert Beginnings(calls, forms=True).of(*asked) == beginning
 
 
 def test_a_strict_function_is_called_by_its_schema() -> None:
-    begun, form, name = Beginnings("hermes", "think_open", forms=True).of(NAMED, STRICT, FORM, True)
-    assert (begun, name) == ('\n</think>\n\n<tool_call>\n{"name": "', "tools")
+    begun, form, name = Beginnings("hermes", forms=True).of(NAMED, STRICT, FORM, True)
+    assert (begun, name) == ('<tool_call>\n{"name": "', "tools")
     assert form is not None
     assert json.loads(form)["type"] == "calls"
 
 
 def test_without_the_library_a_strict_function_is_called_as_any_other() -> None:
-    assert Beginnings("hermes", None, forms=False).of(NAMED, STRICT, None, True) == Beginning(CALLED)
+    assert Beginnings("hermes", forms=False).of(NAMED, STRICT, None, True) == Beginning(CALLED)
 
 
 @pytest.mark.parametrize(
@@ -56,4 +53,4 @@ def test_without_the_library_a_strict_function_is_called_as_any_other() -> None:
 )
 def test_what_cannot_be_read_is_named(choice: str, tools: str, message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
-        Beginnings("hermes", None, forms=True).of(choice, tools, None, True)
+        Beginnings("hermes", forms=True).of(choice, tools, None, True)

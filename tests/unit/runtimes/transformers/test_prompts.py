@@ -43,7 +43,7 @@ def read(template: str | None = "any", start: int | None = None, **inputs: Any) 
     tokenizer.bos_token_id = start
     texts = texts_of(request(**inputs))
     options = take_options(texts)
-    tokens, name = Prompts(tokenizer, template).read(texts, options)
+    tokens, name, _ = Prompts(tokenizer, template).read(texts, options)
     return "".join(map(chr, tokens)), name
 
 
@@ -109,5 +109,5 @@ def test_an_answer_to_messages_may_have_to_begin_with_something() -> None:
     given = request(messages='[{"role": "user", "content": "a"}]', tools="[{}]")
     texts = texts_of(given)
     options = take_options(texts)
-    tokens, _ = Prompts(Letters(), "any").read(texts, options, "<tool_call>")
-    assert "".join(map(chr, tokens)) == "[1]u:a;<tool_call>"
+    tokens, _, begun = Prompts(Letters(), "any").read(texts, options, "<tool_call>")
+    assert ("".join(map(chr, tokens)), begun) == ("[1]u:a;<tool_call>", "<tool_call>")

@@ -25,12 +25,14 @@ class Letters:
 
     chat_template = "any"
     bos_token_id = None
+    opens = ""
+    """What the template begins answers with."""
 
     def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
         return {"input_ids": [*map(ord, text)]}
 
     def apply_chat_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
-        return "".join(each["content"] for each in messages)
+        return "".join(each["content"] for each in messages) + self.opens
 
     def decode(self, tokens: list[int], skip_special_tokens: bool, **_: Any) -> str:
         text = "".join(map(chr, tokens))
@@ -42,21 +44,25 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causal_lm, "request_context", lambda: SimpleNamespace(single=False))
 
 
-def model(format: str) -> CausalLM:
+def model(format: str | None, opens: str = "") -> CausalLM:
     made: Any = CausalLM(ModelSettings(name="m", implementation=CausalLM, tool_format=format))
     made._tokenizer = Letters()
+    made._tokenizer.opens = opens
     made._prompts = Prompts(made._tokenizer, None)
+    made._prompts.reasoning = "think"
     made._calls = format
-    made._beginnings = Beginnings(format, None, forms=False)
+    made._beginnings = Beginnings(format, forms=False)
     made._context, made._ends, made._max_tokens = 1000, {END}, None
     made._sampling, made._shares_prefixes = Sampling(temperature=0), True
     made._engine = SimpleNamespace(add=lambda stream: None)
     return made
 
 
-def written(format: str, text: str, tools: bool = True, **parameters: Any) -> tuple[str, str]:
+def written(
+    format: str | None, text: str, tools: bool = True, opens: str = "", **parameters: Any
+) -> tuple[str, str]:
     """The prompt, and the text that a client gets if the model writes this one."""
-    made: Any = model(format)
+    made: Any = model(format, opens)
     inputs = {"messages": '[{"role": "user", "content": "a"}]', **({"tools": "[]"} if tools else {})}
     tensors = [
         RequestInput(name=name, shape=[1], datatype="BYTES", data=[value]) for name, value in inputs.items()
@@ -78,6 +84,32 @@ def test_an_answer_that_has_to_be_a_call_begins_as_one() -> None:
     assert written("hermes", "b", tools=False, tool_choice="required") == ("a", "b")
     with pytest.raises(InvalidRequest, match="tool_choice cannot be read"):
         written("hermes", "b", tool_choice="some")
+
+
+def test_a_text_has_the_tag_of_the_reasoning_that_its_prompt_opens() -> None:
+    assert written(None, "b</think>c", opens="<think>\n") == ("a<think>\n", "<think>\nb</think>c")
+    assert written(None, "c", opens="<think>\n\n</think>\n\n") == ("a<think>\n\n</think>\n\n", "c")
+
+
+def test_an_answer_that_has_to_be_a_call_closes_the_reasoning_that_is_open() -> None:
+    begun = '\n</think>\n\n<tool_call>\n{"name": "f", "arguments": {'
+    asked: dict[str, Any] = {"tool_choice": NAMED}
+    opened = ("a<think>\n" + begun, f"<think>\n{begun}}}}}")
+    assert written("hermes", "}}", opens="<think>\n", **asked) == opened
+    assert (
+        written("hermes", "}}", opens="</think>", **asked)[0] == "a</think>" + begun[len("\n</think>\n\n") :]
+    )
+
+
+def test_the_first_token_has_the_count_of_the_prompt() -> None:
+    made: Any = model(None)
+    tensor = RequestInput(name="prompt", shape=[1], datatype="BYTES", data=["abc"])
+    state = made.admit(InferenceRequest(inputs=[tensor]))
+    items = []
+    for token in (1, 2):
+        state.tokens.append(token)
+        items.append(made._emission(state, SimpleNamespace(token=token, logprob=None, top=[])))
+    assert (items[0].usage.prompt_tokens, items[0].usage.completion_tokens, items[1].usage) == (3, None, None)
 
 
 def test_special_tokens_are_shown_where_they_mark_calls() -> None:

@@ -38,7 +38,7 @@ def test_calls_are_read_where_there_are_tools() -> None:
 @pytest.mark.parametrize("format", PARSERS)
 @pytest.mark.parametrize("choice", ["required", NAMED])
 def test_an_answer_that_has_to_be_a_call_begins_as_one(format: str, choice: str) -> None:
-    begun = opening(format, None, choice)
+    begun = opening(format, choice)
     parser = reading(format, None, [])
     assert parser is not None
     assert [delta for delta in parser.push(begun) if delta.kind == "text"] == []
@@ -49,12 +49,6 @@ def test_an_answer_that_has_to_be_a_call_begins_as_one(format: str, choice: str)
 
 
 def test_a_free_choice_begins_with_nothing() -> None:
-    assert (
-        opening("hermes", None, "auto")
-        == opening("hermes", None, None)
-        == opening(None, None, "required")
-        == ""
-    )
-    assert opening("hermes", "think_open", "required").startswith("\n</think>")
+    assert opening("hermes", "auto") == opening("hermes", None) == opening(None, "required") == ""
     with pytest.raises(ValueError, match="tool_choice"):
-        opening("hermes", None, "some")
+        opening("hermes", "some")

@@ -90,7 +90,7 @@ def test_a_damaged_output_is_read_alike_however_it_is_split(format):
 MALFORMED = {
     "hermes": [
         "<tool_call>no</tool_call>",
-        '<tool_call>{"name": "f"}</tool_call>',
+        '<tool_call>{"name": "no tool"}</tool_call>',
         "a <tool_call> b",
         '<tool_call>{"na',
     ],

@@ -1,17 +1,20 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from inferstream import InferenceRequest
 from inferstream.dataplane.outputs import Finish
 from inferstream.text.calls.formats import reading
 from inferstream.text.calls.reader import CallReader
-from inferstream.text.tools import merged
 
 finish = Finish("m", None, None).of(SimpleNamespace(current=InferenceRequest(inputs=[])))
 CALL = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
 
 
-def read(*items: str, parallel: bool = True, thoughts: bool = True, **options: Any) -> tuple[str, CallReader]:
+def read(
+    *items: str | bytes, parallel: bool = True, thoughts: bool = True, **options: Any
+) -> tuple[str, CallReader]:
     """The text until its end, and the reader."""
     parser = reading("hermes", "think", [])
     assert parser is not None
@@ -27,7 +30,7 @@ def read(*items: str, parallel: bool = True, thoughts: bool = True, **options: A
 def test_a_text_without_its_calls_and_thoughts() -> None:
     text, reader = read("<think>hm</think>yes", CALL, "no", CALL)
     assert (text, reader.reasoning, reader.finish_reason) == ("yesno", "hm", "stop")
-    calls = merged(reader.tool_calls)
+    calls = reader.tool_calls
     assert [call["function"] for call in calls] == [{"name": "f", "arguments": "{}"}] * 2
     assert all(call["id"].isalnum() and len(call["id"]) == 9 for call in calls)
 
@@ -38,10 +41,48 @@ def test_what_is_held_back_is_given_when_the_text_ends() -> None:
     assert read("a<tool_cSTOP", stop=("STOP",))[0] == "a<tool_c"
 
 
+STOPS = [
+    # the text, what is left of it, its reasoning, the stop string that ended it, the calls
+    ("<think>a STOP b</think>yes STOP no", "yes ", "a STOP b", "STOP", 0),
+    ("<think>a ST</think>OP yes", "OP yes", "a ST", "", 0),
+    (f"yes STOP {CALL}", "yes ", "", "STOP", 0),
+    (f"yes ST{CALL}OP", "yes STOP", "", "", 1),
+    (f"yes {CALL} STOP no", "yes ", "", "STOP", 1),
+    (CALL.replace("{}", '{"a": "STOP"}') + "yes STOP", "yes ", "", "STOP", 1),
+    ("<think>STOP", "", "STOP", "", 0),
+    ("yes ST", "yes ST", "", "", 0),
+]
+
+
+@pytest.mark.parametrize(("whole", "left", "thought", "stopped", "calls"), STOPS)
+def test_a_stop_string_ends_the_answer_wherever_the_text_is_cut(
+    whole: str, left: str, thought: str, stopped: str, calls: int
+) -> None:
+    for pieces in ([whole], [*whole], *([whole[:at], whole[at:]] for at in range(len(whole)))):
+        text, reader = read(*pieces, stop=("STOP",))
+        assert (text, reader.reasoning, reader.stopped) == (left, thought, stopped), pieces
+        assert len(reader.tool_calls) == calls
+        assert reader.finish_reason == "stop"
+
+
+def test_a_stop_string_counts_where_the_limit_ends_the_text() -> None:
+    text, reader = read("<think>STOP</think>", "yes STOP", stop=("STOP",), max_tokens=2)
+    assert (text, reader.finish_reason, reader.stopped) == ("yes ", "stop", "STOP")
+    text, reader = read("<think>STOP</think>", "yes ST", stop=("STOP",), max_tokens=2)
+    assert (text, reader.finish_reason, reader.stopped) == ("yes ST", "length", "")
+
+
+def test_a_character_may_be_cut_within_reasoning_and_calls() -> None:
+    encoded = ("<think>ü</think>é" + CALL.replace("{}", '{"a": "日"}')).encode()
+    text, reader = read(*(encoded[at : at + 1] for at in range(len(encoded))))
+    assert (text, reader.reasoning) == ("é", "ü")
+    assert reader.tool_calls[0]["function"]["arguments"] == '{"a": "日"}'
+
+
 def test_one_call_ends_the_text_of_a_client_that_takes_one() -> None:
     _, reader = read(CALL, CALL, "more", parallel=False)
     assert reader.finish_reason == "tool_calls"
-    assert len(merged(reader.tool_calls)) == 1
+    assert len(reader.tool_calls) == 1
 
 
 def test_thoughts_that_nobody_wants_are_left_out() -> None:

@@ -30,7 +30,7 @@ def test_a_text_of_the_form_is_a_call(format: str, choice: str) -> None:
     assert call["schema"] == POINT
     parser = reading(format, None, [STRICT, LOOSE])
     assert parser is not None
-    text = opening(format, None, "required") + call["front"] + '{"x": 1}' + call["end"]
+    text = opening(format, "required") + call["front"] + '{"x": 1}' + call["end"]
     deltas = [*parser.push(text), *parser.finish()]
     assert [(each.kind, each.text) for each in deltas if each.text] == [
         ("call", 'f"ü'),

@@ -124,7 +124,10 @@ def read_generation(
     inputs |= formatted(_format(fields), interface, "output_config.format")
     parameters |= sampling(fields, KNOWN)
     generation = Generation(parameters, fields.stop("stop_sequences", MOST_STOPS), limit)
-    generation.parse(interface, chat, inputs)
+    thinking = fields.object("thinking") or Fields({"type": "disabled"}, "thinking")
+    kind = thinking.needed_choice("type", ("enabled", "adaptive", "disabled"))
+    shown = kind != "disabled" and thinking.get("display") != "omitted"
+    generation.parse(interface, chat, inputs, thoughts=shown)
     prompt = interface.chat_prompt(chat, inputs)
     return generation, generation.request(interface, prompt, {**chat.inputs(interface.takes), **inputs})
 

@@ -8,7 +8,7 @@ import orjson
 from .....errors import Code, InferstreamError, InvalidOutput
 from .....protos import sse
 from .....text.reader import LENGTH, TextReader
-from .....text.tools import arguments_of, merged
+from .....text.tools import arguments_of
 from ..text import TextFormat
 
 REASONS = {LENGTH: "max_tokens", "content_filter": "refusal"}
@@ -37,10 +37,10 @@ def error_object(error: InferstreamError) -> dict[str, Any]:
 
 
 class MessageFormat(TextFormat):
-    """Writes a text as a message, which is a list of blocks: texts, and calls of tools.
+    """Writes a text as a message, which is a list of blocks: reasoning, texts, and calls of tools.
 
-    Blocks follow each other: pieces of further calls wait for the end of the one that is open. Around the text of
-    most pieces the JSON is the same; a block makes it once.
+    Blocks follow each other: pieces of further calls wait in the reader for the end of the one that is open. Around
+    the text of most pieces the JSON is the same; a block makes it once.
     """
 
     heartbeat = sse.named_event("ping", b'{"type":"ping"}')
@@ -53,34 +53,40 @@ class MessageFormat(TextFormat):
         """The number of the open block, or of the next one."""
         self._before = b""
         """The event of a piece of the open text up to its text; empty where no text is open."""
+        self._thinking = False
+        """Whether a block of reasoning is open."""
         self._call: int | None = None
         """The number of the call that is open."""
-        self._waiting: dict[int, list[dict[str, Any]]] = {}
-        """Pieces of further calls, by the number of the call."""
-        self._ended: set[int] = set()
+        self._called: set[int] = set()
+        """The numbers of the calls that have begun."""
+        self._waiting = 0
+        """How many calls of the reader wait for the end of the open block."""
 
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
         before = self._before
-        if not before or reader.tool_calls:
+        if not before or reader.tool_calls or reader.reasoning:
             return self._grown(text, reader)
         return b"%b%b}}\n\n" % (before, orjson.dumps(text)) if text else b""
 
     def last(self, index: int, text: str, reader: TextReader) -> bytes:
-        return self.piece(index, text, reader) + self._closed()
+        return self.piece(index, text, reader) + self._closed(reader.tool_calls)
 
     def closing(self, readers: Sequence[TextReader]) -> bytes:
-        delta = _ending(readers[0], called=bool(self._ended))
+        delta = _ending(readers[0], called=bool(self._called))
         return _event("message_delta", delta=delta, usage=_usage(readers[0])) + STOP
 
     def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
         [text], [reader] = texts, readers
-        calls = merged(reader.tool_calls)
-        content: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+        thought: dict[str, Any] = {"type": "thinking", "thinking": reader.reasoning, "signature": self._id}
+        content = [thought] if reader.reasoning else []
+        content += [{"type": "text", "text": text}] if text else []
         cut = reader.finish_reason == LENGTH
-        for call in calls:
-            content.append({**self._use(call, len(content)), "input": arguments_of(call, cut)})
+        for call in reader.tool_calls:
+            content.append({**self._use(call), "input": arguments_of(call, cut)})
         message = self._message(reader)
-        return orjson.dumps({**message, "content": content, **_ending(reader, called=bool(calls))})
+        return orjson.dumps(
+            {**message, "content": content, **_ending(reader, called=bool(reader.tool_calls))}
+        )
 
     def failure(self, error: InferstreamError) -> bytes:
         return sse.named_event("error", orjson.dumps(error_object(error)))
@@ -97,11 +103,9 @@ class MessageFormat(TextFormat):
             "usage": _usage(reader),
         }
 
-    def _use(self, call: dict[str, Any], number: int) -> dict[str, Any]:
+    def _use(self, call: dict[str, Any]) -> dict[str, Any]:
         """The block of a call before its input."""
-        name = (call.get("function") or {}).get("name") or ""
-        id = call.get("id") or f"toolu_{self._id}_{number}"
-        return {"type": "tool_use", "id": id, "name": name, "input": {}}
+        return {"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": {}}
 
     def _grown(self, text: str, reader: TextReader) -> bytes:
         """The events of a piece that is more than a text, or opens its block."""
@@ -109,38 +113,40 @@ class MessageFormat(TextFormat):
         if not self._begun:
             self._begun = True
             events = _event("message_start", message={**self._message(reader)})
-        while (
-            reader.tool_calls and self._call is not None and reader.tool_calls[0].get("index") == self._call
-        ):
-            events += self._called(
-                reader.tool_calls.pop(0)
-            )  # what the open call ends with comes before a text
+        calls = reader.tool_calls
+        if thought := reader.reasoning:
+            reader.reasoning = ""
+            if not self._thinking:
+                block = {"type": "thinking", "thinking": "", "signature": ""}
+                events += self._closed(calls) + self._opened(block)
+                self._thinking = True
+            events += _delta(self._block, {"type": "thinking_delta", "thinking": thought})
+        for piece in [each for each in calls if each["index"] == self._call]:
+            calls.remove(piece)
+            events += self._argued(piece)  # what the open call ends with comes before a text
         if text:
             if not self._before:
-                events += self._closed() + self._opened({"type": "text", "text": ""})
+                events += self._closed(calls) + self._opened({"type": "text", "text": ""})
                 self._before = _delta(self._block, {"type": "text_delta", "text": ""})[: -len(b'""}}\n\n')]
             events += b"%b%b}}\n\n" % (self._before, orjson.dumps(text))
-        for piece in reader.tool_calls:
-            events += self._called(piece)
-        reader.tool_calls.clear()
+        events += self._begin(calls.pop(0)) if calls and self._call is None else b""
+        self._waiting = len(calls)
         return events
 
-    def _called(self, piece: dict[str, Any]) -> bytes:
-        """The events of a piece of a call; pieces of one index belong together."""
-        number = int(piece.get("index", len(self._ended) + len(self._waiting) + (self._call is not None)))
-        if number in self._ended:
+    def _begin(self, call: dict[str, Any]) -> bytes:
+        """The events that end the open block, and begin a call."""
+        number = call["index"]
+        if number in self._called:
+            if call["function"]["arguments"] == "{}":  # what a block without input says
+                return b""
             raise InvalidOutput(f"Model {self._model} has gone on with a call behind a text.")
-        if self._call is None:
-            events = self._closed() + self._opened(self._use(piece, self._block))
-            self._call = number
-            return events + self._argued(piece)
-        if self._call == number:
-            return self._argued(piece)
-        self._waiting.setdefault(number, []).append(piece)
-        return b""
+        self._called.add(number)
+        events = self._stopped() + self._opened(self._use(call)) + self._argued(call)
+        self._call = number
+        return events
 
     def _argued(self, piece: dict[str, Any]) -> bytes:
-        arguments = (piece.get("function") or {}).get("arguments")
+        arguments = piece["function"]["arguments"]
         return (
             _delta(self._block, {"type": "input_json_delta", "partial_json": arguments}) if arguments else b""
         )
@@ -148,25 +154,22 @@ class MessageFormat(TextFormat):
     def _opened(self, block: dict[str, Any]) -> bytes:
         return _event("content_block_start", index=self._block, content_block=block)
 
-    def _closed(self) -> bytes:
+    def _closed(self, calls: list[dict[str, Any]]) -> bytes:
         """The events that end the open block, and the calls that wait for its end."""
-        events = b""
-        if self._before or self._call is not None:
-            events = self._stopped()
-        for number, pieces in self._waiting.items():
-            [call] = merged(pieces)
-            events += self._opened(self._use(call, self._block)) + self._argued(call) + self._stopped()
-            self._ended.add(number)
-        self._waiting.clear()
+        events = b"".join(map(self._begin, calls[: self._waiting])) + self._stopped()
+        del calls[: self._waiting]
+        self._waiting = 0
         return events
 
     def _stopped(self) -> bytes:
+        """The event that ends the open block, if there is one."""
+        if not self._before and not self._thinking and self._call is None:
+            return b""
         event = _event("content_block_stop", index=self._block)
+        if self._thinking:  # clients send back only reasoning with a signature; the server does not read it
+            event = _delta(self._block, {"type": "signature_delta", "signature": self._id}) + event
         self._block += 1
-        self._before = b""
-        if self._call is not None:
-            self._ended.add(self._call)
-            self._call = None
+        self._before, self._thinking, self._call = b"", False, None
         return event
 
 

@@ -109,13 +109,14 @@ class Ollama(TextDialect):
         for field, sentence in REFUSED.items():
             if fields.get(field):
                 raise fields.wrong(field, sentence)
-        if fields.get("think"):
-            raise fields.wrong("think", "is not taken; thoughts are not told apart in this API")
+        think = fields.get("think")
+        if think and not interface.thinks:
+            raise fields.wrong("think", f"{name} does not support thinking; see the setting reasoning_format")
         said, prompt, inputs, parameters = (_chat if chat else _completion)(fields, interface)
         inputs = {**inputs, **formatted(_format(fields), interface, "format")}
         generation = _generation(fields, interface, parameters)
-        if chat:
-            generation.parse(interface, said, inputs)
+        if chat or not fields.flag("raw"):
+            generation.parse(interface, said, inputs, thoughts=think is not False)
         request = generation.request(interface, prompt, inputs)
         streamed = fields.get("stream") is None or fields.flag("stream")
         asked = GeneratedRequest(admission, generation, [request], LineFormat(name, chat=chat), streamed)
@@ -184,6 +185,7 @@ def _capabilities(text: TextInterface | None) -> list[str]:
         "completion": text.generates,
         "embedding": text.embeds,
         "tools": text.takes(TOOLS),
+        "thinking": text.thinks,
         "vision": text.takes(IMAGES),
         "insert": text.takes(SUFFIX),
     }
@@ -285,6 +287,7 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
     if (system := fields.text("system")) is not None:
         chat.messages.append({"role": "system", "content": system})
     chat.messages.append({"role": "user", "content": content})
+    chat.set_thinking(fields.get("think"))
     inputs = chat.inputs(interface.takes)
     add_suffix(fields, interface, inputs)
     if interface.takes(MESSAGES):

@@ -9,7 +9,7 @@ import orjson
 
 from .....errors import InferstreamError
 from .....text.reader import LENGTH, TextReader
-from .....text.tools import arguments_of, merged
+from .....text.tools import arguments_of
 from ..text import TextFormat, token_logprobs
 
 LINE_ENDS = "\u0085\u2028\u2029"
@@ -42,7 +42,7 @@ class LineFormat(TextFormat):
 
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
         before = self._before
-        if not before or reader.logprobs:
+        if not before or reader.logprobs or reader.reasoning:
             return self._noted(text, reader)
         return b"%b%b%b" % (before, _json(text), self._after) if text else b""
 
@@ -61,7 +61,7 @@ class LineFormat(TextFormat):
     def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
         [text], [reader] = texts, readers
         calls = {"tool_calls": _calls(reader)} if reader.tool_calls else {}
-        document = self._document(text, True, **calls) | self._ending(reader)
+        document = self._document(text, True, **_thoughts(reader), **calls) | self._ending(reader)
         if reader.logprobs:
             document["logprobs"] = token_logprobs(reader)
         return orjson.dumps(document)
@@ -74,14 +74,15 @@ class LineFormat(TextFormat):
         return _line({"error": error.message})
 
     def _noted(self, text: str, reader: TextReader) -> bytes:
-        """The line of the first piece, or of one with log probabilities."""
+        """The line of the first piece, or of one with reasoning or log probabilities."""
         if not self._before:
             self._first = perf_counter_ns()
             mark = "\u0000"
             line = _line(self._document(mark, False))
             self._before, _, self._after = line.partition(orjson.dumps(mark))
-        if reader.logprobs:
-            return _line(self._document(text, False) | {"logprobs": token_logprobs(reader)})
+        if reader.logprobs or reader.reasoning:
+            logprobs = {"logprobs": token_logprobs(reader)} if reader.logprobs else {}
+            return _line(self._document(text, False, **_thoughts(reader)) | logprobs)
         return b"%b%b%b" % (self._before, _json(text), self._after) if text else b""
 
     def _document(self, text: str, done: bool, **more: Any) -> dict[str, Any]:
@@ -105,11 +106,17 @@ class LineFormat(TextFormat):
         }
 
 
+def _thoughts(reader: TextReader) -> dict[str, str]:
+    """The reasoning read so far, if any, and the reader's emptied."""
+    thoughts, reader.reasoning = reader.reasoning, ""
+    return {"thinking": thoughts} if thoughts else {}
+
+
 def _calls(reader: TextReader) -> list[dict[str, Any]]:
     cut = reader.finish_reason == LENGTH
     return [
         {"function": {"name": call["function"]["name"], "arguments": arguments_of(call, cut)}}
-        for call in merged(reader.tool_calls)
+        for call in reader.tool_calls
     ]
 
 

@@ -6,7 +6,7 @@ from .....dataplane.admission import Admission
 from .....text.chat import read_messages
 from .....text.fields import Fields
 from .....text.reader import STOP, TextReader
-from .....text.tools import merged, read_tools
+from .....text.tools import read_tools
 from ..text import TextRequest, generating, identified, token_logprobs
 from .chunks import MOST_CHOICES, ChunkFormat, read_generation, read_streaming
 
@@ -51,7 +51,9 @@ class ChatFormat(ChunkFormat):
             message["reasoning_content"] = reader.reasoning
         reason = reader.finish_reason
         if reader.tool_calls:
-            message |= {"content": text or None, "tool_calls": merged(reader.tool_calls)}
+            for call in reader.tool_calls:
+                del call["index"]
+            message |= {"content": text or None, "tool_calls": reader.tool_calls}
             reason = "tool_calls" if reason == STOP else reason
         return {"index": index, "message": message, "logprobs": _logprobs(reader), "finish_reason": reason}
 

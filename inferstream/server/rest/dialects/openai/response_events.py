@@ -10,7 +10,6 @@ from .....errors import Code, InferstreamError
 from .....protos import sse
 from .....text.chat import NONE
 from .....text.reader import LENGTH, TextReader
-from .....text.tools import merged
 from ..text import TextFormat, token_logprobs
 from .chunks import usage_of
 from .errors import error_object
@@ -32,7 +31,9 @@ FAILURES = {
 
 
 class Message:
-    """A text in the output of a response."""
+    """A text in the output of a response. `text` and `around` are how the events of the text and its part begin."""
+
+    text, around = "response.output_text", "response.content_part"
 
     def __init__(self, id: str, index: int) -> None:
         self.id = f"msg_{id}_{index}"
@@ -56,16 +57,37 @@ class Message:
         return {"id": self.id, "type": "message", "status": status, "role": "assistant", "content": content}
 
 
+class Reasoning(Message):
+    """What the model thinks, in the output of a response: a summary for clients that ask for one, as few read more."""
+
+    text = "response.reasoning_text"
+
+    def __init__(self, id: str, index: int, summary: bool) -> None:
+        super().__init__(id, index)
+        self.id = f"rs_{id}_{index}"
+        self._field, self._kind = ("summary", "summary_text") if summary else ("content", "reasoning_text")
+        self.place = {"item_id": self.id, "output_index": index, f"{self._field}_index": 0}
+        if summary:
+            self.text, self.around = "response.reasoning_summary_text", "response.reasoning_summary_part"
+
+    def part(self, text: str) -> dict[str, Any]:
+        return {"type": self._kind, "text": text}
+
+    def item(self, status: str) -> dict[str, Any]:
+        parts = [] if status == "in_progress" else [self.part("".join(self.pieces))]
+        return {"id": self.id, "type": "reasoning", "status": status, "summary": [], self._field: parts}
+
+
 class FunctionCall:
     """A call of a tool in the output of a response, under the name that the client knows."""
 
     def __init__(self, id: str, index: int, call: dict[str, Any], tools: Names) -> None:
-        name = (call.get("function") or {}).get("name") or ""
+        name = call["function"]["name"]
         self.namespace, self.name = tools.get(name, ("", name))
         self.id = f"fc_{id}_{index}"
         self.index = index
         self.place = {"item_id": self.id, "output_index": index}
-        self.call_id = call.get("id") or f"call_{id}_{index}"
+        self.call_id = call["id"]
         self.pieces: list[str] = []
         self.done: dict[str, Any] | None = None
 
@@ -98,13 +120,16 @@ class ResponseFormat(TextFormat):
         self._document = document
         self._conversation = conversation
         self._number = 0
+        self._silent = False
         self._items: list[Message | FunctionCall] = []
         self._message: Message | None = None
+        self._text: Message | None = None
+        """The message or the reasoning that is open."""
         self._calls: dict[int, FunctionCall] = {}
 
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
         message = self._message
-        if message is None or reader.logprobs or reader.tool_calls:
+        if message is None or reader.logprobs or reader.tool_calls or reader.reasoning:
             return self._begun() + self._grown(text, reader)
         if not text:
             return b""
@@ -116,7 +141,7 @@ class ResponseFormat(TextFormat):
     def last(self, index: int, text: str, reader: TextReader) -> bytes:
         events = [self.piece(index, text, reader)]
         if not self._items:
-            events.append(self._open_message())
+            events.append(self._begin(Message(self._id, 0)))
         status, final = _status(reader), self._items[-1]
         events += [
             self._ended(item, status if item is final else COMPLETED) for item in self._items if not item.done
@@ -128,21 +153,9 @@ class ResponseFormat(TextFormat):
         return self._event(f"response.{_status(readers[0])}", {"response": self._ending(readers, output)})
 
     def whole(self, texts: Sequence[str], readers: Sequence[TextReader]) -> bytes:
-        reader = readers[0]
-        status = _status(reader)
-        calls = merged(reader.tool_calls)
-        if texts[0] or not calls:
-            message = Message(self._id, 0)
-            message.pieces.append(texts[0])
-            message.logprobs = token_logprobs(reader)
-            self._items.append(message)
-        for call in calls:
-            function = FunctionCall(self._id, len(self._items), call, self._tools)
-            function.pieces.append(call["function"]["arguments"])
-            self._items.append(function)
-        final = self._items[-1]
-        output = [item.item(status if item is final else COMPLETED) for item in self._items]
-        return orjson.dumps(self._ending(readers, output))
+        self._silent = True  # what a stream adds up to
+        self.last(0, texts[0], readers[0])
+        return orjson.dumps(self._ending(readers, [item.done or {} for item in self._items]))
 
     def failure(self, error: InferstreamError) -> bytes:
         """`response.failed`, and `error`: clients of OpenAI raise for the second only."""
@@ -157,6 +170,8 @@ class ResponseFormat(TextFormat):
         )
 
     def _event(self, kind: str, fields: dict[str, Any]) -> bytes:
+        if self._silent:
+            return b""
         document = {**fields, "type": kind, "sequence_number": self._number}
         self._number += 1
         return sse.named_event(kind, orjson.dumps(document))
@@ -171,29 +186,40 @@ class ResponseFormat(TextFormat):
     def _grown(self, text: str, reader: TextReader) -> bytes:
         """The events of a piece that is more than a text, or opens its message."""
         events = []
-        if text or reader.logprobs:
-            if self._message is None:
-                events.append(self._open_message())
-            message = self._message
-            assert message is not None
+        if thought := reader.reasoning:
+            reader.reasoning = ""
+            if not text:
+                reader.logprobs.clear()
+            if not isinstance(reasoning := self._text, Reasoning):
+                summary = bool(self._document["reasoning"]["summary"])
+                reasoning = Reasoning(self._id, len(self._items), summary)
+                events.append(self._begin(reasoning))
+            reasoning.pieces.append(thought)
+            events.append(self._event(f"{reasoning.text}.delta", {**reasoning.place, "delta": thought}))
+        if text or (reader.logprobs and self._message is not None):
+            if (message := self._message) is None:
+                message = Message(self._id, len(self._items))
+                events.append(self._begin(message))
             message.pieces.append(text)
             logprobs = token_logprobs(reader)
             message.logprobs += logprobs
             delta = {**message.place, "delta": text, "logprobs": logprobs}
-            events.append(self._event("response.output_text.delta", delta))
+            events.append(self._event(f"{message.text}.delta", delta))
         if reader.tool_calls:
-            if self._message is not None:
-                events.append(self._ended(self._message, COMPLETED))
-                self._message = None
-            events += [self._called(call) for call in reader.tool_calls]
+            events += [self._close(), *(self._called(call) for call in reader.tool_calls)]
             reader.tool_calls.clear()
         return b"".join(events)
 
-    def _open_message(self) -> bytes:
-        message = self._message = Message(self._id, len(self._items))
-        return self._opened(message) + self._event(
-            "response.content_part.added", {**message.place, "part": message.part("")}
-        )
+    def _begin(self, item: Message) -> bytes:
+        """The events that end the open text or reasoning, and begin another."""
+        closed, self._text = self._close(), item
+        self._message = None if isinstance(item, Reasoning) else item
+        part = {**item.place, "part": item.part("")}
+        return closed + self._opened(item) + self._event(f"{item.around}.added", part)
+
+    def _close(self) -> bytes:
+        item, self._text, self._message = self._text, None, None
+        return b"" if item is None else self._ended(item, COMPLETED)
 
     def _opened(self, item: Message | FunctionCall) -> bytes:
         self._items.append(item)
@@ -202,12 +228,12 @@ class ResponseFormat(TextFormat):
 
     def _called(self, piece: dict[str, Any]) -> bytes:
         """The events of a piece of a call; pieces of one index belong together."""
-        index = int(piece.get("index", len(self._calls)))
-        call, opened = self._calls.get(index), b""
+        call, opened = self._calls.get(piece["index"]), b""
         if call is None:
-            call = self._calls[index] = FunctionCall(self._id, len(self._items), piece, self._tools)
+            call = FunctionCall(self._id, len(self._items), piece, self._tools)
+            self._calls[piece["index"]] = call
             opened = self._opened(call)
-        if not (arguments := (piece.get("function") or {}).get("arguments")):
+        if not (arguments := piece["function"]["arguments"]):
             return opened
         call.pieces.append(arguments)
         delta = {**call.place, "delta": arguments}
@@ -217,9 +243,9 @@ class ResponseFormat(TextFormat):
         item.done = item.item(status)
         text = "".join(item.pieces)
         if isinstance(item, Message):
-            logprobs = {"text": text, "logprobs": item.logprobs}
-            events = self._event("response.output_text.done", {**item.place, **logprobs})
-            events += self._event("response.content_part.done", {**item.place, "part": item.part(text)})
+            logprobs = {} if isinstance(item, Reasoning) else {"logprobs": item.logprobs}
+            events = self._event(f"{item.text}.done", {**item.place, "text": text, **logprobs})
+            events += self._event(f"{item.around}.done", {**item.place, "part": item.part(text)})
         else:
             done = {**item.place, "name": item.name, "arguments": text}
             events = self._event("response.function_call_arguments.done", done)

@@ -79,7 +79,7 @@ def read_response(
     parameters |= sampling(fields, KNOWN)
     limit = fields.integer("max_output_tokens", 1)
     generation = Generation(parameters, fields.stop(), limit, top is not None)
-    generation.parse(interface, chat, inputs)
+    generation.parse(interface, chat, inputs, thoughts=fields.object("reasoning") is not None)
     request = generation.request(
         interface, interface.chat_prompt(chat, inputs), {**chat.inputs(interface.takes), **inputs}
     )
@@ -127,7 +127,7 @@ def _document(fields: Fields, id: str, name: str) -> dict[str, Any]:
         "output": [],
         "parallel_tool_calls": fields.get("parallel_tool_calls") is not False,
         "previous_response_id": None,
-        "reasoning": {"effort": None if reasoning is None else reasoning.get("effort"), "summary": None},
+        "reasoning": {name: reasoning and reasoning.get(name) for name in ("effort", "summary")},
         "service_tier": "default",
         "store": False,
         "text": {"format": format or {"type": "text"}},

@@ -102,7 +102,7 @@ class SealedConversation:
         """The id of the response with this output, and whether it holds the conversation."""
         sealed = None
         if self._items is not None:
-            answer = orjson.dumps([*map(_item, output)])
+            answer = orjson.dumps([_item(each) for each in output if each["type"] != "reasoning"])
             sealed = self._seal.seal(b"[%b,%b]" % (self._items, answer), self._names)
         return (LARGE + id, False) if sealed is None else (PREFIX + sealed, True)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from inferstream.errors import Code, InferstreamError, InvalidOutput
 from inferstream.server.rest.dialects.anthropic.events import TYPES, MessageFormat, error_object
+from inferstream.text.calls.deltas import CallDeltas
 from inferstream.text.reader import TextReader
 
 Event = dict[str, Any]
@@ -18,11 +19,11 @@ Event = dict[str, Any]
 def stream(*items: str | Event) -> list[Event]:
     """The events of a message that is made of texts and pieces of calls."""
     format, reader = MessageFormat("id", "model"), TextReader()
-    written = b""
+    written, deltas = b"", CallDeltas(reader.tool_calls)
     for item in items:
         text = item if isinstance(item, str) else ""
         if isinstance(item, dict):
-            reader.tool_calls.append(item)
+            deltas.add(item)
         written += format.piece(0, text, reader)
     written += format.last(0, reader.end(), reader) + format.closing([reader])
     return [json.loads(event.partition("data: ")[2]) for event in written.decode().split("\n\n")[:-1]]
@@ -30,7 +31,10 @@ def stream(*items: str | Event) -> list[Event]:
 
 def whole(*items: str | Event) -> Event:
     reader = TextReader()
-    reader.tool_calls += [item for item in items if isinstance(item, dict)]
+    deltas = CallDeltas(reader.tool_calls)
+    for item in items:
+        if isinstance(item, dict):
+            deltas.add(item)
     reader.end()
     text = "".join(item for item in items if isinstance(item, str))
     return json.loads(MessageFormat("id", "model").whole([text], [reader]))
@@ -95,10 +99,33 @@ def test_a_call_cannot_go_on_behind_a_text() -> None:
         stream(call(0, "{", "f"), "b", call(0, "}"))
 
 
-def test_calls_without_a_number_are_different_ones() -> None:
-    pieces = [{"function": {"name": name, "arguments": "{}"}} for name in ("a", "b")]
-    assert [block["name"] for block in content(stream(*pieces))] == ["a", "b"]
-    assert len({block["id"] for block in whole(*pieces)["content"]}) == 2
+def test_a_call_that_gets_its_empty_arguments_at_the_end_may_be_before_a_text() -> None:
+    blocks = content(stream(call(0, "", "f"), "b", call(0, "{}")))
+    assert [block["type"] for block in blocks] == ["tool_use", "text"]
+    assert blocks[0]["input"] == {}
+
+
+def test_reasoning_is_a_block_before_the_text_and_before_a_call() -> None:
+    format, reader = MessageFormat("id", "model"), TextReader()
+    written = b""
+    for thought, text in (("six by", ""), (" seven", ""), ("", "42")):
+        reader.reasoning = thought
+        written += format.piece(0, text, reader)
+    reader.reasoning = "more"
+    reader.tool_calls.append(call(0, "{}", "f"))
+    written += format.piece(0, "", reader)
+    written += format.last(0, reader.end(), reader)
+    events = [json.loads(event.partition("data: ")[2]) for event in written.decode().split("\n\n")[:-1]]
+    assert [event["content_block"]["type"] for event in events if "content_block" in event] == [
+        "thinking",
+        "text",
+        "thinking",
+        "tool_use",
+    ]
+    thoughts = [event["delta"].get("thinking", "") for event in events if "delta" in event]
+    assert "".join(thoughts) == "six by sevenmore"
+    signed = [event["delta"] for event in events if "signature" in event.get("delta", {})]
+    assert signed == [{"type": "signature_delta", "signature": "id"}] * 2
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", "1"])

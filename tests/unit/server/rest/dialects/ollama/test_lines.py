@@ -7,13 +7,16 @@ import pytest
 
 from inferstream.errors import InferstreamError
 from inferstream.server.rest.dialects.ollama.lines import LineFormat, timestamp
+from inferstream.text.calls.deltas import CallDeltas
 from inferstream.text.reader import TextReader
 
 
 def lines(*texts: str, chat: bool = True, calls: list[dict] | None = None) -> list[dict[str, Any]]:
     format, reader = LineFormat("model", chat=chat), TextReader()
     written = b"".join(format.piece(0, text, reader) for text in texts)
-    reader.tool_calls += calls or []
+    deltas = CallDeltas(reader.tool_calls)
+    for call in calls or []:
+        deltas.add(call)
     written += format.last(0, reader.end(), reader) + format.closing([reader])
     return [json.loads(line) for line in written.decode().splitlines()]  # at more ends than those of bytes
 

@@ -56,7 +56,7 @@ def test_a_text_that_ends_after_calls_ends_for_them() -> None:
         Token("", tool_calls=[CALL]), Token("", tool_calls=[{**CALL, "function": {"arguments": "}"}}])
     )
     calls = [call for chunk in chunks for call in chunk["delta"].get("tool_calls", ())]
-    assert calls[0] == CALL
+    assert calls[0] == {**CALL, "type": "function"}
     assert chunks[-1]["finish_reason"] == "tool_calls"
 
 

@@ -144,9 +144,50 @@ def test_a_message_ends_where_a_call_begins_and_another_may_follow(writing: Writ
     }
 
 
-def test_a_call_without_an_id_gets_one(writing: Writing):
-    writing.piece("", call(0), call(1))
-    assert [item["call_id"] for item in writing.end()["output"]] == ["call_i_0", "call_i_1"]
+SUMMARY = {"type": "summary_text", "text": "six by seven"}
+THOUGHT = {"type": "reasoning_text", "text": "six by seven"}
+
+
+@pytest.mark.parametrize(
+    ("summary", "part", "kind", "field", "content"),
+    [
+        ("auto", "reasoning_summary_part", "reasoning_summary_text", "summary", SUMMARY),
+        (None, "content_part", "reasoning_text", "content", THOUGHT),
+    ],
+)
+def test_reasoning_is_an_item_before_the_message(summary, part: str, kind: str, field: str, content: dict):
+    writing = Writing()
+    writing.format = ResponseFormat("i", {**DOCUMENT, "reasoning": {"summary": summary}})
+    writing.reader.reasoning = "six by"
+    writing.piece("", logprob=-1.0)
+    writing.reader.reasoning = " seven"
+    writing.piece("")
+    writing.piece("42", logprob=-0.5)
+    reasoning, message = writing.end()["output"]
+    added = ["response.output_item.added", f"response.{part}.added"]
+    ended = [f"response.{kind}.done", f"response.{part}.done", "response.output_item.done"]
+    assert writing.types()[2 : 2 + 7] == [*added, *[f"response.{kind}.delta"] * 2, *ended]
+    assert reasoning == {
+        "id": "rs_i_0",
+        "type": "reasoning",
+        "status": "completed",
+        "summary": [],
+        field: [content],
+    }
+    assert message["content"][0]["text"] == "42"
+    assert [each["token"] for each in message["content"][0]["logprobs"]] == ["42"]
+    deltas = [event for event in writing.events if event["type"] == f"response.{kind}.delta"]
+    assert [(each["delta"], each[f"{field}_index"], each["item_id"]) for each in deltas] == [
+        ("six by", 0, "rs_i_0"),
+        (" seven", 0, "rs_i_0"),
+    ]
+
+
+def test_a_response_that_ends_within_its_reasoning_has_nothing_else():
+    reader, format = TextReader(), ResponseFormat("i", {**DOCUMENT, "reasoning": {"summary": None}})
+    reader.reasoning, reader.finish_reason = "six by", "length"
+    [item] = json.loads(format.whole([""], [reader]))["output"]
+    assert (item["type"], item["status"]) == ("reasoning", "incomplete")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +203,7 @@ def test_a_text_that_was_cut_is_incomplete(writing: Writing, reason: str, why: s
 
 
 def test_only_the_last_item_of_a_response_that_was_cut_is_incomplete(writing: Writing):
-    writing.piece("", call(0), call(1))
+    writing.piece("", call(0, id="c"), call(1, id="d"))
     assert [item["status"] for item in writing.end(reason="length")["output"]] == ["completed", "incomplete"]
 
 

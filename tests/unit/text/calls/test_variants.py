@@ -1,0 +1,170 @@
+"""What models of each family really write: the same calls and reasoning, however the text is split."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from inferstream.text.calls.formats import reading
+from inferstream.text.calls.parser import Delta
+
+from .test_parser import split
+
+SCHEMA = {
+    "properties": {"path": {"type": "string"}, "n": {"type": "integer"}, "filter": {"type": "object"}},
+    "required": ["path"],
+}
+TOOLS: Any = [
+    {"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in ("ls", "time")
+]
+LS = ("ls", {"path": "src"})
+TIME = ("time", {})
+LINES = ("ls", {"path": 'line 1\nline\t2 "q" \\n'})
+BARE_LINES = '{"path": "line 1\nline\t2 \\"q\\" \\\\n"}'
+OBJECT = '{"name": "ls", "arguments": {"path": "src"}}'
+TYPED = '{"name": "ls", "parameters": {"path": "src"}}'
+FUNCTION = "<function=ls>\n<parameter=path>\nsrc\n</parameter>\n</function>"
+
+ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
+    "hermes": [
+        ("line breaks", f'<tool_call>\n{{"name": "ls", "arguments": {BARE_LINES}}}\n</tool_call>', [LINES]),
+        ("keys in another order", f'<tool_call>{{"arguments": {BARE_LINES}, "name": "ls"}}</tool_call>', [LINES]),
+        ("no opening", f"{OBJECT}\n</tool_call>", [LS]),
+        ("no opening nor end", OBJECT, [LS]),
+        ("no opening behind a sentence", f"I look.\n\n{OBJECT}\n</tool_call>", ["I look.\n", LS]),
+        ("no opening of the second", f"<tool_call>{OBJECT}</tool_call>\n{OBJECT}</tool_call>", [LS, LS]),
+        ("no end", f"<tool_call>{OBJECT}\n<tool_call>{OBJECT}", [LS, LS]),
+        ("two in one", f"<tool_call>\n{OBJECT}\n{OBJECT}\n</tool_call>", [LS, LS]),
+        ("a bracket too few", f"<tool_call>{OBJECT[:-1]}</tool_call>", [LS]),
+        ("no arguments", '<tool_call>{"name": "time"}</tool_call>', [TIME]),
+        ("arguments that are null", '<tool_call>{"name": "time", "arguments": null}</tool_call>', [TIME]),
+        (
+            "arguments as a text of JSON",
+            '<tool_call>{"name": "ls", "arguments": "{\\"path\\": \\"src\\"}"}</tool_call>',
+            [LS],
+        ),
+        ("escapes of Python", r'<tool_call>{"name": "ls", "arguments": {"path": "it\'s \d"}}</tool_call>',
+         [("ls", {"path": r"it's \d"})]),
+        ("an answer in JSON", '{"name": "Bob", "arguments": {"a": 1}}', ['{"name": "Bob", "arguments": {"a": 1}}']),
+        ("an object in a text", 'So:\n{"answer": {"x": 1}}\nyes', ['So:\n{"answer": {"x": 1}}\nyes']),
+    ],
+    "llama": [
+        ("line breaks", f'<|python_tag|>{{"name": "ls", "parameters": {BARE_LINES}}}', [LINES]),
+        ("with a type", '{"type": "function", "name": "ls", "parameters": {"path": "src"}}', [LS]),
+        ("with a function", f'{{"type": "function", "function": {TYPED}}}', [LS]),
+        ("called arguments", OBJECT, [LS]),
+        ("several", f"<|python_tag|>{TYPED}; {TYPED}", [LS, LS]),
+        ("behind a sentence", f"I look.\n{TYPED}", ["I look.", LS]),
+        ("a bracket too few", TYPED[:-1], [LS]),
+    ],
+    "mistral": [
+        ("a list", f"[TOOL_CALLS] [{OBJECT}, {OBJECT}]", [LS, LS]),
+        ("names", '[TOOL_CALLS]ls[ARGS]{"path": "src"}[TOOL_CALLS]time{}', [LS, TIME]),
+        ("line breaks", f"[TOOL_CALLS]ls[CALL_ID]abc123DEF[ARGS]{BARE_LINES}", [LINES]),
+        ("without its token", f"[{OBJECT}]", [LS]),
+        ("a list of others", "[1, 2]", ["[1, 2]"]),
+    ],
+    "pythonic": [
+        ("constants of JSON", "[ls(path='src', filter={'a': true, 'b': [null]})]",
+         [("ls", {"path": "src", "filter": {"a": True, "b": [None]}})]),
+        ("several", "[ls(path='src'), time()]", [LS, TIME]),
+    ],
+    "qwen_coder": [
+        ("no opening", f"{FUNCTION}\n</tool_call>", [LS]),
+        ("no opening behind a sentence", f"I look. {FUNCTION}\n</tool_call>", ["I look. ", LS]),
+        ("no opening nor end", f"{FUNCTION}\n{FUNCTION}", [LS, LS]),
+        ("the end of no parameter", "<tool_call>\n<function=ls>\n<parameter=path>\nsrc\n<parameter=n>\n7\n</function>\n"
+         "</tool_call>", [("ls", {"path": "src", "n": 7})]),
+        ("no end of the function", f"<tool_call>\n{FUNCTION.removesuffix('</function>')}</tool_call>", [LS]),
+        ("line breaks in an object", FUNCTION.replace("path", "filter").replace("src", '{"a": "x\ny"}'),
+         [("ls", {"filter": {"a": "x\ny"}})]),
+        ("about the syntax", "The syntax is <function=name> for all.", ["The syntax is <function=name> for all."]),
+    ],
+    "harmony": [
+        ("line breaks", f"<|channel|>commentary to=functions.ls <|constrain|>json<|message|>{BARE_LINES}<|call|>",
+         [LINES]),
+        ("in the channel of thoughts", '<|channel|>analysis to=functions.ls code<|message|>{"path": "src"}<|call|>',
+         [LS]),
+        ("behind the constraint", '<|channel|>commentary<|constrain|>json to=functions.ls<|message|>{"path": "src"}',
+         [LS]),
+    ],
+}  # fmt: skip
+
+
+def meant(deltas: list[Delta]) -> list[Any]:
+    """Texts, pairs of a call's name and arguments, and reasoning as a list of one text."""
+    found: list[Any] = []
+    for kind, text in deltas:
+        if kind == "call":
+            found.append((text, ""))
+        elif kind == "arguments":
+            found[-1] = (found[-1][0], found[-1][1] + text)
+        elif kind == "reasoning":
+            found += [] if found and type(found[-1]) is list else [[""]]
+            found[-1][0] += text
+        else:
+            found += [] if found and type(found[-1]) is str else [""]
+            found[-1] += text
+    return [(each[0], json.loads(each[1])) if type(each) is tuple else each for each in found]
+
+
+def read(pieces: list[str], calls: str | None, reasoning: str | None, prompt: str | None = None) -> list[Any]:
+    parser = reading(calls, reasoning, TOOLS, prompt)
+    assert parser is not None
+    deltas = [delta for piece in pieces for delta in parser.push(piece)]
+    return meant([*deltas, *parser.finish()])
+
+
+def check(text: str, right: list[Any], *formats: str | None) -> None:
+    """The same at once, cut at each place, letter by letter, and at many places."""
+    made = random.Random(text)
+    cuts = [[text], [*text], *([text[:at], text[at:]] for at in range(len(text)))]
+    for pieces in [*cuts, *(split(made, text) for _ in range(20))]:
+        assert read(pieces, *formats) == right, pieces
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "right"),
+    [
+        pytest.param(format, text, right, id=f"{format}: {name}")
+        for format, rows in ROWS.items()
+        for name, text, right in rows
+    ],
+)
+def test_calls_as_models_write_them(format: str, text: str, right: list[Any]) -> None:
+    check(text, right, format, None)
+    if format != "harmony":
+        check(f"<think>\nhm</think>\n\n{text}", [["hm"], *right], format, "think")
+
+
+CALL = f"<tool_call>\n{OBJECT}\n</tool_call>"
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "prompt", "right"),
+    [
+        ("<think>\nhm\n</think>\n\nyes", "think", None, [["hm\n"], "yes"]),
+        ("hm\n</think>\n\nyes", "think_open", None, [["hm\n"], "yes"]),
+        ("<think>hm</think>yes", "think_open", None, [["hm"], "yes"]),
+        ("hm</think>yes", "think", "a<think>\n", [["hm"], "yes"]),
+        ("yes", "think_open", "a<think>\n\n</think>\n\n", ["yes"]),
+        ("yes", "think", "what is <think>? ", ["yes"]),
+        ("hm</think>yes", "think_open", "a", [["hm"], "yes"]),
+        ("<think>hm", "think", None, [["hm"]]),
+        ("hm</thi", "think", "<think>", [["hm</thi"]]),
+        ("hm\n</think>", "think", "<think>", [["hm\n"]]),
+        (f"hm\n</think>\n\n{CALL}", "think", "<think>", [["hm\n"], LS]),
+        (f"hm\n{CALL}", "think", "<think>", [["hm\n"], LS]),
+        (
+            "I would write <tool_call> here</think>yes",
+            "think",
+            "<think>",
+            [["I would write <tool_call> here"], "yes"],
+        ),
+    ],
+)
+def test_reasoning_as_models_write_it(
+    text: str, reasoning: str, prompt: str | None, right: list[Any]
+) -> None:
+    check(text, right, "hermes", reasoning, prompt)
