@@ -285,6 +285,7 @@ def signature_of(model: MLModel) -> Signature:
         outputs_annotated=outputs_annotated,
         logprobs=model.gives_logprobs,
         described=() if inputs else model._description.inputs,
+        parameters=model._description.parameters,
     )
 
 

@@ -230,7 +230,8 @@ class StreamWriter(StallGuard):
 
     async def _write_all(self, reply: Source, writer: Writer) -> None:
         """Send every item of `reply`. What is left when this ends, or fails, leaves with the next `_flush`."""
-        self._guard()
+        if self._timer is None:
+            self._guard()
         try:
             await self._flushed_while_waiting(self._run(reply, writer))
         finally:
@@ -318,8 +319,12 @@ class StreamWriter(StallGuard):
     def drop(self) -> None:
         self._recipient.abort()
 
+    def _is_silent(self, now: float) -> bool:
+        """Whether a heartbeat is due."""
+        return bool(self._heartbeat and self._sign) and now - self._last_sent >= self._heartbeat * 0.9
+
     def idle(self, now: float) -> bool:
-        if self._heartbeat and self._sign and now - self._last_sent >= self._heartbeat * 0.9:
+        if self._is_silent(now):
             self._events.append(self._sign)
             if (full := self._flush()) is not None:
                 self._beat = self._loop.create_task(full)

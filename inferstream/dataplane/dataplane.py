@@ -27,7 +27,7 @@ from .model_config import config_of
 from .peers import Peers
 from .proxies import Proxies
 from .regions import SYSTEM_SHARED_MEMORY, Regions, shares_memory
-from .residency import evicts_var
+from .residency import Resident, evicts_var
 from .serving import Serving
 from .stages.access_log import refused
 
@@ -60,6 +60,8 @@ class TextModel(NamedTuple):
     ready: bool
     default: bool
     """Whether it answers calls without a version."""
+    resident: Resident | None
+    """How it leaves memory and comes back; None for a model that stays."""
 
 
 class Described(NamedTuple):
@@ -269,7 +271,14 @@ class DataPlane:
     def text_models(self, caller: Caller) -> list[TextModel]:
         """Every loaded model that takes text, is to be listed and may be seen, each version of it."""
         return [
-            TextModel(name, version, served.created, served.ready, served is self._registry.default(name))
+            TextModel(
+                name,
+                version,
+                served.created,
+                served.ready,
+                served is self._registry.default(name),
+                served.execution.resident,
+            )
             for (name, version), served in self._registry.items()
             if (text := served.pipeline.text) is not None and text.listed and caller.sees(name)
         ]

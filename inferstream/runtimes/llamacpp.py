@@ -22,12 +22,13 @@ from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
 from ..text.calls.formats import PARSERS, SPECIAL
+from ..text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
 from ..text.limited_template import LimitedTemplate
 from ..text.template import text_formats
 from ..text.token import Token, Usage
 from ..types import InferenceRequest
-from .framework import CONTEXT_LENGTH, TEXT, FrameworkModel, text_inputs
+from .framework import TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
 from .sampling import Sampling, read_sampling, refused
@@ -95,7 +96,9 @@ class LlamaCppModel(FrameworkModel):
             self.inputs = text_inputs(*names, RESPONSE_FORMAT)
         if not self.outputs:
             self.outputs = [TEXT]
-        self._description = Description(parameters={CONTEXT_LENGTH: self._context})
+        architecture = self._llama.metadata.get("general.architecture", "")
+        facts = {CONTEXT_LENGTH: self._context, ARCHITECTURE: architecture}
+        self._description = Description(parameters=facts)
         return True
 
     async def unload(self) -> bool:
@@ -132,8 +135,7 @@ class LlamaCppModel(FrameworkModel):
         special = tools is not None and self._calls in SPECIAL
         room = self._context - len(prompt)
         if room < 1:
-            message = f"{name} has {len(prompt)} tokens, and the context of {self._context} leaves no room for a text"
-            raise refused(name, message)
+            raise report_overflow(name, len(prompt), self._context)
         limit = min(room, sampling.max_tokens or room)
         written: list[int] = []
         writing: FormedText | None = None

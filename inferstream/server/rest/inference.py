@@ -20,7 +20,6 @@ from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
 from ...dataplane.gathering import gather
-from ...dataplane.reply import Reply
 from ...errors import ModelError
 from ...protos.json_checks import JsonLimits
 from ...settings import Settings
@@ -48,7 +47,7 @@ from .messages import (
 )
 from .origins import Origins, gets_run_models
 from .query import arguments_of
-from .resuming import EventReader, Resuming
+from .resuming import APPLIED, EventReader, Resuming
 from .uploads import parse_upload
 
 logger = logging.getLogger("inferstream.rest")
@@ -151,7 +150,7 @@ class InferenceDoor:
                 elif resumed:
                     reader = await self._resuming.resume(exchange.head, route, caller)
                     held = True  # the first request of the stream is counted
-                    status = await self._read(exchange, reader, NO_HEADERS)
+                    status = await self._resume(exchange, reader)
                     return status
                 else:
                     try:
@@ -186,13 +185,18 @@ class InferenceDoor:
                         if waiting is not None:
                             await waiting
                     elif not posted or self._resuming.wanted(head, asked, route):
-                        reader, headers = await self._resuming.begin(route, asked, method)
-                        held = True  # counted when the stream has ended
-                        if caller.key is not None:
-                            headers = headers + self._rate_limits(caller)
-                        await self._read(exchange, reader, headers)
+                        stream = EventStream(exchange, asked, self._heartbeat, self._stall)
+                        begun = await stream.wait(
+                            self._resuming.begin(route, asked, method),
+                            lambda: [*self._of_stream(exchange, asked), APPLIED],
+                        )
+                        if held := begun is not None:  # counted when the stream has ended
+                            reader, headers = begun
+                            if caller.key is not None:
+                                headers = headers + self._rate_limits(caller)
+                            await _read(stream, exchange, reader, headers)
                     else:
-                        await self._send(exchange, await asked.open(), asked)
+                        await self._send(exchange, asked)
                 status = 200
             except ClientLeft:
                 pass
@@ -262,25 +266,22 @@ class InferenceDoor:
             caller.pace = header_interval(str(arguments.pop(PACE)).encode())
         return route.dialect.parse(exchange, orjson.dumps(arguments), route, caller, admission)
 
-    async def _read(self, exchange: Exchange, reader: EventReader | None, headers: RawHeaders) -> int:
-        """Send the events of a stream that may be resumed, or say that there are no more; returns the status."""
+    async def _resume(self, exchange: Exchange, reader: EventReader | None) -> int:
+        """Send the rest of a stream, or say that there is none; returns the status."""
         if reader is None:
             await _sent(exchange.respond_nothing())  # an EventSource connects no more after this
             return 204
-        reader.exchange = exchange
-        try:
-            await EventStream(exchange, headers, self._heartbeat, self._stall).run(reader, reader, reader)
-        finally:
-            reader.leave()
+        stream = EventStream(exchange, reader, self._heartbeat, self._stall)
+        await _read(stream, exchange, reader, NO_HEADERS)
         return 200
 
-    async def _send(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
+    async def _send(self, exchange: Exchange, asked: ParsedRequest) -> None:
         """Send a stream, or all of it as one response."""
         gathering = asked.gathering()
-        async with reply:
-            if gathering is None:
-                await self._stream(exchange, reply, asked)
-                return
+        if gathering is None:
+            await self._stream(exchange, asked)
+            return
+        async with await asked.open() as reply:
             first = reply.first
             await gather(reply, self._limit, gathering.add)
         headers, text = gathering.end()
@@ -288,15 +289,21 @@ class InferenceDoor:
         if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:
             await waiting
 
-    async def _stream(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
+    async def _stream(self, exchange: Exchange, asked: ParsedRequest) -> None:
+        stream = EventStream(exchange, asked, self._heartbeat, self._stall)
+        reply = await stream.wait(asked.open(), partial(self._of_stream, exchange, asked))
+        if reply is None:
+            return
+        async with reply:
+            headers = self._of_stream(exchange, asked)
+            if reply.first is not None:
+                headers = headers + self._of_model(asked, reply.first)
+            await stream.run(reply, asked, asked.counted_events(), headers)
+
+    def _of_stream(self, exchange: Exchange, asked: ParsedRequest) -> RawHeaders:
         caller = asked.admission.caller
         headers = asked.headers if caller.key is None else asked.headers + self._rate_limits(caller)
-        if self._reports is not None:
-            headers = headers + self._reports.headers(exchange.headers)
-        if reply.first is not None:
-            headers = headers + self._of_model(asked, reply.first)
-        stream = EventStream(exchange, headers, self._heartbeat, self._stall)
-        await stream.run(reply, asked, asked.counted_events())
+        return headers if self._reports is None else headers + self._reports.headers(exchange.headers)
 
     def _of_model(self, asked: ParsedRequest, response: InferenceResponse) -> RawHeaders:
         return self._headers.of(asked.admission.model, response.id, response.parameters)
@@ -336,6 +343,15 @@ def _limit(caller: Caller, head: Head) -> None:
         caller.deadline = asyncio.get_running_loop().time() + header_timeout(head.timeout)
     caller.priority = header_priority(head.priority)
     caller.pace = header_interval(head.pace)
+
+
+async def _read(stream: EventStream, exchange: Exchange, reader: EventReader, headers: RawHeaders) -> None:
+    """Send the events of a stream that may be resumed."""
+    reader.exchange = exchange
+    try:
+        await stream.run(reader, reader, reader, headers)
+    finally:
+        reader.leave()
 
 
 def queried(route: Route) -> bool:
