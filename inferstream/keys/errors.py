@@ -2,9 +2,6 @@
 
 from ..errors import Code, Refused
 
-MOST_SECONDS = 60
-"""The longest `Retry-After`. OpenAI SDKs ignore a longer one and try again at once."""
-
 _SECOND = 1_000_000_000
 """Nanoseconds."""
 
@@ -23,7 +20,7 @@ class LimitExceeded(Refused):
     """
 
     def __init__(self, limit: str, amount: float, wait: int | None) -> None:
-        seconds = None if wait is None else min(max(1, -(-wait // _SECOND)), MOST_SECONDS)
+        seconds = None if wait is None else max(1, -(-wait // _SECOND))
         super().__init__(f"The limit {limit} of {amount:.15g} is reached.", 429, seconds)
         self.limit = limit
         self.code = Code.LIMIT_EXCEEDED

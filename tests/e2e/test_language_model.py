@@ -80,7 +80,7 @@ def test_a_client_that_leaves_ends_its_stream(served: Running) -> None:
     ("body", "message"),
     [
         ({"prompt": "one", "temperature": -1}, "temperature is 0 or more, not -1."),
-        ({"prompt": "one " * 3000}, "the model's context is 2048 tokens."),
+        ({"prompt": "one " * 3000}, "maximum context length is 2048 tokens."),
         ({"messages": "[{}]"}, "Each of the messages is an object with a role."),
     ],
 )

@@ -226,7 +226,7 @@ class InferenceDoor:
 
     def _check_stream(self, asked: ParsedRequest, caller: Caller) -> None:
         """Ask for a stream that its body asks for, and not its path. Raises PermissionDenied."""
-        if caller.key is not None and asked.gathering() is None:
+        if caller.key is not None and asked.is_streamed:
             self._dataplane.access.check(Action.STREAM, caller, asked.admission.model)
 
     def _check_page(self, exchange: Exchange, resumed: bool) -> None:
@@ -277,12 +277,12 @@ class InferenceDoor:
 
     async def _send(self, exchange: Exchange, asked: ParsedRequest) -> None:
         """Send a stream, or all of it as one response."""
-        gathering = asked.gathering()
-        if gathering is None:
+        if asked.is_streamed:
             await self._stream(exchange, asked)
             return
         async with await asked.open() as reply:
-            first = reply.first
+            first, gathering = reply.first, asked.gathering()
+            assert gathering is not None
             await gather(reply, self._limit, gathering.add)
         headers, text = gathering.end()
         asked.admission.sent(len(text))

@@ -218,6 +218,10 @@ class TextRequest(ParsedRequest):
         gathered.add(response)
         return gathered.end()
 
+    @property
+    def is_streamed(self) -> bool:
+        return self._streamed
+
     def gathering(self) -> "GatheredTexts | None":
         return None if self._streamed else GatheredTexts(self._format, self._texts())
 

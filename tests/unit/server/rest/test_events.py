@@ -76,9 +76,9 @@ def event(response: InferenceResponse) -> bytes:
 async def streamed(model: Model, client: Client, write=event, closing: bytes = b"") -> None:
     responses = model()
     async with StreamReply(await anext(responses), responses) as reply:
-        stream = EventStream(client, [], heartbeat=60, stall=60)
         asked = Asked(write, closing)
-        await stream.run(reply, asked, asked.events())
+        stream = EventStream(client, asked, heartbeat=60, stall=60)
+        await stream.run(reply, asked, asked.events(), [])
 
 
 async def test_the_first_leaves_alone_and_those_made_without_waiting_together() -> None:

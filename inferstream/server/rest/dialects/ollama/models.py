@@ -78,8 +78,14 @@ def _digest(name: str, described: Described) -> str:
 
 def _details(described: Described) -> dict[str, Any]:
     family = str(described.signature.parameters.get(ARCHITECTURE) or "")
-    details = dict.fromkeys(("parent_model", "format", "parameter_size", "quantization_level"), "")
-    return {**details, "family": family, "families": [family] if family else []}
+    return {
+        "parent_model": "",
+        "format": "",
+        "family": family,
+        "families": [family] if family else [],
+        "parameter_size": "",
+        "quantization_level": "",
+    }
 
 
 def _architecture(described: Described) -> str:
