@@ -60,8 +60,6 @@ class TextModel(NamedTuple):
     ready: bool
     default: bool
     """Whether it answers calls without a version."""
-    resident: Resident | None
-    """How it leaves memory and comes back; None for a model that stays."""
 
 
 class Described(NamedTuple):
@@ -73,6 +71,8 @@ class Described(NamedTuple):
     """How it takes text; None for a model that does not, or whose settings hide it."""
     calls: CallGraph = CallGraph()
     """The models that it calls."""
+    resident: Resident | None = None
+    """How it leaves memory and comes back; None for a model that stays."""
 
 
 class DataPlane:
@@ -258,7 +258,8 @@ class DataPlane:
         served = self._registry.get(name, version)
         execution = served.execution
         calls = self._registry.edges.calls(execution)
-        return Described(execution.signature, execution.capabilities, served.pipeline.text, calls)
+        text = served.pipeline.text
+        return Described(execution.signature, execution.capabilities, text, calls, execution.resident)
 
     def typed_models(self) -> list[tuple[str, Signature]]:
         """Models with a typed RPC; the same list until a model is loaded or unloaded."""
@@ -271,14 +272,7 @@ class DataPlane:
     def text_models(self, caller: Caller) -> list[TextModel]:
         """Every loaded model that takes text, is to be listed and may be seen, each version of it."""
         return [
-            TextModel(
-                name,
-                version,
-                served.created,
-                served.ready,
-                served is self._registry.default(name),
-                served.execution.resident,
-            )
+            TextModel(name, version, served.created, served.ready, served is self._registry.default(name))
             for (name, version), served in self._registry.items()
             if (text := served.pipeline.text) is not None and text.listed and caller.sees(name)
         ]

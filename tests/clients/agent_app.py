@@ -8,7 +8,7 @@ from inferstream import App, Token, Usage
 
 app = App()
 
-USUAL = ("multiply", "exec_command", "shell", "Bash", "bash")
+USUAL = ("multiply", "exec_command", "shell", "Bash", "bash", "run_commands")
 """The tools that it calls if it may; else the first."""
 
 COMMAND = "echo found-it"

@@ -150,7 +150,7 @@ class InferenceDoor:
                 elif resumed:
                     reader = await self._resuming.resume(exchange.head, route, caller)
                     held = True  # the first request of the stream is counted
-                    status = await self._resume(exchange, reader)
+                    status = await self._read(exchange, reader, NO_HEADERS)
                     return status
                 else:
                     try:
@@ -186,15 +186,10 @@ class InferenceDoor:
                             await waiting
                     elif not posted or self._resuming.wanted(head, asked, route):
                         stream = EventStream(exchange, asked, self._heartbeat, self._stall)
-                        begun = await stream.wait(
-                            self._resuming.begin(route, asked, method),
-                            lambda: [*self._of_stream(exchange, asked), APPLIED],
-                        )
+                        opening = self._resuming.begin(route, asked, method)
+                        begun = await stream.wait(opening, partial(self._of_stream, exchange, asked, APPLIED))
                         if held := begun is not None:  # counted when the stream has ended
-                            reader, headers = begun
-                            if caller.key is not None:
-                                headers = headers + self._rate_limits(caller)
-                            await _read(stream, exchange, reader, headers)
+                            await self._read(exchange, begun[0], begun[1] + self._rate_limits(caller), stream)
                     else:
                         await self._send(exchange, asked)
                 status = 200
@@ -266,13 +261,23 @@ class InferenceDoor:
             caller.pace = header_interval(str(arguments.pop(PACE)).encode())
         return route.dialect.parse(exchange, orjson.dumps(arguments), route, caller, admission)
 
-    async def _resume(self, exchange: Exchange, reader: EventReader | None) -> int:
-        """Send the rest of a stream, or say that there is none; returns the status."""
+    async def _read(
+        self,
+        exchange: Exchange,
+        reader: EventReader | None,
+        headers: RawHeaders,
+        stream: EventStream | None = None,
+    ) -> int:
+        """Send the events of a stream that may be resumed, or say that there are no more; returns the status."""
         if reader is None:
             await _sent(exchange.respond_nothing())  # an EventSource connects no more after this
             return 204
-        stream = EventStream(exchange, reader, self._heartbeat, self._stall)
-        await _read(stream, exchange, reader, NO_HEADERS)
+        reader.exchange = exchange
+        try:
+            stream = stream or EventStream(exchange, reader, self._heartbeat, self._stall)
+            await stream.run(reader, reader, reader, headers)
+        finally:
+            reader.leave()
         return 200
 
     async def _send(self, exchange: Exchange, asked: ParsedRequest) -> None:
@@ -300,9 +305,11 @@ class InferenceDoor:
                 headers = headers + self._of_model(asked, reply.first)
             await stream.run(reply, asked, asked.counted_events(), headers)
 
-    def _of_stream(self, exchange: Exchange, asked: ParsedRequest) -> RawHeaders:
+    def _of_stream(self, exchange: Exchange, asked: ParsedRequest, *more: tuple[bytes, bytes]) -> RawHeaders:
         caller = asked.admission.caller
-        headers = asked.headers if caller.key is None else asked.headers + self._rate_limits(caller)
+        headers = [*asked.headers, *more]
+        if caller.key is not None:
+            headers += self._rate_limits(caller)
         return headers if self._reports is None else headers + self._reports.headers(exchange.headers)
 
     def _of_model(self, asked: ParsedRequest, response: InferenceResponse) -> RawHeaders:
@@ -343,15 +350,6 @@ def _limit(caller: Caller, head: Head) -> None:
         caller.deadline = asyncio.get_running_loop().time() + header_timeout(head.timeout)
     caller.priority = header_priority(head.priority)
     caller.pace = header_interval(head.pace)
-
-
-async def _read(stream: EventStream, exchange: Exchange, reader: EventReader, headers: RawHeaders) -> None:
-    """Send the events of a stream that may be resumed."""
-    reader.exchange = exchange
-    try:
-        await stream.run(reader, reader, reader, headers)
-    finally:
-        reader.leave()
 
 
 def queried(route: Route) -> bool:

@@ -25,12 +25,12 @@ from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
 from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
 from ..operations import OBJECTS, STRING, an_object, getting, posting
-from ..text import TextDialect, TextRequest, add_suffix, admit_named, generating, listed
+from ..text import TextDialect, TextRequest, add_suffix, admit_named, generating
 from ..vectors import KNOWN as KNOWN_OF_VECTORS
 from ..vectors import VectorsRequest
 from .keep_alive import KeepAlive
 from .lines import LineFormat, error_object
-from .models import listed_model, running_models, shown_model
+from .models import list_models, shown_model
 
 CHAT, GENERATE, EMBED, EMBEDDINGS = "/api/chat", "/api/generate", "/api/embed", "/api/embeddings"
 TAGS, RUNNING, SHOW, VERSION = "/api/tags", "/api/ps", "/api/show", "/api/version"
@@ -132,12 +132,10 @@ class Ollama(TextDialect):
         return in_json({"version": OLLAMA_VERSION})
 
     async def _tags(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
-        """The models that take text."""
-        models = listed(self._dataplane, caller)
-        return in_json({"models": [listed_model(self._dataplane, name, model) for name, model in models]})
+        return in_json(list_models(self._dataplane, caller))
 
     async def _running(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
-        return in_json({"models": running_models(self._dataplane, listed(self._dataplane, caller))})
+        return in_json(list_models(self._dataplane, caller, running=True))
 
     async def _show(self, route: ReadRoute, caller: Caller, __: Scope) -> Answer:
         fields = Fields.read(route.body)

@@ -121,17 +121,14 @@ class OpenAI(TextDialect):
 
     async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         """The models that take text, and the names of all models as KServe's clients read them."""
-        models = listed(self._dataplane, caller)
-        if anthropic.asks(scope["headers"]):
-            infos = [
-                anthropic.model_info(name, model.created, self._context_length(model.name, model.version))
-                for name, model in models
-            ]
-            return in_json(anthropic.model_page(infos))
-        data = [
-            _described(name, model.created, model.name, self._context_length(model.name, model.version))
-            for name, model in models
+        models = [
+            (name, model.created, model.name, self._context_length(model.name, model.version))
+            for name, model in listed(self._dataplane, caller)
         ]
+        if anthropic.asks(scope["headers"]):
+            infos = [anthropic.model_info(name, created, length) for name, created, _, length in models]
+            return in_json(anthropic.model_page(infos))
+        data = [_described(*model) for model in models]
         names = sorted({name for name, _ in self._dataplane.models(caller)})
         return in_json({"object": "list", "data": data, "models": names})
 
