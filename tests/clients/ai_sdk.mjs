@@ -28,7 +28,8 @@ const multiply = tool({
 });
 const asked = { model: models[provider](), maxRetries: 0, maxOutputTokens: 80 };
 const calling = { ...asked, prompt: "6 times 6", tools: { multiply }, stopWhen: stepCountIs(3) };
-const typed = { ...asked, prompt: "Ann is 33", schema: z.object({ name: z.string(), age: z.number() }) };
+const schema = z.object({ name: z.enum(["echo found-it", "Ann"]), age: z.literal([6, 33]) });
+const typed = { ...asked, prompt: "Ann is 33", schema };
 const failed = ({ error }) => {
   throw error;
 };

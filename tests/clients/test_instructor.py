@@ -1,5 +1,7 @@
 """instructor against a running server: typed answers by tools and by schemas, whole, in parts and one by one."""
 
+from typing import Literal
+
 import pytest
 
 instructor = pytest.importorskip("instructor", exc_type=ImportError)
@@ -16,8 +18,8 @@ SAID = [{"role": "user", "content": "Ann is 33"}]
 
 
 class Person(BaseModel):
-    name: str
-    age: int
+    name: Literal["echo found-it", "Ann"]
+    age: Literal[6, 33]
 
 
 FILLED = Person(name="echo found-it", age=6)
@@ -47,4 +49,4 @@ def test_a_language_model(language: Running, mode: str) -> None:
     asked = {"model": "agent", "messages": SAID, "response_model": Person, "max_retries": 0}
     assert isinstance(completions(language, mode).create(**asked), Person)
     *_, last = completions(language, mode).create_partial(**asked)
-    assert isinstance(last.age, int)
+    assert last.age in (6, 33)
