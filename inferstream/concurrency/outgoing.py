@@ -230,8 +230,7 @@ class StreamWriter(StallGuard):
 
     async def _write_all(self, reply: Source, writer: Writer) -> None:
         """Send every item of `reply`. What is left when this ends, or fails, leaves with the next `_flush`."""
-        if self._timer is None:
-            self._guard()
+        self._guard()
         try:
             await self._flushed_while_waiting(self._run(reply, writer))
         finally:

@@ -89,10 +89,18 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(workers: int, gates: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("facts")
+    yield from start(tmp_path_factory.mktemp("facts"), workers, gates, sse_heartbeat=0.05)
+
+
+@pytest.fixture(scope="module")
+def quiet(workers: int, gates: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server whose heartbeats no test waits for."""
+    yield from start(tmp_path_factory.mktemp("quiet"), workers, gates)
+
+
+def start(folder: Path, workers: int, gates: Path, **settings: float) -> Iterator[Running]:
     (folder / "app.py").write_text(APP)
-    settings = {"sse_heartbeat": 0.05, "parallel_workers": workers}
-    (folder / "settings.json").write_text(json.dumps(settings))
+    (folder / "settings.json").write_text(json.dumps({**settings, "parallel_workers": workers}))
     running = Running(folder / "models", target="app.py", GATES=str(gates))
     yield running
     assert running.stop() == 0, running.text()
@@ -153,10 +161,10 @@ def test_a_silent_stream_begins_with_its_head_and_heartbeats(
     ],
 )
 def test_a_prompt_that_is_too_long(
-    served: Running, path: str, status: int, field: str, value: str, whole: bool
+    quiet: Running, path: str, status: int, field: str, value: str, whole: bool
 ) -> None:
     stream = {"stream": not whole} if path.startswith(("/v1", "/openai", "/api")) else {}
-    answer = ask(served, "full", "x", path.replace("late", "full"), **stream)
+    answer = ask(quiet, "full", "x", path.replace("late", "full"), **stream)
     assert answer.status_code == status, answer.text
     found = answer.json()
     for name in field.split("."):

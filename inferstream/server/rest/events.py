@@ -45,7 +45,8 @@ class EventStream(StreamWriter):
         self._asked = asked
         self._sign = asked.heartbeat
         self._headers: Callable[[], RawHeaders] = list
-        self._is_open = False
+        self.is_open = False
+        """Whether its head has left."""
 
     async def wait(self, opening: Awaitable[Begun], headers: Callable[[], RawHeaders]) -> Begun | None:
         """The reply once it has begun. `headers` are those of a head that leaves before.
@@ -56,12 +57,13 @@ class EventStream(StreamWriter):
         self._guard()
         try:
             return await opening
-        except BaseException as error:
-            self._leave_alone()
-            if not self._is_open or not isinstance(error, Exception):
+        except Exception as error:
+            if not self.is_open:
                 raise
             await self._end(error)
             return None
+        finally:
+            self._leave_alone()
 
     async def run(self, reply: Source, asked: Writing, events: Writer, headers: RawHeaders) -> None:
         """Send every response of `reply` as an event; a failure becomes the last one, and the end is clean.
@@ -69,7 +71,7 @@ class EventStream(StreamWriter):
         `headers` go beside those that make the answer a stream of events.
         """
         self._asked = asked
-        if not self._is_open:
+        if not self.is_open:
             self._open(headers)
         try:
             await self._write_all(reply, events)
@@ -79,12 +81,12 @@ class EventStream(StreamWriter):
             await self._end()
 
     def idle(self, now: float) -> bool:
-        if not self._is_open and self._is_silent(now):
+        if not self.is_open and self._is_silent(now):
             self._open(self._headers())
         return super().idle(now)
 
     def _open(self, headers: RawHeaders) -> None:
-        self._is_open = True
+        self.is_open = True
         self._exchange.open([(b"content-type", self._asked.media_type), *HEADERS, *headers])
 
     async def _end(self, error: Exception | None = None) -> None:

@@ -300,8 +300,8 @@ class InferenceDoor:
         if reply is None:
             return
         async with reply:
-            headers = self._of_stream(exchange, asked)
-            if reply.first is not None:
+            headers = NO_HEADERS if stream.is_open else self._of_stream(exchange, asked)
+            if reply.first is not None and not stream.is_open:
                 headers = headers + self._of_model(asked, reply.first)
             await stream.run(reply, asked, asked.counted_events(), headers)
 
