@@ -41,6 +41,6 @@ def language(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     (folder / "model-settings.json").write_text(json.dumps(settings))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(serving, "SERVER", [MODELS, "-m", "inferstream"])
-        running = Running(folder, within=240, HF_HUB_OFFLINE="1")
+        running = Running(folder, within=600, HF_HUB_OFFLINE="1")
     yield running
     running.stop()

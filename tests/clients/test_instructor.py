@@ -44,9 +44,8 @@ def test_answers_one_by_one(agent: Running, mode: str) -> None:
     assert [*found] == [FILLED, FILLED]
 
 
-@pytest.mark.parametrize("mode", ["TOOLS", "JSON_SCHEMA"])
-def test_a_language_model(language: Running, mode: str) -> None:
+def test_a_language_model(language: Running) -> None:
     asked = {"model": "agent", "messages": SAID, "response_model": Person, "max_retries": 0}
-    assert isinstance(completions(language, mode).create(**asked), Person)
-    *_, last = completions(language, mode).create_partial(**asked)
+    assert isinstance(completions(language, "JSON_SCHEMA").create(**asked), Person)
+    *_, last = completions(language, "JSON_SCHEMA").create_partial(**asked)
     assert last.age in (6, 33)
