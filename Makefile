@@ -12,6 +12,8 @@ MOTO := $(VENV)/moto
 # constraints.txt, because LiteLLM excludes versions that it names, of OpenAI's client among others.
 LLM := $(VENV)/llm
 LLM_STAMP := $(LLM)/.installed
+# More agents for them, which take a gigabyte: make test-llm AGENTS="@anthropic-ai/claude-code opencode-ai @continuedev/cli cline"
+AGENTS ?=
 # What the tests of runtimes need that use torch. TORCH may name a build without CUDA.
 MODELS := $(VENV)/models
 MODELS_STAMP := $(MODELS)/.installed
@@ -72,11 +74,14 @@ $(LLM_STAMP): pyproject.toml
 	$(LLM)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test-llm]'
 	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(LLM)/node openai@6.49.0 \
 		@grpc/grpc-js@1.14.7 @grpc/proto-loader@0.8.1 grpc-web@1.5.0 xhr2@0.2.1 xmlhttprequest@1.8.0 \
-		@connectrpc/connect@2.1.2 @connectrpc/connect-web@2.1.2 @connectrpc/connect-node@2.1.2 @bufbuild/protobuf@2.17.0 typescript@5.9.3
+		@connectrpc/connect@2.1.2 @connectrpc/connect-web@2.1.2 @connectrpc/connect-node@2.1.2 @bufbuild/protobuf@2.17.0 typescript@5.9.3 \
+		ai@6.0.326 @ai-sdk/openai-compatible@2.0.92 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140 zod@4.6.7 \
+		@openai/codex@0.171.0 $(AGENTS)
 	@touch $@
 
-test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, and those of OpenAI, gRPC and gRPC-Web for Node
-	NODE_CLIENTS=$(LLM)/node $(LLM)/bin/python -m pytest tests/clients --ignore tests/clients/test_grpc_clients.py --ignore tests/clients/test_grpc_page.py \
+# Clients ask a real language model too if `make test-models` has made its environment.
+test-llm: $(LLM_STAMP)  ## other clients: LiteLLM, LangChain, LlamaIndex, coding agents, and those of OpenAI, gRPC and gRPC-Web for Node
+	NODE_CLIENTS=$(LLM)/node MODELS_PYTHON=$(abspath $(wildcard $(MODELS)/bin/python)) $(LLM)/bin/python -m pytest tests/clients --ignore tests/clients/test_grpc_clients.py --ignore tests/clients/test_grpc_page.py \
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning  # clients that nobody closes
 
 $(MODELS_STAMP): pyproject.toml

@@ -286,6 +286,7 @@ def signature_of(model: MLModel) -> Signature:
         logprobs=model.gives_logprobs,
         formats=model._description.formats,
         described=() if inputs else model._description.inputs,
+        parameters=model._description.parameters,
     )
 
 

@@ -64,6 +64,8 @@ class Signature:
     """The typed RPC of a function of an app."""
     described: Tensors = ()
     """The inputs of a `Description`, where nothing declares inputs. They help to read JSON; nothing enforces them."""
+    parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Those of a `Description`."""
 
     @property
     def declared_inputs(self) -> Sequence[MetadataTensor]:

@@ -318,8 +318,12 @@ class StreamWriter(StallGuard):
     def drop(self) -> None:
         self._recipient.abort()
 
+    def _is_silent(self, now: float) -> bool:
+        """Whether a heartbeat is due."""
+        return bool(self._heartbeat and self._sign) and now - self._last_sent >= self._heartbeat * 0.9
+
     def idle(self, now: float) -> bool:
-        if self._heartbeat and self._sign and now - self._last_sent >= self._heartbeat * 0.9:
+        if self._is_silent(now):
             self._events.append(self._sign)
             if (full := self._flush()) is not None:
                 self._beat = self._loop.create_task(full)

@@ -27,7 +27,7 @@ from .model_config import config_of
 from .peers import Peers
 from .proxies import Proxies
 from .regions import SYSTEM_SHARED_MEMORY, Regions, shares_memory
-from .residency import evicts_var
+from .residency import Resident, evicts_var
 from .serving import Serving
 from .stages.access_log import refused
 
@@ -71,6 +71,8 @@ class Described(NamedTuple):
     """How it takes text; None for a model that does not, or whose settings hide it."""
     calls: CallGraph = CallGraph()
     """The models that it calls."""
+    resident: Resident | None = None
+    """How it leaves memory and comes back; None for a model that stays."""
 
 
 class DataPlane:
@@ -256,7 +258,8 @@ class DataPlane:
         served = self._registry.get(name, version)
         execution = served.execution
         calls = self._registry.edges.calls(execution)
-        return Described(execution.signature, execution.capabilities, served.pipeline.text, calls)
+        text = served.pipeline.text
+        return Described(execution.signature, execution.capabilities, text, calls, execution.resident)
 
     def typed_models(self) -> list[tuple[str, Signature]]:
         """Models with a typed RPC; the same list until a model is loaded or unloaded."""

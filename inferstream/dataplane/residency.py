@@ -96,6 +96,13 @@ class Resident(Watcher):
         return self.loaded and not self.users and not self.pinned
 
     @property
+    def seconds_left(self) -> float | None:
+        """Seconds until it leaves if nobody uses it; None if it stays."""
+        if self.keep is None or self.pinned:
+            return None
+        return max(self.used + self.keep - self._residency.clock(), 0)
+
+    @property
     def state(self) -> str:
         """For people."""
         if self.coming is not None:

@@ -21,9 +21,6 @@ TORCH_LOADING = Lock()
 """Held while torch or transformers loads a model. torch.export reads one file at a time. transformers changes torch for
 the whole process, and of two models that load at the same time one gets weights that were never read."""
 
-CONTEXT_LENGTH = "context_length"
-"""Parameter in the metadata of a language model: the most tokens of a prompt and its text together."""
-
 TEXT = MetadataTensor(name="text", datatype="BYTES", shape=[1])
 """The output of a language model."""
 

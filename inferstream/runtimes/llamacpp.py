@@ -22,12 +22,13 @@ from ..signature import Description
 from ..text.calls.formats import PARSERS, SPECIAL
 from ..text.calls.thinking import begin_answer
 from ..text.chat_prompts import ChatPrompts
+from ..text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOOLS, field_of
 from ..text.limited_template import LimitedTemplate
 from ..text.template import Template, text_formats
 from ..text.token import Token, Usage
 from ..types import InferenceRequest
-from .framework import CONTEXT_LENGTH, TEXT, FrameworkModel, text_inputs
+from .framework import TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
 from .sampling import Sampling, read_sampling, refused
@@ -108,8 +109,9 @@ class LlamaCppModel(FrameworkModel):
             self.inputs = text_inputs(*names, RESPONSE_FORMAT)
         if not self.outputs:
             self.outputs = [TEXT]
-        formats = self._calls, self._reasoning
-        self._description = Description(parameters={CONTEXT_LENGTH: self._context}, formats=formats)
+        architecture = self._llama.all_metadata.get("general.architecture", "")
+        facts = {CONTEXT_LENGTH: self._context, ARCHITECTURE: architecture}
+        self._description = Description(parameters=facts, formats=(self._calls, self._reasoning))
         return True
 
     async def unload(self) -> bool:
@@ -146,8 +148,7 @@ class LlamaCppModel(FrameworkModel):
         special = self._calls in SPECIAL and (tools is not None or (self._calls == "harmony" and chat))
         room = self._context - len(prompt)
         if room < 1:
-            message = f"{name} has {len(prompt)} tokens, and the context of {self._context} leaves no room for a text"
-            raise refused(name, message)
+            raise report_overflow(name, len(prompt), self._context)
         limit = min(room, sampling.max_tokens or room)
         written: list[int] = []
         writing: FormedText | None = None

@@ -6,6 +6,9 @@ from ..errors import InferstreamError, Overloaded, Refused, own_status
 from ..statuses import TABLE, Code, Statuses
 from .headers import sendable
 
+MOST_SECONDS = 60
+"""The longest time until a retry. OpenAI SDKs ignore a longer one and try again at once."""
+
 Profile = Literal["default", "mlserver", "triton"]
 
 PROFILES: dict[Profile, dict[Code, Statuses]] = {
@@ -32,7 +35,7 @@ def status_of(error: InferstreamError, profile: Profile = "default") -> Statuses
 def retry_after(error: BaseException) -> int | None:
     """Seconds after which a retry may succeed; None for an error that a retry does not change."""
     if isinstance(error, Overloaded | Refused) and error.retry_after is not None:
-        return error.retry_after
+        return min(error.retry_after, MOST_SECONDS)
     passes = (Code.NOT_READY, Code.WORKER_LOST, Code.OUT_OF_MEMORY, Code.DRAINING)
     return 1 if isinstance(error, InferstreamError) and error.code in passes else None
 

@@ -1,6 +1,7 @@
 """A language model of transformers over SSE, in the server and in worker processes."""
 
 import json
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -70,6 +71,36 @@ def test_what_it_takes_is_in_its_metadata(served: Running) -> None:
     assert [each["name"] for each in metadata["outputs"]] == ["text"]
 
 
+def test_lists_have_the_length_of_its_context(served: Running) -> None:
+    listed = httpx.get(f"{served.url}/v1/models").json()["data"][0]
+    assert (listed["max_model_len"], listed["context_length"], listed["meta"]) == (
+        2048,
+        2048,
+        {"n_ctx": 2048},
+    )
+    assert httpx.get(f"{served.url}/v1/models/tiny").json()["max_model_len"] == 2048
+    anthropic = {"anthropic-version": "2023-06-01"}
+    for path, found in (("", lambda body: body["data"][0]), ("/tiny", lambda body: body)):
+        answer = httpx.get(f"{served.url}/v1/models{path}", headers=anthropic).json()
+        assert found(answer)["max_input_tokens"] == 2048
+    info = httpx.post(f"{served.url}/api/show", json={"name": "tiny"}).json()["model_info"]
+    assert info[f"{info['general.architecture']}.context_length"] == 2048
+    assert httpx.get(f"{served.url}/api/ps").json()["models"][0]["context_length"] == 2048
+    parameters = httpx.get(f"{served.url}/v2/models/tiny").json()["parameters"]
+    assert parameters == {"context_length": 2048, "architecture": info["general.architecture"]}
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/responses", "/v1/messages", "/api/generate"])
+def test_each_api_refuses_a_prompt_that_is_too_long(served: Running, path: str) -> None:
+    long = "one " * 3000
+    fields = {"prompt": long, "input": long, "messages": [{"role": "user", "content": long}], "max_tokens": 4}
+    needed = {"/v1/responses": ["input"], "/v1/messages": ["messages", "max_tokens"]}.get(path, ["prompt"])
+    body = {"model": "tiny", **{name: fields[name] for name in needed}}
+    answer = httpx.post(served.url + path, json=body, timeout=60)
+    assert answer.status_code == 400
+    assert re.search("context_length_exceeded|prompt is too long: 60|exceeds the context length", answer.text)
+
+
 def test_a_client_that_leaves_ends_its_stream(served: Running) -> None:
     def active() -> float:
         return served.metric("inferstream_streams_active", model="tiny")
@@ -85,7 +116,7 @@ def test_a_client_that_leaves_ends_its_stream(served: Running) -> None:
     ("body", "message"),
     [
         ({"prompt": "one", "temperature": -1}, "temperature is 0 or more, not -1."),
-        ({"prompt": "one " * 3000}, "the model's context is 2048 tokens."),
+        ({"prompt": "one " * 3000}, "maximum context length is 2048 tokens."),
         ({"messages": "[{}]"}, "Each of the messages is an object with a role."),
     ],
 )

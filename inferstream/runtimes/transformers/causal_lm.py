@@ -16,14 +16,15 @@ from ...model import Emission, Finished, StepModel
 from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
+from ...text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
 from ...text.detokenizer import Detokenizer
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
 from ...text.template import text_formats
 from ...text.token import Token, Usage
 from ...types import InferenceRequest
-from ..framework import CONTEXT_LENGTH, TEXT, TORCH_LOADING, FrameworkModel
+from ..framework import TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
-from ..sampling import Sampling, read_sampling, refused
+from ..sampling import Sampling, read_sampling
 from ..untrusted_weights import pretrained
 from .chats import take_options, texts_of
 from .prompts import Prompts
@@ -93,8 +94,8 @@ class CausalLM(FrameworkModel, StepModel):
             self.inputs = self._prompts.inputs(tools=self._calls in PARSERS)
         if not self.outputs:
             self.outputs = [TEXT]
-        formats = self._calls, reasoning
-        self._description = Description(parameters={CONTEXT_LENGTH: self._context}, formats=formats)
+        facts = {CONTEXT_LENGTH: self._context, ARCHITECTURE: opened.model.config.model_type}
+        self._description = Description(parameters=facts, formats=(self._calls, reasoning))
 
     def admit(self, request: InferenceRequest) -> TokenStream:
         parameters = request.parameters
@@ -107,9 +108,7 @@ class CausalLM(FrameworkModel, StepModel):
         beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
         prompt, name, opening = self._prompts.read(texts, options, beginning.opening)
         if len(prompt) >= self._context:
-            raise refused(
-                name, f"{name} has {len(prompt)} tokens, and the model's context is {self._context} tokens"
-            )
+            raise report_overflow(name, len(prompt), self._context)
         most = sampling.max_tokens or self._max_tokens or self._context
         marked = self._calls in SPECIAL and (tools is not None or (self._calls == "harmony" and chat))
         decode = partial(self._decode, skip=not marked)  # some models mark calls by special tokens

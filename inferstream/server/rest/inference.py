@@ -20,7 +20,6 @@ from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
 from ...dataplane.gathering import gather
-from ...dataplane.reply import Reply
 from ...errors import ModelError
 from ...protos.json_checks import JsonLimits
 from ...settings import Settings
@@ -48,7 +47,7 @@ from .messages import (
 )
 from .origins import Origins, gets_run_models
 from .query import arguments_of
-from .resuming import EventReader, Resuming
+from .resuming import APPLIED, EventReader, Resuming
 from .uploads import parse_upload
 
 logger = logging.getLogger("inferstream.rest")
@@ -186,13 +185,13 @@ class InferenceDoor:
                         if waiting is not None:
                             await waiting
                     elif not posted or self._resuming.wanted(head, asked, route):
-                        reader, headers = await self._resuming.begin(route, asked, method)
-                        held = True  # counted when the stream has ended
-                        if caller.key is not None:
-                            headers = headers + self._rate_limits(caller)
-                        await self._read(exchange, reader, headers)
+                        stream = EventStream(exchange, asked, self._heartbeat, self._stall)
+                        opening = self._resuming.begin(route, asked, method)
+                        begun = await stream.wait(opening, partial(self._of_stream, exchange, asked, APPLIED))
+                        if held := begun is not None:  # counted when the stream has ended
+                            await self._read(exchange, begun[0], begun[1] + self._rate_limits(caller), stream)
                     else:
-                        await self._send(exchange, await asked.open(), asked)
+                        await self._send(exchange, asked)
                 status = 200
             except ClientLeft:
                 pass
@@ -222,7 +221,7 @@ class InferenceDoor:
 
     def _check_stream(self, asked: ParsedRequest, caller: Caller) -> None:
         """Ask for a stream that its body asks for, and not its path. Raises PermissionDenied."""
-        if caller.key is not None and asked.gathering() is None:
+        if caller.key is not None and asked.is_streamed:
             self._dataplane.access.check(Action.STREAM, caller, asked.admission.model)
 
     def _check_page(self, exchange: Exchange, resumed: bool) -> None:
@@ -262,41 +261,56 @@ class InferenceDoor:
             caller.pace = header_interval(str(arguments.pop(PACE)).encode())
         return route.dialect.parse(exchange, orjson.dumps(arguments), route, caller, admission)
 
-    async def _read(self, exchange: Exchange, reader: EventReader | None, headers: RawHeaders) -> int:
+    async def _read(
+        self,
+        exchange: Exchange,
+        reader: EventReader | None,
+        headers: RawHeaders,
+        stream: EventStream | None = None,
+    ) -> int:
         """Send the events of a stream that may be resumed, or say that there are no more; returns the status."""
         if reader is None:
             await _sent(exchange.respond_nothing())  # an EventSource connects no more after this
             return 204
         reader.exchange = exchange
         try:
-            await EventStream(exchange, headers, self._heartbeat, self._stall).run(reader, reader, reader)
+            stream = stream or EventStream(exchange, reader, self._heartbeat, self._stall)
+            await stream.run(reader, reader, reader, headers)
         finally:
             reader.leave()
         return 200
 
-    async def _send(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
+    async def _send(self, exchange: Exchange, asked: ParsedRequest) -> None:
         """Send a stream, or all of it as one response."""
-        gathering = asked.gathering()
-        async with reply:
-            if gathering is None:
-                await self._stream(exchange, reply, asked)
-                return
-            first = reply.first
+        if asked.is_streamed:
+            await self._stream(exchange, asked)
+            return
+        async with await asked.open() as reply:
+            first, gathering = reply.first, asked.gathering()
+            assert gathering is not None
             await gather(reply, self._limit, gathering.add)
         headers, text = gathering.end()
         asked.admission.sent(len(text))
         if (waiting := self._respond(exchange, first, asked, headers, text)) is not None:
             await waiting
 
-    async def _stream(self, exchange: Exchange, reply: Reply, asked: ParsedRequest) -> None:
+    async def _stream(self, exchange: Exchange, asked: ParsedRequest) -> None:
+        stream = EventStream(exchange, asked, self._heartbeat, self._stall)
+        reply = await stream.wait(asked.open(), partial(self._of_stream, exchange, asked))
+        if reply is None:
+            return
+        async with reply:
+            headers = NO_HEADERS if stream.is_open else self._of_stream(exchange, asked)
+            if reply.first is not None and not stream.is_open:
+                headers = headers + self._of_model(asked, reply.first)
+            await stream.run(reply, asked, asked.counted_events(), headers)
+
+    def _of_stream(self, exchange: Exchange, asked: ParsedRequest, *more: tuple[bytes, bytes]) -> RawHeaders:
         caller = asked.admission.caller
-        headers = asked.headers if caller.key is None else asked.headers + self._rate_limits(caller)
-        if self._reports is not None:
-            headers = headers + self._reports.headers(exchange.headers)
-        if reply.first is not None:
-            headers = headers + self._of_model(asked, reply.first)
-        stream = EventStream(exchange, headers, self._heartbeat, self._stall)
-        await stream.run(reply, asked, asked.counted_events())
+        headers = [*asked.headers, *more]
+        if caller.key is not None:
+            headers += self._rate_limits(caller)
+        return headers if self._reports is None else headers + self._reports.headers(exchange.headers)
 
     def _of_model(self, asked: ParsedRequest, response: InferenceResponse) -> RawHeaders:
         return self._headers.of(asked.admission.model, response.id, response.parameters)

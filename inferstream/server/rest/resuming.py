@@ -195,7 +195,7 @@ class Resuming:
             resumable = self._always
         if not resumable and (head.prefer is None or not PREFERENCE.search(head.prefer)):
             return False
-        return route.dialect.resumable and asked.gathering() is None
+        return route.dialect.resumable and asked.is_streamed
 
     async def begin(self, route: Route, asked: ParsedRequest, method: str) -> tuple[EventReader, RawHeaders]:
         """Begin a stream, whose first response is there. Raises Overloaded, and what precedes that response."""

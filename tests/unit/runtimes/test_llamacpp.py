@@ -300,7 +300,7 @@ async def test_an_error_of_a_form_names_the_field_that_the_client_has_sent(
             {"prompt": "a" * 2048},
             {},
             "prompt",
-            "prompt has 2048 tokens, and the context of 2048 leaves no room",
+            "maximum context length is 2048 tokens. However, your prompt resulted in 2048 tokens",
         ),
         ({"messages": "{"}, {}, "messages", "messages is a JSON list"),
         ({"messages": [{"role": "nobody", "content": ""}]}, {}, "messages", "unknown role nobody"),

@@ -1,7 +1,19 @@
 """Which status an error has."""
 
-from inferstream.errors import InvalidModelURI, ModelError, ModelLoadFailed, ModelNotFound, ModelNotReady
-from inferstream.server.status import status_of
+import pytest
+
+from inferstream.errors import (
+    InferstreamError,
+    InvalidModelURI,
+    ModelError,
+    ModelLoadFailed,
+    ModelNotFound,
+    ModelNotReady,
+    Overloaded,
+    Refused,
+)
+from inferstream.keys.errors import LimitExceeded
+from inferstream.server.status import http_headers, retry_after, status_of
 
 
 def test_a_client_that_is_not_known_is_not_one_without_permission() -> None:
@@ -18,3 +30,20 @@ def test_a_models_own_status_goes_first_and_the_profile_decides_the_others() -> 
     assert status_of(InvalidModelURI("m")).http == 422
     assert status_of(ModelNotReady("m")) == (503, "UNAVAILABLE")
     assert status_of(ModelNotReady("m"), "mlserver") == (400, "INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (Overloaded("full"), 1),
+        (Overloaded("full", 600), 60),
+        (LimitExceeded("tokens_per_minute", 20, 64_500_000_000), 60),
+        (LimitExceeded("tokens_per_day", 20, 40_000 * 10**9), 60),
+        (LimitExceeded("tokens_per_day", 0, None), None),
+        (Refused("later", 503, 3600), 60),
+        (Refused("later", 429, 7), 7),
+    ],
+)
+def test_no_retry_is_later_than_openai_clients_wait(error: InferstreamError, seconds: int | None) -> None:
+    assert retry_after(error) == seconds
+    assert dict(http_headers(error)).get(b"retry-after") == (None if seconds is None else b"%d" % seconds)

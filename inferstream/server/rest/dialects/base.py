@@ -211,6 +211,11 @@ class ParsedRequest(ABC):
         """Open the reply to the request."""
         return self.admission.open(self.operation, self.request)
 
+    @property
+    def is_streamed(self) -> bool:
+        """Whether the client wants a stream as it comes."""
+        return self.gathering() is None
+
     def gathering(self) -> Gathering | None:
         """What makes one whole response of a stream; None for a client that wants the stream."""
         return None

@@ -137,8 +137,12 @@ class TextFormat(ABC):
     """How a dialect writes texts. `index` is the number of a text where a request asks for several."""
 
     media_type: ClassVar[bytes] = sse.CONTENT_TYPE
-    heartbeat: ClassVar[bytes] = sse.HEARTBEAT
-    """Both as in `ParsedRequest`."""
+    """As in `ParsedRequest`."""
+
+    @property
+    def heartbeat(self) -> bytes:
+        """As in `ParsedRequest`."""
+        return sse.HEARTBEAT
 
     @abstractmethod
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
@@ -213,6 +217,10 @@ class TextRequest(ParsedRequest):
         gathered = GatheredTexts(self._format, self._texts())
         gathered.add(response)
         return gathered.end()
+
+    @property
+    def is_streamed(self) -> bool:
+        return self._streamed
 
     def gathering(self) -> "GatheredTexts | None":
         return None if self._streamed else GatheredTexts(self._format, self._texts())

@@ -66,6 +66,8 @@ class VectorsRequest(WholeRequest):
         array = next((floats for each in response.outputs if (floats := _floats(each)) is not None), None)
         if array is None or array.size % count:
             raise InvalidOutput(f"Model {self._name} answered no vector for each of {count} texts.")
+        if not np.isfinite(array).all():
+            raise InvalidOutput(f"Model {self._name} answered a vector that is not finite.")
         vectors = np.ascontiguousarray(array.reshape(count, -1))
         if not self._dimensions:
             return vectors

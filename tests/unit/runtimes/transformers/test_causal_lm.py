@@ -174,7 +174,7 @@ def test_messages_go_through_the_template(
         ({"prompt": "one", "temperature": -1}, "temperature", "temperature is 0 or more, not -1"),
         ({"prompt": "one", "top_p": 0}, "top_p", "more than 0"),
         ({"prompt": "one", "seed": "x"}, "seed", "seed is an integer"),
-        ({"prompt": "one two " * 200}, "prompt", "the model's context is 256 tokens"),
+        ({"prompt": "one two " * 200}, "prompt", "maximum context length is 256 tokens"),
         ({"messages": '[{"role": "user", "content": "' + "one " * 300 + '"}]'}, "messages", "256 tokens"),
         ({"prompt": ""}, "prompt", "prompt is empty"),
         ({"messages": "[]"}, "messages", "messages is empty"),

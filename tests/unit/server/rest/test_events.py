@@ -9,6 +9,7 @@ import pytest
 from inferstream.concurrency.outgoing import TOGETHER_BYTES, TURN_SECONDS
 from inferstream.dataplane.call import Operation
 from inferstream.dataplane.reply import StreamReply
+from inferstream.errors import ModelError
 from inferstream.server.rest.dialects.v2 import V2Request
 from inferstream.server.rest.events import EventStream
 from inferstream.types import InferenceRequest, InferenceResponse
@@ -76,9 +77,9 @@ def event(response: InferenceResponse) -> bytes:
 async def streamed(model: Model, client: Client, write=event, closing: bytes = b"") -> None:
     responses = model()
     async with StreamReply(await anext(responses), responses) as reply:
-        stream = EventStream(client, [], heartbeat=60, stall=60)
         asked = Asked(write, closing)
-        await stream.run(reply, asked, asked.events())
+        stream = EventStream(client, asked, heartbeat=60, stall=60)
+        await stream.run(reply, asked, asked.events(), [])
 
 
 async def test_the_first_leaves_alone_and_those_made_without_waiting_together() -> None:
@@ -217,3 +218,35 @@ async def test_a_response_without_an_event_sends_nothing() -> None:
     client = Client()
     await streamed(model, client, lambda found: b"" if found.id == "b" else event(found))
     assert "".join(client.pieces) == "a c "
+
+
+async def test_a_silent_reply_gets_its_head_and_heartbeats_and_the_guard_ends_with_it() -> None:
+    client, asked = Client(), Asked(event)
+    stream = EventStream(client, asked, heartbeat=0.01, stall=60)
+    opening = asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(stream.wait(opening, list))
+    while len(client.pieces) < 3:
+        await asyncio.sleep(0.001)
+    assert stream.is_open
+    assert {*client.pieces} == {asked.heartbeat.decode()}
+    opening.set_result("reply")
+    assert await waiting == "reply"
+    assert stream._timer is None
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_an_error_before_the_first_response_is_an_event_only_if_the_head_has_left(late: bool) -> None:
+    client, asked = Client(), Asked(event)
+    stream = EventStream(client, asked, heartbeat=0.01 if late else 60, stall=60)
+    opening = asyncio.get_running_loop().create_future()
+    waiting = asyncio.create_task(stream.wait(opening, list))
+    while late and not client.pieces:
+        await asyncio.sleep(0.001)
+    opening.set_exception(ModelError("no"))
+    if not late:
+        with pytest.raises(ModelError):
+            await waiting
+        assert not client.pieces
+        return
+    assert await waiting is None
+    assert "no" in client.pieces[-1]

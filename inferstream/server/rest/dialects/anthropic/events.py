@@ -7,6 +7,7 @@ import orjson
 
 from .....errors import Code, InferstreamError, InvalidOutput
 from .....protos import sse
+from .....text.context_length import read_overflow
 from .....text.reader import LENGTH, TextReader
 from .....text.tools import arguments_of
 from ..text import TextFormat
@@ -28,12 +29,16 @@ TYPES = {
 }
 """Types of errors; all others are `api_error`."""
 
+PING = sse.named_event("ping", b'{"type":"ping"}')
 STOP = sse.named_event("message_stop", b'{"type":"message_stop"}')
 
 
 def error_object(error: InferstreamError) -> dict[str, Any]:
     """The body of a failed request, and the event of a stream that fails."""
-    return {"type": "error", "error": {"type": TYPES.get(error.code, "api_error"), "message": error.message}}
+    message = error.message
+    if overflow := read_overflow(error):
+        message = "prompt is too long: {} tokens > {} maximum".format(*overflow)
+    return {"type": "error", "error": {"type": TYPES.get(error.code, "api_error"), "message": message}}
 
 
 class MessageFormat(TextFormat):
@@ -43,7 +48,7 @@ class MessageFormat(TextFormat):
     the text of most pieces the JSON is the same; a block makes it once.
     """
 
-    heartbeat = sse.named_event("ping", b'{"type":"ping"}')
+    heartbeat = PING
 
     def __init__(self, id: str, model: str) -> None:
         self._id = id

@@ -1,6 +1,6 @@
 """Models as Anthropic describes them, at the paths that it shares with OpenAI."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,17 +13,18 @@ def asks(headers: Sequence[tuple[bytes, bytes]]) -> bool:
     return VERSION in dict(headers)
 
 
-def model_info(name: str, created: int) -> dict[str, Any]:
+def model_info(name: str, created: int, context_length: int | None) -> dict[str, Any]:
     """One model."""
     time = datetime.fromtimestamp(created, UTC).isoformat().replace("+00:00", "Z")
-    return {"type": "model", "id": name, "display_name": name, "created_at": time, "lifecycle": "active"}
+    named = {"type": "model", "id": name, "display_name": name, "created_at": time, "lifecycle": "active"}
+    return named if context_length is None else {**named, "max_input_tokens": context_length}
 
 
-def model_page(created: Mapping[str, int]) -> dict[str, Any]:
-    """All models on one page; `created` has the time when each was loaded, by name."""
-    names = [*created]
+def model_page(infos: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """All models on one page."""
+    names = [info["id"] for info in infos]
     return {
-        "data": [model_info(name, time) for name, time in created.items()],
+        "data": infos,
         "has_more": False,
         "first_id": names[0] if names else None,
         "last_id": names[-1] if names else None,

@@ -103,7 +103,7 @@ def _schemas() -> dict[str, Any]:
 
 
 def _about(model: Described, examples: list[dict[str, Any]]) -> dict[str, Any]:
-    signature, capabilities, text, calls = model
+    signature, capabilities, text, calls, _ = model
     facts: dict[str, Any] = {
         "predict": capabilities.predict or capabilities.gathers,
         "streams": capabilities.streams and not capabilities.gathers,

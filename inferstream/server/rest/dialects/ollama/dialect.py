@@ -12,11 +12,11 @@ from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
 from .....dataplane.reply import Reply
-from .....errors import InferstreamError, ModelNotFound
+from .....errors import ModelNotFound
 from .....text.chat import MOST_MESSAGES, Chat, base64_bytes
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, expect_logprobs, sampling
-from .....text.inputs import IMAGES, MESSAGES, SUFFIX, TOOLS
+from .....text.inputs import MESSAGES
 from .....text.interface import TextInterface
 from .....text.response_format import Inputs, formatted
 from .....text.tools import offered
@@ -25,14 +25,18 @@ from ...exchange import Exchange
 from ...messages import JSON, RawHeaders, Scope
 from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
 from ..operations import OBJECTS, STRING, an_object, getting, posting
-from ..text import TextDialect, TextRequest, add_suffix, admit_named, generating, listed
+from ..text import TextDialect, TextRequest, add_suffix, admit_named, generating
 from ..vectors import KNOWN as KNOWN_OF_VECTORS
 from ..vectors import VectorsRequest
 from .keep_alive import KeepAlive
-from .lines import LineFormat, timestamp
+from .lines import LineFormat, error_object
+from .models import list_models, shown_model
 
 CHAT, GENERATE, EMBED, EMBEDDINGS = "/api/chat", "/api/generate", "/api/embed", "/api/embeddings"
 TAGS, RUNNING, SHOW, VERSION = "/api/tags", "/api/ps", "/api/show", "/api/version"
+
+OLLAMA_VERSION = "0.12.11"
+"""The version of Ollama with this API, log probabilities included. Clients refuse older ones."""
 
 LATEST = ":latest"
 """The version that clients add to a name without one."""
@@ -65,7 +69,7 @@ class Ollama(TextDialect):
     def reads(self) -> Sequence[ReadClaim]:
         return [
             ReadClaim(TAGS, Action.SERVER_METADATA, self._tags),
-            ReadClaim(RUNNING, Action.SERVER_METADATA, self._tags),
+            ReadClaim(RUNNING, Action.SERVER_METADATA, self._running),
             ReadClaim(SHOW, Action.MODEL_METADATA, self._show, ("POST",), takes_body=True),
             ReadClaim(VERSION, Action.SERVER_METADATA, self._version),
         ]
@@ -123,29 +127,23 @@ class Ollama(TextDialect):
         asked.keep = keep
         return asked
 
-    def error_object(self, error: InferstreamError) -> dict[str, Any]:
-        return {"error": error.message}
+    error_object = staticmethod(error_object)
 
     async def _version(self, *_: object) -> Answer:
-        return in_json({"version": self._settings.server_version})
+        return in_json({"version": OLLAMA_VERSION})
 
     async def _tags(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
-        """The models that take text. What only Ollama's files have is empty."""
-        models = [
-            {
-                "name": name,
-                "model": name,
-                "modified_at": timestamp(model.created),
-                "size": 0,
-                "digest": "",
-                "details": DETAILS,
-            }
-            for name, model in listed(self._dataplane, caller)
-        ]
-        return in_json({"models": models})
+        return in_json(list_models(self._dataplane, caller))
+
+    async def _running(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
+        return in_json(list_models(self._dataplane, caller, running=True))
 
     async def _show(self, route: ReadRoute, caller: Caller, __: Scope) -> Answer:
-        name = Fields.read(route.body).needed_text("model").removesuffix(LATEST)
+        fields = Fields.read(route.body)
+        # Older clients call it `name`.
+        name = (fields.text("model") or fields.text("name") or fields.needed_text("model")).removesuffix(
+            LATEST
+        )
         self._dataplane.access.check(Action.MODEL_METADATA, caller, name)
         version: str | None = None
         try:
@@ -155,41 +153,7 @@ class Ollama(TextDialect):
             if not (name and version):
                 raise
             created = self._dataplane.created(name, version)
-        document = {
-            "modelfile": "",
-            "parameters": "",
-            "template": "",
-            "details": DETAILS,
-            "model_info": {"general.name": name},
-            "capabilities": _capabilities(self._dataplane.described(name, version).text),
-            "modified_at": timestamp(created),
-        }
-        return in_json(document)
-
-
-DETAILS = {
-    "parent_model": "",
-    "format": "",
-    "family": "",
-    "families": [],
-    "parameter_size": "",
-    "quantization_level": "",
-}
-
-
-def _capabilities(text: TextInterface | None) -> list[str]:
-    """What a model can do, in Ollama's words."""
-    if text is None:
-        return []
-    can = {
-        "completion": text.generates,
-        "embedding": text.embeds,
-        "tools": text.takes(TOOLS),
-        "thinking": text.thinks,
-        "vision": text.takes(IMAGES),
-        "insert": text.takes(SUFFIX),
-    }
-    return [name for name, does in can.items() if does]
+        return in_json(shown_model(name, created, self._dataplane.described(name, version)))
 
 
 def _generation(fields: Fields, interface: TextInterface, parameters: dict[str, Any]) -> Generation:

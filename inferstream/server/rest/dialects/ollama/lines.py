@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from .....errors import InferstreamError
+from .....text.context_length import read_overflow
 from .....text.reader import LENGTH, TextReader
 from .....text.tools import arguments_of
 from ..text import TextFormat, token_logprobs
@@ -22,6 +23,12 @@ def timestamp(seconds: float | None = None) -> str:
     return time.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def error_object(error: InferstreamError) -> dict[str, Any]:
+    """The body of a failed request, and the last line of a stream that fails."""
+    overflow = "the input length exceeds the context length: " if read_overflow(error) else ""
+    return {"error": overflow + error.message}
+
+
 class LineFormat(TextFormat):
     """Writes a text as the message of a chat, or as a response. Around the text of most pieces the JSON is the same.
 
@@ -29,7 +36,6 @@ class LineFormat(TextFormat):
     """
 
     media_type = b"application/x-ndjson"
-    heartbeat = b""
 
     def __init__(self, model: str, *, chat: bool) -> None:
         self._model = model
@@ -39,6 +45,11 @@ class LineFormat(TextFormat):
         self._first = 0
         """When the first piece came."""
         self._before = self._after = b""
+
+    @property
+    def heartbeat(self) -> bytes:
+        """A piece without a text; clients of `/api/generate` read one only if it has thoughts."""
+        return _line(self._document("", False, thinking=""))
 
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
         before = self._before
@@ -71,7 +82,7 @@ class LineFormat(TextFormat):
         return orjson.dumps(self._document("", True) | {"done_reason": "load"})
 
     def failure(self, error: InferstreamError) -> bytes:
-        return _line({"error": error.message})
+        return _line(error_object(error))
 
     def _noted(self, text: str, reader: TextReader) -> bytes:
         """The line of the first piece, or of one with reasoning or log probabilities."""

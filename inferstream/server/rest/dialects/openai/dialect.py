@@ -12,6 +12,7 @@ from .....dataplane.dataplane import DataPlane
 from .....errors import ModelNotFound
 from .....settings import Settings
 from .....telemetry.metrics import Meters
+from .....text.context_length import context_length_of
 from .....text.fields import Fields
 from ...exchange import Exchange
 from ...messages import Scope
@@ -120,10 +121,14 @@ class OpenAI(TextDialect):
 
     async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
         """The models that take text, and the names of all models as KServe's clients read them."""
-        models = listed(self._dataplane, caller)
+        models = [
+            (name, model.created, model.name, self._context_length(model.name, model.version))
+            for name, model in listed(self._dataplane, caller)
+        ]
         if anthropic.asks(scope["headers"]):
-            return in_json(anthropic.model_page({name: model.created for name, model in models}))
-        data = [_described(name, model.created, model.name) for name, model in models]
+            infos = [anthropic.model_info(name, created, length) for name, created, _, length in models]
+            return in_json(anthropic.model_page(infos))
+        data = [_described(*model) for model in models]
         names = sorted({name for name, _ in self._dataplane.models(caller)})
         return in_json({"object": "list", "data": data, "models": names})
 
@@ -151,12 +156,20 @@ class OpenAI(TextDialect):
             return in_json(state, 503)
         created = self._dataplane.created(model, version)
         if of_anthropic:
-            return in_json(anthropic.model_info(name, created))
-        return in_json(_described(name, created, model) | state)
+            return in_json(anthropic.model_info(name, created, self._context_length(model, version)))
+        return in_json(_described(name, created, model, self._context_length(model, version)) | state)
+
+    def _context_length(self, name: str, version: str | None) -> int | None:
+        return context_length_of(self._dataplane.described(name, version).signature)
 
 
-def _described(name: str, created: int, root: str) -> dict[str, Any]:
-    """A model as OpenAI describes it, with the fields by which endpoint pickers know vLLM's adapters."""
+def _described(name: str, created: int, root: str, context_length: int | None) -> dict[str, Any]:
+    """A model as OpenAI describes it, with the fields by which endpoint pickers know vLLM's adapters.
+
+    The names of the context's length are those of vLLM, OpenRouter and llama.cpp.
+    """
+    n = context_length
+    lengths = {} if n is None else {"max_model_len": n, "context_length": n, "meta": {"n_ctx": n}}
     return {
         "id": name,
         "object": "model",
@@ -164,4 +177,5 @@ def _described(name: str, created: int, root: str) -> dict[str, Any]:
         "owned_by": "inferstream",
         "root": root,
         "parent": None,
+        **lengths,
     }

@@ -3,6 +3,7 @@
 from typing import Any
 
 from .....errors import Code, InferstreamError, InvalidRequest, ModelNotFound
+from .....text.context_length import EXCEEDED, read_overflow
 from .states import UnopenedState
 
 TYPES = {
@@ -31,6 +32,8 @@ def error_object(error: InferstreamError) -> dict[str, Any]:
     code = "model_not_found" if isinstance(error, ModelNotFound) else CODES.get(error.code)
     if isinstance(error, UnopenedState):
         code = "previous_response_not_found"
+    elif read_overflow(error):
+        code = EXCEEDED
     param = "model" if isinstance(error, ModelNotFound) else _field(error)
     kind = TYPES.get(error.code, "server_error")
     return {"error": {"message": error.message, "type": kind, "param": param, "code": code}}

@@ -9,6 +9,7 @@ import orjson
 from .....errors import Code, InferstreamError
 from .....protos import sse
 from .....text.chat import NONE
+from .....text.context_length import EXCEEDED, read_overflow
 from .....text.reader import LENGTH, TextReader
 from ..text import TextFormat, token_logprobs
 from .chunks import usage_of
@@ -160,7 +161,8 @@ class ResponseFormat(TextFormat):
     def failure(self, error: InferstreamError) -> bytes:
         """`response.failed`, and `error`: clients of OpenAI raise for the second only."""
         fault = error_object(error)["error"]
-        failed = {"code": FAILURES.get(error.code, "server_error"), "message": error.message}
+        code = EXCEEDED if read_overflow(error) else FAILURES.get(error.code, "server_error")
+        failed = {"code": code, "message": error.message}
         output = [item.done or item.item(INCOMPLETE) for item in self._items]
         response = {**self._document, "status": "failed", "error": failed, "output": output}
         return (

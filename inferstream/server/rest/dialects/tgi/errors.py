@@ -3,6 +3,7 @@
 from typing import Any
 
 from .....errors import Code, InferstreamError, InvalidRequest, own_status
+from .....text.context_length import read_overflow
 from ....status import status_of
 
 STATUSES = {Code.INVALID: 422, Code.UNSUPPORTED: 422, Code.INTERNAL: 424}
@@ -32,7 +33,13 @@ def error_status(error: InferstreamError) -> int:
 
 def error_object(error: InferstreamError) -> dict[str, Any]:
     """The body of a failed request. `detail` names the fields of a wrong one, as FastAPI does."""
-    document: dict[str, Any] = {"error": error.message, "error_type": TYPES.get(error.code, "generation")}
+    message = error.message
+    if overflow := read_overflow(error):
+        tokens, limit = overflow
+        message = (
+            f"Input validation error: `inputs` must have less than {limit} input tokens. Given: {tokens}"
+        )
+    document: dict[str, Any] = {"error": message, "error_type": TYPES.get(error.code, "generation")}
     if error.code is Code.INVALID:
         document["detail"] = _detail(error)
     return document
