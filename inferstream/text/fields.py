@@ -20,6 +20,9 @@ LARGEST = 2**63 - 1
 LONGEST_STOP = 1000
 """Characters of a stop string. Where a text may be the beginning of one is searched for in each response."""
 
+MOST_STOPS = 64
+"""Stop strings of a request. Editors and agents send a dozen."""
+
 MOST_FIELDS = 256
 """Fields of a request that become parameters, as many as a request of V2 may have."""
 
@@ -185,16 +188,16 @@ class Fields:
             raise InvalidRequest(f"{len(scalars)} parameters are more than the {MOST_FIELDS} allowed")
         return scalars
 
-    def stop(self, name: str = "stop", most: int = 4) -> tuple[str, ...]:
-        """Strings that end a text: one, or a list of at most `most`."""
+    def stop(self, name: str = "stop") -> tuple[str, ...]:
+        """Strings that end a text: one, or a list."""
         value = self._document.get(name)
         if value is None:
             return ()
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list) or not all(isinstance(each, str) and each for each in texts):
             raise self.wrong(name, "must be a string or a list of strings, none of them empty")
-        if len(texts) > most:
-            raise self.wrong(name, f"holds {len(texts)} strings, at most {most} are allowed")
+        if len(texts) > MOST_STOPS:
+            raise self.wrong(name, f"holds {len(texts)} strings, at most {MOST_STOPS} are allowed")
         if max(map(len, texts), default=0) > LONGEST_STOP:
             raise self.wrong(name, f"holds a string of more than {LONGEST_STOP} characters")
         return tuple(texts)

@@ -31,7 +31,6 @@ MESSAGES_PATH, COUNT_PATH = "/v1/messages", "/v1/messages/count_tokens"
 REQUEST_ID = b"request-id"
 """The header in which Anthropic's clients look for the id of their request."""
 
-MOST_STOPS = 64
 MOST_COUNTED = 16
 """Responses after which a model that has not said how many tokens it has read is not asked any longer."""
 
@@ -115,7 +114,7 @@ def read_generation(
     inputs, parameters = offered(interface, tools, None if choice is None else _choice(choice), parallel)
     inputs |= formatted(_format(fields), interface, "output_config.format")
     parameters |= sampling(fields, KNOWN)
-    generation = Generation(parameters, fields.stop("stop_sequences", MOST_STOPS), limit)
+    generation = Generation(parameters, fields.stop("stop_sequences"), limit)
     generation.parse(interface, inputs)
     prompt = interface.chat_prompt(chat)
     return generation, generation.request(interface, prompt, {**chat.inputs(interface.takes), **inputs})

@@ -37,8 +37,6 @@ TAGS, RUNNING, SHOW, VERSION = "/api/tags", "/api/ps", "/api/show", "/api/versio
 LATEST = ":latest"
 """The version that clients add to a name without one."""
 
-MOST_STOPS = 16
-
 REFUSED = {
     "template": "is not taken; the model has its own",
     "context": "is not taken; send the turns to /api/chat",
@@ -205,7 +203,7 @@ def _generation(fields: Fields, interface: TextInterface, parameters: dict[str, 
     if limit == 0:
         raise options.wrong("num_predict", "must not be 0")
     limited = limit if limit is not None and limit > 0 else None  # -1 and -2 are no limit
-    return Generation(parameters, options.stop("stop", MOST_STOPS), limited, logprobs)
+    return Generation(parameters, options.stop(), limited, logprobs)
 
 
 def _format(fields: Fields) -> Fields | None:

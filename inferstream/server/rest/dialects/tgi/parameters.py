@@ -11,7 +11,6 @@ from .....text.inputs import RESPONSE_FORMAT, FieldTexts
 from .....text.interface import TextInterface
 from ..operations import COUNT, FLAG, POSITIVE, STRINGS, Schema
 
-MOST_STOPS = 16
 MOST_TOP_TOKENS = 5
 MOST_SEQUENCES = 4
 
@@ -73,7 +72,7 @@ def read_parameters(fields: Fields, interface: TextInterface, streamed: bool) ->
         parameters["top_logprobs"] = top
     generation = Generation(
         parameters,
-        read.stop("stop", MOST_STOPS),
+        read.stop(),
         read.integer("max_new_tokens", 1),
         interface.logprobs and (streamed or details or sequences > 1),
     )

@@ -6,7 +6,7 @@ import pytest
 from inferstream.errors import (
     InvalidRequest,
 )
-from inferstream.server.rest.dialects.tgi.parameters import MOST_STOPS, Asked, read_parameters
+from inferstream.server.rest.dialects.tgi.parameters import Asked, read_parameters
 from inferstream.settings import ModelSettings
 from inferstream.signature import Signature
 from inferstream.text.fields import Fields
