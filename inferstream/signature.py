@@ -53,6 +53,8 @@ class Signature:
     """Whether the model makes streams of its own."""
     logprobs: bool = False
     """Whether its tokens may carry log probabilities."""
+    token_ids: bool = False
+    """Whether it takes token numbers in place of text."""
     doc: str = ""
     """The author's docstring."""
     function: bool = False

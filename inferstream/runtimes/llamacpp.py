@@ -5,6 +5,7 @@ import json
 import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,9 @@ class LlamaCppModel(FrameworkModel):
         """The tokens of a text; the last one holds the end, and no text if the model ended it."""
         parameters = request.parameters
         given = {} if parameters is None else dict(parameters.items())
-        sampling = read_sampling(given, DEFAULT)
+        sampling = read_sampling(given, DEFAULT, self._llama.n_vocab())
+        if sampling.prompt_logprobs is not None:
+            raise refused("prompt_logprobs", "prompt_logprobs is not an option of llama.cpp")
         tools = self._given(request, TOOLS)
         form, chat = self._given(request, RESPONSE_FORMAT), self._given(request, MESSAGES) is not None
         field = field_of(request.inputs, RESPONSE_FORMAT)
@@ -142,7 +145,7 @@ class LlamaCppModel(FrameworkModel):
         generated = self._generated(prompt, sampling, writing)
         try:
             for token in generated:
-                if self._ends(token):
+                if not sampling.ignore_eos and self._ends(token):
                     yield Token(begun, finish_reason="stop", usage=Usage(len(prompt), len(written)))
                     return
                 logprob, top = self._logprobs(token, sampling)
@@ -166,6 +169,9 @@ class LlamaCppModel(FrameworkModel):
         if salt != self._salt:
             self._llama.reset()
             self._salt = salt
+        processors = [] if writing is None else [writing.restricted]
+        if sampling.logit_bias is not None:
+            processors.insert(0, partial(_biased, *sampling.logit_bias))
         return self._llama.generate(
             prompt,
             temp=sampling.temperature,
@@ -175,7 +181,7 @@ class LlamaCppModel(FrameworkModel):
             repeat_penalty=sampling.repetition_penalty,
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
-            logits_processor=None if writing is None else [writing.restricted],
+            logits_processor=processors or None,
         )
 
     def _logprobs(self, token: int, sampling: Sampling) -> tuple[float | None, dict[str, float] | None]:
@@ -298,6 +304,12 @@ class LlamaCppModel(FrameworkModel):
             return LimitedTemplate(self.name, template, special)
         formatter: Callable[..., Any] = formats.Jinja2ChatFormatter(template, **special)
         return formatter
+
+
+def _biased(tokens: list[int], values: list[float], _: Any, logits: Any) -> Any:
+    """The logits of the next token with a bias, as a processor of logits returns them."""
+    logits[tokens] += values
+    return logits
 
 
 def _untemplated(kind: Any) -> Any:

@@ -177,16 +177,16 @@ class Fields:
             raise self.wrong(name, f"holds {len(items)} {what}, at most {most} are allowed")
         return items
 
-    def scalars(self, known: frozenset[str]) -> dict[str, Any]:
-        """Every other field that is a string, a number or a boolean: parameters for the model."""
-        scalars = {
-            name: value
+    def others(self, known: frozenset[str]) -> dict[str, Any]:
+        """Every other field: parameters for the model. Lists and objects, unless empty, are JSON."""
+        parameters = {
+            name: orjson.dumps(value).decode() if isinstance(value, (list, dict)) else value
             for name, value in self._document.items()
-            if name not in known and isinstance(value, (str, int, float))
+            if name not in known and value not in ([], {}, None)
         }
-        if len(scalars) > MOST_FIELDS:
-            raise InvalidRequest(f"{len(scalars)} parameters are more than the {MOST_FIELDS} allowed")
-        return scalars
+        if len(parameters) > MOST_FIELDS:
+            raise InvalidRequest(f"{len(parameters)} parameters are more than the {MOST_FIELDS} allowed")
+        return parameters
 
     def stop(self, name: str = "stop") -> tuple[str, ...]:
         """Strings that end a text: one, or a list."""

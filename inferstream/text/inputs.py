@@ -22,6 +22,9 @@ AUDIO = "audio"
 SUFFIX = "suffix"
 """The text that comes behind the text to be written."""
 
+TOKEN_IDS = "token_ids"
+"""Parameter of a request: true if each text is a JSON list of token numbers, for models that take them."""
+
 FIELD = "field"
 """Parameter of an input: the field by which the client has given it, where its dialect has another name for it."""
 

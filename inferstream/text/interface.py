@@ -46,6 +46,8 @@ class TextInterface:
     """Whether it returns vectors."""
     logprobs: bool
     streams: bool
+    token_ids: bool = False
+    """Whether it takes token numbers in place of text."""
     listed: bool
     """Whether lists of models show it."""
     limits: JsonLimits | None = None
@@ -126,6 +128,7 @@ def text_interface(
         generates=generates,
         embeds=embeds,
         logprobs=signature.logprobs,
+        token_ids=signature.token_ids,
         streams=signature.streams,
         listed=bool(settings.openai) or (bool(signature.inputs) and bool(outputs)),
         calls=calls,

@@ -22,6 +22,9 @@ class Token:
 
     - `id`: number of the token in the vocabulary. `logprob`: natural logarithm of its probability.
     - `top_logprobs`: texts and log probabilities of the most likely tokens at its place.
+    - `spelling`: the token as `spell` writes its bytes, if it is not its text: a part of a character.
+    - `prompt_logprobs`: the spelling of each token of the prompt, its log probability and those of the most likely
+      tokens, on the first token, for a request with the parameter `prompt_logprobs`.
     - `finish_reason`: why the text ends with this token: `stop`, `length`, `tool_calls` or `content_filter`.
     - `usage`: counts of the tokenizer, on the last token. The server counts items where no token has them.
     - `tool_calls`: pieces of tool calls, as in the `delta` of an OpenAI chunk.
@@ -32,6 +35,29 @@ class Token:
     logprob: float | None = None
     _: KW_ONLY
     top_logprobs: Mapping[str, float] | None = None
+    spelling: str | None = None
+    prompt_logprobs: Sequence[tuple[str, float | None, Mapping[str, float]]] | None = None
     finish_reason: str | None = None
     usage: Usage | None = None
     tool_calls: Sequence[Mapping[str, Any]] | None = None
+
+
+BYTES = "bytes:\\x"
+
+
+def spell(token: bytes) -> str:
+    """The text of a token; its bytes if they are none, as OpenAI writes them: `bytes:\\xe2\\x96`."""
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return BYTES + token.hex("-").replace("-", "\\x")
+
+
+def read_spelling(text: str) -> bytes:
+    """The bytes of a token that `spell` has written."""
+    if text.startswith(BYTES):
+        try:
+            return bytes.fromhex(text.removeprefix(BYTES).replace("\\x", ""))
+        except ValueError:
+            pass
+    return text.encode(errors="replace")

@@ -36,12 +36,6 @@ SPACE = r"[\x20\x0A\x0D\x09]{1,32}"
 FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
 """Formats of strings that llguidance writes by."""
 
-NAMED_SCHEMAS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
-"""Keywords whose objects hold schemas by name."""
-
-VALUES = ("const", "enum", "default", "example", "examples")
-"""Keywords that hold values, and no schemas."""
-
 
 def grammar_of(form: dict[str, Any]) -> str:
     """The form as a grammar of the library's. Raises KeyError, TypeError, ValueError for what cannot be read."""
@@ -73,17 +67,15 @@ def _json() -> Any:
 
 
 def _without_unknown_formats(schema: Any) -> Any:
-    """The schema without values of `format` that the library does not know, which are only notes by the specification."""
+    """The schema without each `format` that the library does not know: by the specification it is a note."""
+    if isinstance(schema, list):
+        return [*map(_without_unknown_formats, schema)]
     if not isinstance(schema, dict):
-        return [*map(_without_unknown_formats, schema)] if isinstance(schema, list) else schema
+        return schema
     return {
-        name: {key: _without_unknown_formats(each) for key, each in value.items()}
-        if name in NAMED_SCHEMAS and isinstance(value, dict)
-        else value
-        if name in VALUES
-        else _without_unknown_formats(value)
+        name: value if name in ("const", "enum") else _without_unknown_formats(value)
         for name, value in schema.items()
-        if name != "format" or value in FORMATS
+        if name != "format" or not isinstance(value, str) or value in FORMATS
     }
 
 

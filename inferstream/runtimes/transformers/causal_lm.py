@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from ... import processors
 from ...context import request_context
@@ -17,7 +18,7 @@ from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
 from ...text.detokenizer import Detokenizer
-from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
+from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOKEN_IDS, TOOLS, field_of
 from ...text.template import text_formats
 from ...text.token import Token, Usage
 from ...types import InferenceRequest
@@ -48,13 +49,14 @@ class CausalLM(FrameworkModel, StepModel):
         "AutoModelForCausalLM.from_pretrained",
         *("chat_template", "device", "dtype", "max_context", "max_tokens", "quantize", "sampling"),
     )
-    gives_logprobs = True
+    gives_logprobs = takes_token_ids = True
     separates_principals = True
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__(settings)
         self._engine: Any = None
         self._forms: Any = None
+        self._vocabulary: Any = None
 
     async def load(self) -> bool:
         settings = self._checked(LanguageSettings)
@@ -67,7 +69,7 @@ class CausalLM(FrameworkModel, StepModel):
         with importing_alone():
             self._torch = self._import("torch", EXTRA)
             self._import("transformers", EXTRA)
-            from . import engine, forms, loading
+            from . import engine, forms, loading, vocabulary
         try:
             self._torch.set_num_threads(processors.share())
             with TORCH_LOADING:
@@ -81,6 +83,7 @@ class CausalLM(FrameworkModel, StepModel):
         theirs = not self.settings.trust_remote_code if isinstance(source, str) else bool(untrusted(source))
         self._prompts = Prompts(opened.tokenizer, settings.chat_template, self.name if theirs else None)
         self._calls, reasoning = text_formats(self.settings, untrusted)
+        self._vocabulary = vocabulary.Vocabulary(opened.tokenizer, opened.model)
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
         self._max_tokens, self._shares_prefixes = settings.max_tokens, settings.share_prefixes
         self._device = opened.model.device
@@ -96,12 +99,16 @@ class CausalLM(FrameworkModel, StepModel):
     def admit(self, request: InferenceRequest) -> TokenStream:
         parameters = request.parameters
         given = dict(parameters.items()) if parameters is not None else {}
-        sampling = read_sampling(given, self._sampling)
+        sampling = read_sampling(given, self._sampling, self._vocabulary.size)
+        context = request_context()
+        if context.single and (sampling.logprobs or sampling.prompt_logprobs is not None):
+            raise refused("logprobs", "logprobs come with a stream only")
         texts = texts_of(request)
         tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
         field = field_of(request.inputs, RESPONSE_FORMAT)
         beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
-        prompt, name = self._prompts.read(texts, beginning.opening)
+        size = self._vocabulary.size if given.get(TOKEN_IDS) else 0
+        prompt, name = self._prompts.read(texts, beginning.opening, size)
         if len(prompt) >= self._context:
             raise refused(
                 name, f"{name} has {len(prompt)} tokens, and the model's context is {self._context} tokens"
@@ -111,11 +118,17 @@ class CausalLM(FrameworkModel, StepModel):
         decode = partial(self._decode, skip=not marked)  # some models mark calls by special tokens
         detokenizer = Detokenizer(decode, prompt[-CONTEXT:])
         limit = min(len(prompt) + most, self._context)
-        context = request_context()
         stream = TokenStream(prompt, limit, sampling, detokenizer, context.single)
         if not self._shares_prefixes:
             stream.salt = context.cache_salt
         stream.opening = beginning.opening
+        if sampling.logit_bias is not None:
+            tokens, values = sampling.logit_bias
+            indices = self._torch.tensor(tokens, dtype=self._torch.long, device=self._device)
+            stream.bias = indices, self._torch.tensor(values, device=self._device)
+        if sampling.prompt_logprobs is not None:
+            stream.scores = []
+            stream.salt = uuid4().hex  # what another row holds of a prompt is not read
         if sampling.temperature > 0:
             stream.generator = self._generator(sampling)
         if beginning.form is not None:
@@ -168,8 +181,11 @@ class CausalLM(FrameworkModel, StepModel):
         if state.pieces is None:
             token.id = choice.token
             token.logprob = choice.logprob
-            if choice.top:
-                token.top_logprobs = {self._decode([each]): logprob for each, logprob in choice.top}
+            if choice.logprob is not None:
+                token.spelling = self._vocabulary.spelling_of(choice.token, text)
+                token.top_logprobs = self._vocabulary.spelled(choice.top) if choice.top else None
+            if state.scores:
+                token.prompt_logprobs, state.scores = self._vocabulary.scored(state), None
         if not over:
             return token
         token.finish_reason = "stop" if complete else "length"

@@ -22,6 +22,7 @@ class TokenStream:
     detokenizer: Detokenizer
     single: InitVar[bool]
     prompt_length: int = field(init=False)
+    adjusts: bool = field(init=False)
     pieces: list[str] | None = field(init=False)
     """The text of a client that takes one response."""
     generator: Any = None
@@ -32,6 +33,10 @@ class TokenStream:
     """Whose stream it is: it builds on rows of equal salt only."""
     row: int = -1
     """Its row of the cache; -1 until its prompt begins to be read."""
+    bias: Any = None
+    """Numbers of tokens and what is added to their logits, as two tensors."""
+    scores: list[Any] | None = None
+    """The log probabilities of its prompt so far; None if nobody asks for them."""
     opening: str = ""
     """The end of its prompt, where that is the beginning of its text and not given out yet."""
     read: int = 0
@@ -42,6 +47,7 @@ class TokenStream:
     def __post_init__(self, single: bool) -> None:
         self.prompt_length = len(self.tokens)
         self.pieces = [] if single else None
+        self.adjusts = self.sampling.adjusts
 
     @property
     def unread(self) -> int:

@@ -11,7 +11,7 @@ from ....codecs.values.scalars import as_text
 from ....dataplane.admission import Admission
 from ....errors import InvalidOutput
 from ....text.fields import Fields, wrong_field
-from ....text.generation import RESERVED
+from ....text.generation import RESERVED, read_texts
 from ....text.interface import FLOATS, UNDECLARED
 from ....types import InferenceResponse, ResponseOutput
 from .whole import WholeRequest, tokens_read
@@ -46,12 +46,12 @@ class VectorsRequest(WholeRequest):
         if not interface.embeds:
             advice = f"; {DECLARATION}" if interface.prompt is UNDECLARED else ""
             raise wrong_field("model", f"{name} returns texts, not vectors{advice}")
-        texts = fields.needed_texts(texts_field, MOST_TEXTS)
+        texts, parameters = read_texts(fields, texts_field, interface, MOST_TEXTS)
         self._name = name
         self._dimensions = fields.integer("dimensions", 1) or 0
         single = interface.prompt is not None and interface.prompt.shape[:1] == [1]
         parts = [[text] for text in texts] if single else [texts]
-        parameters = fields.scalars(known)
+        parameters |= fields.others(known)
         super().__init__(admission, [interface.request(part, {}, parameters) for part in parts])
 
     def vectors(self, responses: Sequence[InferenceResponse]) -> tuple[list[npt.NDArray[np.float32]], int]:

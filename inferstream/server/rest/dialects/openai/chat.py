@@ -8,7 +8,10 @@ from .....text.fields import Fields
 from .....text.reader import STOP, TextReader
 from .....text.tools import merged, read_tools
 from ..text import TextRequest, generating, identified, token_logprobs
-from .chunks import MOST_CHOICES, ChunkFormat, read_generation, read_streaming
+from .chunks import GENERAL, MOST_CHOICES, ChunkFormat, read_generation, read_streaming
+
+KNOWN = GENERAL | {"messages", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls"}
+"""Fields that never become parameters of the request to the model."""
 
 
 class ChatFormat(ChunkFormat):
@@ -76,7 +79,7 @@ def read_chat(fields: Fields, admission: Admission, name: str) -> TextRequest:
     inputs: dict[str, Any] = {**chat.inputs(interface.takes)}
     tool_inputs, parameters = read_tools(fields, interface)
     inputs |= tool_inputs
-    generation = read_generation(fields, interface, parameters, _logprobs_asked(fields))
+    generation = read_generation(fields, interface, parameters, _logprobs_asked(fields), KNOWN)
     generation.parse(interface, inputs, thoughts=True)
     prompt = interface.chat_prompt(chat)
     count = fields.integer("n", 1, MOST_CHOICES) or 1

@@ -61,7 +61,7 @@ def read_parameters(fields: Fields, interface: TextInterface, streamed: bool) ->
         raise read.wrong("decoder_input_details", "the server does not know the tokens of the prompt")
     seed = read.integer("seed", 0, SEEDS - 1)
     sequences = _sequences(read, interface, streamed, seed)
-    parameters = read.scalars(READ | RESERVED)
+    parameters = read.others(READ | RESERVED)
     if given is not None:
         parameters |= _sampling(read)
     if seed is not None:
