@@ -9,7 +9,7 @@ from ..text.inputs import TOKEN_IDS
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters
 from .encoder_model import EncoderModel
 from .encoders import Encoder, EncoderSettings
-from .sampling import refuse_unknown, refused
+from .sampling import read_tokens, refuse_unknown, refused
 from .tensors import texts_of
 from .untrusted_weights import pretrained
 
@@ -49,7 +49,9 @@ class EmbeddingsModel(EncoderModel):
         if given.get(TOKEN_IDS):
             if "prompt_name" in given:
                 raise refused("prompt_name", "prompt_name needs texts, not token numbers")
-            texts, prompt = [self._encoder.tokens_of(self.inputs[0].name, text) for text in texts], []
+            name, known = self.inputs[0].name, len(self._encoder.tokenizer)
+            texts = [read_tokens(name, text, known, self._encoder.max_length) for text in texts]
+            prompt = []
         vectors, tokens = self._encoder.encode(texts, prompt, request_context())
         outputs = [NumpyCodec.encode_output(self.outputs[0].name, vectors)]
         parameters = Parameters.of({"prompt_tokens": tokens}) if not self._gathers else None

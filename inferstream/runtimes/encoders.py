@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..context import RequestContext
 from ..errors import Cancelled
-from .sampling import read_tokens
 from .sentences import Pooling, Sentences
 
 Backend = Literal["sentence-transformers", "transformers"]
@@ -64,10 +63,6 @@ class Encoder(ABC):
         self.max_length = 0
         """Tokens of a text that count."""
 
-    def tokens_of(self, name: str, text: str) -> list[int]:
-        """The token numbers that an input holds as JSON. Raises InvalidRequest."""
-        return read_tokens(name, text, len(self.tokenizer), self.max_length)
-
     @abstractmethod
     def tokenize(self, texts: list[str]) -> Mapping[str, Any]:
         """Tensors of tokens, `attention_mask` among them."""
@@ -100,10 +95,9 @@ class Encoder(ABC):
 
     def _encoded(self, texts: list[Any]) -> tuple[Any, int]:
         with self._tokenizing:
-            if isinstance(texts[0], str):
-                features = self.tokenize(texts)
-            else:
-                features = self.tokenizer.pad({"input_ids": texts}, return_tensors="pt")
+            listed = not isinstance(texts[0], str)
+            padded = {"input_ids": texts}
+            features = self.tokenizer.pad(padded, return_tensors="pt") if listed else self.tokenize(texts)
         tokens = int(features["attention_mask"].sum())
         to_device = self._torch.is_tensor
         moved = {

@@ -1,5 +1,6 @@
 """`Token` and `Usage`: what a model of text may yield beside tensors."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -42,22 +43,21 @@ class Token:
     tool_calls: Sequence[Mapping[str, Any]] | None = None
 
 
-BYTES = "bytes:\\x"
-
-
 def spell(token: bytes) -> str:
     """The text of a token; its bytes if they are none, as OpenAI writes them: `bytes:\\xe2\\x96`."""
     try:
         return token.decode()
     except UnicodeDecodeError:
-        return BYTES + token.hex("-").replace("-", "\\x")
+        return "bytes:\\x" + token.hex("-").replace("-", "\\x")
+
+
+def is_part(spelling: str) -> bool:
+    """Whether it is that of a part of a character."""
+    return re.fullmatch(r"bytes:(\\x[0-9a-f]{2})+", spelling) is not None
 
 
 def read_spelling(text: str) -> bytes:
     """The bytes of a token that `spell` has written."""
-    if text.startswith(BYTES):
-        try:
-            return bytes.fromhex(text.removeprefix(BYTES).replace("\\x", ""))
-        except ValueError:
-            pass
+    if is_part(text):
+        return bytes.fromhex(text.removeprefix("bytes:").replace("\\x", ""))
     return text.encode(errors="replace")

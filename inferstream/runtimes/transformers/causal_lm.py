@@ -17,10 +17,10 @@ from ...model import Emission, Finished, StepModel
 from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
-from ...text.detokenizer import Detokenizer
+from ...text.detokenizer import REPLACEMENT, Detokenizer
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOKEN_IDS, TOOLS, field_of
 from ...text.template import text_formats
-from ...text.token import Token, Usage
+from ...text.token import Token, Usage, is_part, spell
 from ...types import InferenceRequest
 from ..framework import CONTEXT_LENGTH, TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
@@ -28,6 +28,7 @@ from ..sampling import Sampling, read_sampling, refused
 from ..untrusted_weights import pretrained
 from .prompts import Prompts, texts_of
 from .settings import LanguageSettings
+from .spelling import bytes_of, name_of
 from .stream import TokenStream
 
 logger = logging.getLogger("inferstream.runtimes")
@@ -56,7 +57,6 @@ class CausalLM(FrameworkModel, StepModel):
         super().__init__(settings)
         self._engine: Any = None
         self._forms: Any = None
-        self._vocabulary: Any = None
 
     async def load(self) -> bool:
         settings = self._checked(LanguageSettings)
@@ -69,7 +69,7 @@ class CausalLM(FrameworkModel, StepModel):
         with importing_alone():
             self._torch = self._import("torch", EXTRA)
             self._import("transformers", EXTRA)
-            from . import engine, forms, loading, vocabulary
+            from . import engine, forms, loading
         try:
             self._torch.set_num_threads(processors.share())
             with TORCH_LOADING:
@@ -83,7 +83,7 @@ class CausalLM(FrameworkModel, StepModel):
         theirs = not self.settings.trust_remote_code if isinstance(source, str) else bool(untrusted(source))
         self._prompts = Prompts(opened.tokenizer, settings.chat_template, self.name if theirs else None)
         self._calls, reasoning = text_formats(self.settings, untrusted)
-        self._vocabulary = vocabulary.Vocabulary(opened.tokenizer, opened.model)
+        self._vocabulary: int = opened.model.config.get_text_config().vocab_size
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
         self._max_tokens, self._shares_prefixes = settings.max_tokens, settings.share_prefixes
         self._device = opened.model.device
@@ -99,7 +99,7 @@ class CausalLM(FrameworkModel, StepModel):
     def admit(self, request: InferenceRequest) -> TokenStream:
         parameters = request.parameters
         given = dict(parameters.items()) if parameters is not None else {}
-        sampling = read_sampling(given, self._sampling, self._vocabulary.size)
+        sampling = read_sampling(given, self._sampling, self._vocabulary)
         context = request_context()
         if context.single and (sampling.logprobs or sampling.prompt_logprobs is not None):
             raise refused("logprobs", "logprobs come with a stream only")
@@ -107,7 +107,7 @@ class CausalLM(FrameworkModel, StepModel):
         tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
         field = field_of(request.inputs, RESPONSE_FORMAT)
         beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
-        size = self._vocabulary.size if given.get(TOKEN_IDS) else 0
+        size = self._vocabulary if given.get(TOKEN_IDS) else 0
         prompt, name = self._prompts.read(texts, beginning.opening, size)
         if len(prompt) >= self._context:
             raise refused(
@@ -182,10 +182,15 @@ class CausalLM(FrameworkModel, StepModel):
             token.id = choice.token
             token.logprob = choice.logprob
             if choice.logprob is not None:
-                token.spelling = self._vocabulary.spelling_of(choice.token, text)
-                token.top_logprobs = self._vocabulary.spelled(choice.top) if choice.top else None
-            if state.scores:
-                token.prompt_logprobs, state.scores = self._vocabulary.scored(state), None
+                spelling = self._spell(choice.token)
+                token.spelling = spelling if is_part(spelling) or REPLACEMENT in text else None
+                token.top_logprobs = self._spelled(choice.top) if choice.top else None
+            if state.scores is not None:
+                scores = [(state.tokens[0], None, None), *state.scores]
+                token.prompt_logprobs = [
+                    (self._spell(each), logprob, self._spelled(top)) for each, logprob, top in scores
+                ]
+                state.scores = None
         if not over:
             return token
         token.finish_reason = "stop" if complete else "length"
@@ -197,6 +202,17 @@ class CausalLM(FrameworkModel, StepModel):
             tokens, skip_special_tokens=skip, clean_up_tokenization_spaces=False
         )
         return text
+
+    def _spell(self, token: int) -> str:
+        return spell(bytes_of(self._tokenizer, token))
+
+    def _spelled(self, top: Sequence[tuple[int, float]] | None) -> dict[str, float]:
+        """The most likely tokens, each by its spelling, or by its name if another one is spelled so."""
+        found: dict[str, float] = {}
+        for token, logprob in top or ():
+            spelling = self._spell(token)
+            found[name_of(self._tokenizer, token) if spelling in found else spelling] = logprob
+        return found
 
     def _generator(self, sampling: Sampling) -> Any:
         generator = self._torch.Generator(self._device)

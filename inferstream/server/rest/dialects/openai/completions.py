@@ -58,11 +58,11 @@ class CompletionFormat(ChunkFormat):
         tokens = [*reader.prompt, *reader.logprobs]
         if not tokens:
             return None
-        sizes = [len(read_spelling(each.token).decode(errors="ignore")) for each in tokens]
+        # A character is counted where its first byte is.
+        sizes = [sum(byte & 0xC0 != 0x80 for byte in read_spelling(each.token)) for each in tokens]
         if reader.prompt:
             self._offsets[index] = 0
-            if not self._echoed[index].startswith(tokens[0].token):
-                sizes[0] = 0  # a token in front of the text
+            sizes[0] *= self._prompt(index, reader).startswith(tokens[0].token)  # some begin before the text
         *offsets, self._offsets[index] = accumulate(sizes, initial=self._offsets[index])
         logprobs = {
             "tokens": [each.token for each in tokens],
