@@ -18,10 +18,13 @@ OF_SERVER = frozenset(
 ) | {"sequence_id", "sequence_start", "sequence_end", "triton_enable_empty_final_response"}
 """Parameters of requests that are for the server, whatever the model is."""
 
-OF_CHATS = frozenset(("tool_choice", "parallel_tool_calls", "chat_template_kwargs", TOKEN_IDS))
+OF_CHATS = frozenset(("tool_choice", "parallel_tool_calls", TOKEN_IDS))
 """Parameters that are read with the prompt."""
 
-NEUTRAL = {"skip_special_tokens": True, "use_beam_search": False, "watermark": False, "typical_p": 1}
+NEUTRAL: Mapping[str, Any] = {
+    "skip_special_tokens": True, "typical_p": 1, "mirostat": 0,
+    **dict.fromkeys(("use_beam_search", "watermark", "truncate", "shift"), False),
+}
 """Options of other servers, each with the value that changes nothing. Other values are refused."""
 
 
@@ -105,9 +108,11 @@ def read_sampling(parameters: Mapping[str, Any], default: Sampling, vocabulary: 
     return replace(default, **given)
 
 
-def refuse_unknown(name: str, value: Any, known: Collection[str] = ()) -> None:
-    """Raise InvalidRequest for a parameter that would have no effect."""
-    if name not in known and name not in OF_SERVER and (name not in NEUTRAL or value != NEUTRAL[name]):
+def refuse_unknown(
+    name: str, value: Any, known: Collection[str], neutral: Mapping[str, Any] = NEUTRAL
+) -> None:
+    """Raise InvalidRequest for a parameter that would have no effect, unless it has its `neutral` value."""
+    if name not in known and name not in OF_SERVER and (name not in neutral or value != neutral[name]):
         raise refused(name, f"{name} is not an option of the model")
 
 

@@ -1,6 +1,7 @@
 """Requests for the vectors of texts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +38,15 @@ class VectorsRequest(WholeRequest):
     __slots__ = ("_dimensions", "_name")
 
     def __init__(
-        self, admission: Admission, name: str, fields: Fields, texts_field: str, known: frozenset[str] = KNOWN
+        self,
+        admission: Admission,
+        name: str,
+        fields: Fields,
+        texts_field: str,
+        known: frozenset[str] = KNOWN,
+        options: Mapping[str, Any] = {},
     ) -> None:
-        """Read a request; scalars that are not `known` are parameters. Raises InvalidRequest that names the field."""
+        """Read a request; fields that are not `known` are parameters. Raises InvalidRequest that names the field."""
         interface = admission.text
         if interface is None:
             raise wrong_field("model", f"{name} does not take text and return vectors; {DECLARATION}")
@@ -51,7 +58,7 @@ class VectorsRequest(WholeRequest):
         self._dimensions = fields.integer("dimensions", 1) or 0
         single = interface.prompt is not None and interface.prompt.shape[:1] == [1]
         parts = [[text] for text in texts] if single else [texts]
-        parameters |= fields.others(known)
+        parameters |= {**options, **fields.others(known)}
         super().__init__(admission, [interface.request(part, {}, parameters) for part in parts])
 
     def vectors(self, responses: Sequence[InferenceResponse]) -> tuple[list[npt.NDArray[np.float32]], int]:

@@ -15,7 +15,7 @@ from .....dataplane.reply import Reply
 from .....errors import InferstreamError, ModelNotFound
 from .....text.chat import MOST_MESSAGES, Chat, base64_bytes
 from .....text.fields import Fields, wrong_field
-from .....text.generation import Generation, expect_logprobs, sampling
+from .....text.generation import RESERVED, Generation, expect_logprobs, sampling
 from .....text.inputs import IMAGES, MESSAGES, SUFFIX, TOOLS
 from .....text.interface import TextInterface
 from .....text.response_format import Inputs, formatted
@@ -46,11 +46,18 @@ REFUSED = {
 }
 """Fields that a request must not have, and why."""
 
-OPTIONS = frozenset(("num_predict", "stop", "repeat_penalty", "numa", "num_ctx", "num_batch", "num_gpu")) | {
-    *("main_gpu", "low_vram", "f16_kv", "logits_all", "vocab_only", "use_mmap", "use_mlock", "num_keep"),
-    *("embedding_only", "num_thread"),
-}
-"""Options that the server reads itself, or that are about how Ollama loads a model. The others are parameters."""
+UNUSED = frozenset(
+    ("numa", "num_ctx", "num_batch", "num_gpu", "main_gpu", "low_vram", "f16_kv", "num_keep")
+) | {*("logits_all", "vocab_only", "use_mmap", "use_mlock", "embedding_only", "num_thread")}
+"""Options that are about how Ollama loads a model."""
+
+OPTIONS = UNUSED | {"num_predict", "stop", "repeat_penalty"}
+"""Options that never become parameters of the request to the model."""
+
+KNOWN = frozenset(
+    ("model", "messages", "prompt", "suffix", "images", "system", "tools", "format", "options", "stream")
+).union(("raw", "keep_alive", "think", "logprobs", "top_logprobs"), REFUSED)
+"""Fields beside the options that never do."""
 
 
 class Ollama(TextDialect):
@@ -191,10 +198,12 @@ def _capabilities(text: TextInterface | None) -> list[str]:
 def _generation(fields: Fields, interface: TextInterface, parameters: dict[str, Any]) -> Generation:
     """The options of a request. Raises InvalidRequest that names the wrong one."""
     options = fields.object("options") or Fields({}, "options")
-    parameters |= sampling(options, OPTIONS)
+    parameters |= sampling(options, OPTIONS) | fields.others(KNOWN | RESERVED)
     if (penalty := options.number("repeat_penalty", 0)) is not None:
         parameters["repetition_penalty"] = penalty
     logprobs, top = fields.flag("logprobs"), fields.integer("top_logprobs", 0, 20)
+    if top and not logprobs:
+        raise fields.wrong("top_logprobs", "needs logprobs to be true")
     if logprobs:
         expect_logprobs(interface, "logprobs")
         if top:
@@ -280,9 +289,14 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
     chat.messages.append({"role": "user", "content": content})
     inputs = chat.inputs(interface.takes)
     add_suffix(fields, interface, inputs)
+    if fields.flag("raw"):
+        if fields.get("system"):
+            raise fields.wrong("system", "is not taken with raw; the prompt holds all of the text")
+        inputs.pop(MESSAGES, None)
+        return prompt, inputs, {}
     if interface.takes(MESSAGES):
         return None, inputs, {}
-    return prompt if fields.flag("raw") else interface.chat_prompt(chat), inputs, {}
+    return interface.chat_prompt(chat), inputs, {}
 
 
 class KeepingRequest(ParsedRequest):
@@ -333,8 +347,9 @@ class EmbedRequest(KeepingRequest, VectorsRequest):
         self._one = path == EMBEDDINGS
         if self._one:
             fields.needed_text("prompt")
-        known = KNOWN_OF_VECTORS | {"prompt", "truncate", "keep_alive"}
-        super().__init__(keep.admission, name, fields, "prompt" if self._one else "input", known)
+        options = sampling(fields.object("options") or Fields({}), OPTIONS)
+        known = KNOWN_OF_VECTORS | {"prompt", "keep_alive", "options"}
+        super().__init__(keep.admission, name, fields, "prompt" if self._one else "input", known, options)
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
         vectors, tokens = self.vectors(responses)

@@ -10,7 +10,10 @@ from .....text.tools import merged, read_tools
 from ..text import TextRequest, generating, identified, token_logprobs
 from .chunks import GENERAL, MOST_CHOICES, ChunkFormat, read_generation, read_streaming
 
-KNOWN = GENERAL | {"messages", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls"}
+KNOWN = GENERAL.union(
+    ("messages", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort"),
+    ("chat_template_kwargs", "add_generation_prompt", "continue_final_message"),
+)
 """Fields that never become parameters of the request to the model."""
 
 
