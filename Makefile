@@ -251,6 +251,9 @@ settings: $(STAMP)  ## write docs/settings.md from the settings classes
 metrics: $(STAMP)  ## write docs/metrics.md from the meters
 	$(BIN)/python scripts/metrics_reference.py
 
+options: $(STAMP)  ## write docs/reference/options.md from the fields that the code reads
+	$(BIN)/python -m scripts.options_reference
+
 docs: $(STAMP)  ## build the site of docs/ and the API reference into site/; a broken link fails
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/python -m mkdocs build --strict  # with --quiet it would not count the warnings that fail it

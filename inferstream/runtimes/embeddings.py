@@ -49,8 +49,10 @@ class EmbeddingsModel(EncoderModel):
         if given.get(TOKEN_IDS):
             if "prompt_name" in given:
                 raise refused("prompt_name", "prompt_name needs texts, not token numbers")
-            name, known = self.inputs[0].name, len(self._encoder.tokenizer)
-            texts = [read_tokens(name, text, known, self._encoder.max_length) for text in texts]
+            name, tokenizer = self.inputs[0].name, self._encoder.tokenizer
+            if not hasattr(tokenizer, "pad"):
+                raise refused(name, f"{name} holds texts; the model takes no token numbers")
+            texts = [read_tokens(name, text, len(tokenizer), self._encoder.max_length) for text in texts]
             prompt = []
         vectors, tokens = self._encoder.encode(texts, prompt, request_context())
         outputs = [NumpyCodec.encode_output(self.outputs[0].name, vectors)]

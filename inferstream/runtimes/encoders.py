@@ -18,6 +18,10 @@ Backend = Literal["sentence-transformers", "transformers"]
 DType = Literal["bfloat16", "float16", "float32"]
 
 
+MOST_TOKENS = 8192
+"""Tokens of a text for a model that names no limit."""
+
+
 class EncoderSettings(BaseModel):
     """`parameters.extra` of a model that encodes texts."""
 
@@ -128,10 +132,8 @@ class SentenceEncoder(Encoder):
         if settings.max_length is not None:
             model.max_seq_length = settings.max_length
         self._model = model.to(dtype=getattr(torch, settings.dtype)).eval()
-        self.tokenizer, self.max_length = (
-            model.tokenizer,
-            model.max_seq_length or model.tokenizer.model_max_length,
-        )
+        self.tokenizer = getattr(model, "tokenizer", None)
+        self.max_length = getattr(model, "max_seq_length", None) or MOST_TOKENS
         # Its name since version 6.
         self._preprocess: Callable[..., Any] = getattr(model, "preprocess", None) or model.tokenize
         self._normalize = settings.normalize and not sentences.normalize

@@ -23,7 +23,7 @@ from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
 from ..text.calls.formats import PARSERS, SPECIAL
-from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
+from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOKEN_IDS, TOOLS, field_of
 from ..text.limited_template import LimitedTemplate
 from ..text.template import text_formats
 from ..text.token import Token, Usage
@@ -31,7 +31,7 @@ from ..types import InferenceRequest
 from .framework import CONTEXT_LENGTH, TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
-from .sampling import Sampling, read_sampling, refused
+from .sampling import Sampling, read_sampling, read_tokens, refused
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -70,7 +70,7 @@ class LlamaCppModel(FrameworkModel):
     permitted_call = PermittedCall(
         "llama_cpp.Llama", frozenset([".gguf"]), frozenset(["chat_format", "n_ctx", "n_gpu_layers"])
     )
-    gives_logprobs = True
+    gives_logprobs = takes_token_ids = True
     separates_principals = True
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -126,12 +126,15 @@ class LlamaCppModel(FrameworkModel):
         given = {} if parameters is None else dict(parameters.items())
         sampling = read_sampling(given, DEFAULT, self._llama.n_vocab())
         if sampling.prompt_logprobs is not None:
-            raise refused("prompt_logprobs", "prompt_logprobs is not an option of llama.cpp")
+            raise refused("echo", "echo has no logprobs: llama.cpp gives none of a prompt")
         tools = self._given(request, TOOLS)
         form, chat = self._given(request, RESPONSE_FORMAT), self._given(request, MESSAGES) is not None
         field = field_of(request.inputs, RESPONSE_FORMAT)
         begun, form, asked = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
         name, prompt = self._prompt(request, tools, begun)
+        if given.get(TOKEN_IDS) and name == "prompt":
+            numbers = self._given(request, name) or ""
+            prompt = read_tokens(name, numbers, self._llama.n_vocab(), len(numbers))
         special = tools is not None and self._calls in SPECIAL
         room = self._context - len(prompt)
         if room < 1:

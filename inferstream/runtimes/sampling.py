@@ -22,7 +22,9 @@ OF_CHATS = frozenset(("tool_choice", "parallel_tool_calls", TOKEN_IDS))
 """Parameters that are read with the prompt."""
 
 NEUTRAL: Mapping[str, Any] = {
-    "skip_special_tokens": True, "typical_p": 1, "mirostat": 0,
+    "skip_special_tokens": True,
+    "typical_p": 1,
+    "mirostat": 0,
     **dict.fromkeys(("use_beam_search", "watermark", "truncate", "shift"), False),
 }
 """Options of other servers, each with the value that changes nothing. Other values are refused."""

@@ -99,6 +99,9 @@ def sampling(fields: Fields, known: frozenset[str]) -> dict[str, Any]:
     `known` are the fields that the dialect reads itself. Raises InvalidRequest that names the wrong field.
     """
     parameters = fields.others(known | RESERVED)
+    for name in ("logprobs", "top_logprobs", "prompt_logprobs"):
+        if name in parameters:
+            raise fields.wrong(name, "is not taken here; the answer has no place for it")
     checked = {
         "temperature": fields.number("temperature", 0, 2),
         "top_p": fields.number("top_p", 0, 1),

@@ -17,7 +17,8 @@ from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, 
 from .calls.formats import reading
 from .calls.parser import CallParser, Chain
 from .chat import Chat, plain_prompt
-from .inputs import FIELD, MESSAGES, SAMPLING, SPECIAL, FieldTexts
+from .fields import wrong_field
+from .inputs import DECISIVE, FIELD, MESSAGES, SAMPLING, SPECIAL, FieldTexts
 from .template import Origin, Render, chat_template, text_formats
 
 FLOATS = frozenset(("FP16", "BF16", "FP32", "FP64"))
@@ -48,6 +49,8 @@ class TextInterface:
     streams: bool
     token_ids: bool = False
     """Whether it takes token numbers in place of text."""
+    function: bool = False
+    """Whether it gets no parameters but those that it takes as inputs."""
     listed: bool
     """Whether lists of models show it."""
     limits: JsonLimits | None = None
@@ -80,6 +83,8 @@ class TextInterface:
             taken = parameters.keys() & self.sampling.keys()
             inputs += [_tensor(self.sampling[name], [parameters[name]]) for name in sorted(taken)]
             parameters = {name: value for name, value in parameters.items() if name not in taken}
+        if self.function and not DECISIVE.isdisjoint(parameters):
+            raise wrong_field(min(DECISIVE & parameters.keys()), "is not an option of the model")
         if texts is not None:
             if self.prompt is None:
                 raise Unsupported("The model takes no prompt, only messages.")
@@ -129,6 +134,7 @@ def text_interface(
         embeds=embeds,
         logprobs=signature.logprobs,
         token_ids=signature.token_ids,
+        function=signature.function,
         streams=signature.streams,
         listed=bool(settings.openai) or (bool(signature.inputs) and bool(outputs)),
         calls=calls,

@@ -11,8 +11,8 @@ from ..text import TextRequest, generating, identified, token_logprobs
 from .chunks import GENERAL, MOST_CHOICES, ChunkFormat, read_generation, read_streaming
 
 KNOWN = GENERAL.union(
-    ("messages", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort"),
-    ("chat_template_kwargs", "add_generation_prompt", "continue_final_message"),
+    ("messages", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "modalities"),
+    ("reasoning_effort", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"),
 )
 """Fields that never become parameters of the request to the model."""
 
@@ -82,6 +82,8 @@ def read_chat(fields: Fields, admission: Admission, name: str) -> TextRequest:
     inputs: dict[str, Any] = {**chat.inputs(interface.takes)}
     tool_inputs, parameters = read_tools(fields, interface)
     inputs |= tool_inputs
+    if fields.items("modalities") not in (None, [], ["text"]):
+        raise fields.wrong("modalities", "must be text; the model writes nothing else")
     generation = read_generation(fields, interface, parameters, _logprobs_asked(fields), KNOWN)
     generation.parse(interface, inputs, thoughts=True)
     prompt = interface.chat_prompt(chat)

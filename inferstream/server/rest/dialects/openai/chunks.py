@@ -25,6 +25,7 @@ MOST_CHOICES = 128
 UNUSED = frozenset[str]().union(
     ("user", "store", "metadata", "safety_identifier", "service_tier", "priority", "timeout", "prediction"),
     ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "cache_prompt"),
+    ("client_metadata",),
 )
 """Fields that only label requests or tune performance."""
 
@@ -126,8 +127,6 @@ def read_generation(
     known: frozenset[str],
 ) -> Generation:
     """What is asked of the model, beside the prompt. `logprobs` is the number of most likely tokens, if any."""
-    if fields.get("prompt_logprobs") is not None:
-        raise fields.wrong("prompt_logprobs", "is not taken; completions have echo and logprobs")
     if logprobs is not None:
         expect_logprobs(interface, "logprobs")
         if logprobs:

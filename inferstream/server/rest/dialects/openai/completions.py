@@ -91,9 +91,7 @@ def read_completions(fields: Fields, admission: Admission, name: str) -> TextReq
     if interface.prompt is None:
         raise wrong_field("model", f"{name} takes messages only; use chat completions")
     logprobs, echoes = fields.integer("logprobs", 0, 5), fields.flag("echo")
-    if echoes and (logprobs is not None or parameters):
-        if not interface.token_ids:
-            raise fields.wrong("echo", "the model gives no log probabilities of its prompt")
+    if echoes and interface.token_ids and (logprobs is not None or parameters):
         if logprobs is None:
             raise fields.wrong("echo", "needs logprobs where the prompt is token numbers")
         parameters["prompt_logprobs"] = logprobs

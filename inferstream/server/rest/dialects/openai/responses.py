@@ -105,7 +105,7 @@ def _logprobs_asked(fields: Fields, interface: TextInterface) -> int | None:
 def _document(fields: Fields, id: str, name: str) -> dict[str, Any]:
     """The response, as far as the request determines it."""
     text, reasoning = fields.object("text"), fields.object("reasoning")
-    fields.choice("truncation", ("auto", "disabled"))
+    fields.choice("truncation", ("disabled",))
     format = None if text is None else text.get("format")
     return {
         "id": PREFIX + id,

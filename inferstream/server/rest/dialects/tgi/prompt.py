@@ -90,8 +90,6 @@ def _milliseconds(seconds: float) -> float:
 def read_prompt(fields: Fields, admission: Admission, interface: TextInterface) -> TextRequest:
     """The request of a body with a prompt. Raises InvalidRequest that names the wrong field."""
     prompt = fields.needed_text("prompt")
-    if fields.get("logprobs"):
-        raise fields.wrong("logprobs", "is not taken; inputs in place of prompt gives them")
     parameters = {"temperature": TEMPERATURE, **sampling(fields, READ)}
     limit = fields.integer("max_tokens", 1)
     generation = Generation(parameters, fields.stop(), MAX_TOKENS if limit is None else limit)
