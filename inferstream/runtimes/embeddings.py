@@ -50,8 +50,6 @@ class EmbeddingsModel(EncoderModel):
             if "prompt_name" in given:
                 raise refused("prompt_name", "prompt_name needs texts, not token numbers")
             name, tokenizer = self.inputs[0].name, self._encoder.tokenizer
-            if not hasattr(tokenizer, "pad"):
-                raise refused(name, f"{name} holds texts; the model takes no token numbers")
             texts = [read_tokens(name, text, len(tokenizer), self._encoder.max_length) for text in texts]
             prompt = []
         vectors, tokens = self._encoder.encode(texts, prompt, request_context())

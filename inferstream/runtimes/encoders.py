@@ -18,7 +18,7 @@ Backend = Literal["sentence-transformers", "transformers"]
 DType = Literal["bfloat16", "float16", "float32"]
 
 
-MOST_TOKENS = 8192
+LONGEST = 8192
 """Tokens of a text for a model that names no limit."""
 
 
@@ -133,7 +133,7 @@ class SentenceEncoder(Encoder):
             model.max_seq_length = settings.max_length
         self._model = model.to(dtype=getattr(torch, settings.dtype)).eval()
         self.tokenizer = getattr(model, "tokenizer", None)
-        self.max_length = getattr(model, "max_seq_length", None) or MOST_TOKENS
+        self.max_length = getattr(model, "max_seq_length", None) or LONGEST
         # Its name since version 6.
         self._preprocess: Callable[..., Any] = getattr(model, "preprocess", None) or model.tokenize
         self._normalize = settings.normalize and not sentences.normalize

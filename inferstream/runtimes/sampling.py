@@ -21,13 +21,9 @@ OF_SERVER = frozenset(
 OF_CHATS = frozenset(("tool_choice", "parallel_tool_calls", TOKEN_IDS))
 """Parameters that are read with the prompt."""
 
-NEUTRAL: Mapping[str, Any] = {
-    "skip_special_tokens": True,
-    "typical_p": 1,
-    "mirostat": 0,
-    **dict.fromkeys(("use_beam_search", "watermark", "truncate", "shift"), False),
-}
-"""Options of other servers, each with the value that changes nothing. Other values are refused."""
+NEUTRAL = dict.fromkeys(("mirostat", "use_beam_search", "watermark", "truncate", "shift"), False)
+NEUTRAL |= dict.fromkeys(("skip_special_tokens", "typical_p"), True)
+"""Options of other servers, each with the value that changes nothing, or the number that equals it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +94,7 @@ def read_sampling(parameters: Mapping[str, Any], default: Sampling, vocabulary: 
         elif name == "logit_bias":
             given[name] = _biases(value, vocabulary)
         else:
-            refuse_unknown(name, value, OF_CHATS)
+            refuse_unknown(name, value, OF_CHATS, NEUTRAL)
     if not given:
         return default
     if "temperature" not in given and default.temperature == 0 and any(name in given for name in _SAMPLES):
@@ -110,9 +106,7 @@ def read_sampling(parameters: Mapping[str, Any], default: Sampling, vocabulary: 
     return replace(default, **given)
 
 
-def refuse_unknown(
-    name: str, value: Any, known: Collection[str], neutral: Mapping[str, Any] = NEUTRAL
-) -> None:
+def refuse_unknown(name: str, value: Any, known: Collection[str], neutral: Mapping[str, Any]) -> None:
     """Raise InvalidRequest for a parameter that would have no effect, unless it has its `neutral` value."""
     if name not in known and name not in OF_SERVER and (name not in neutral or value != neutral[name]):
         raise refused(name, f"{name} is not an option of the model")

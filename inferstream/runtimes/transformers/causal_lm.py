@@ -186,11 +186,10 @@ class CausalLM(FrameworkModel, StepModel):
                 token.spelling = spelling if is_part(spelling) or REPLACEMENT in text else None
                 token.top_logprobs = self._spelled(choice.top) if choice.top else None
             if state.scores is not None:
-                scores = [(state.tokens[0], None, None), *state.scores]
+                scores, state.scores = [(state.tokens[0], None, None), *state.scores], None
                 token.prompt_logprobs = [
-                    (self._spell(each), logprob, self._spelled(top)) for each, logprob, top in scores
+                    (self._spell(each), it, self._spelled(top)) for each, it, top in scores
                 ]
-                state.scores = None
         if not over:
             return token
         token.finish_reason = "stop" if complete else "length"

@@ -1,7 +1,6 @@
 """Requests for the vectors of texts."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +25,7 @@ DECLARATION = (
 )
 """What a refusal tells the author of a model, who may have written it for a server without this route."""
 
-KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user"}
+KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user", "options"}
 
 
 class VectorsRequest(WholeRequest):
@@ -38,13 +37,7 @@ class VectorsRequest(WholeRequest):
     __slots__ = ("_dimensions", "_name")
 
     def __init__(
-        self,
-        admission: Admission,
-        name: str,
-        fields: Fields,
-        texts_field: str,
-        known: frozenset[str] = KNOWN,
-        options: Mapping[str, Any] = {},
+        self, admission: Admission, name: str, fields: Fields, texts_field: str, known: frozenset[str] = KNOWN
     ) -> None:
         """Read a request; fields that are not `known` are parameters. Raises InvalidRequest that names the field."""
         interface = admission.text
@@ -58,7 +51,8 @@ class VectorsRequest(WholeRequest):
         self._dimensions = fields.integer("dimensions", 1) or 0
         single = interface.prompt is not None and interface.prompt.shape[:1] == [1]
         parts = [[text] for text in texts] if single else [texts]
-        parameters |= {**options, **fields.others(known)}
+        options = fields.object("options") or Fields({})  # as Ollama has them
+        parameters |= options.others(known) | fields.others(known)
         super().__init__(admission, [interface.request(part, {}, parameters) for part in parts])
 
     def vectors(self, responses: Sequence[InferenceResponse]) -> tuple[list[npt.NDArray[np.float32]], int]:

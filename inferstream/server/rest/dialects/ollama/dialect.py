@@ -15,7 +15,7 @@ from .....dataplane.reply import Reply
 from .....errors import InferstreamError, ModelNotFound
 from .....text.chat import MOST_MESSAGES, Chat, base64_bytes
 from .....text.fields import Fields, wrong_field
-from .....text.generation import RESERVED, Generation, expect_logprobs, sampling
+from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.inputs import IMAGES, MESSAGES, SUFFIX, TOOLS
 from .....text.interface import TextInterface
 from .....text.response_format import Inputs, formatted
@@ -198,7 +198,7 @@ def _capabilities(text: TextInterface | None) -> list[str]:
 def _generation(fields: Fields, interface: TextInterface, parameters: dict[str, Any]) -> Generation:
     """The options of a request. Raises InvalidRequest that names the wrong one."""
     options = fields.object("options") or Fields({}, "options")
-    parameters |= sampling(options, OPTIONS) | fields.others(KNOWN | RESERVED)
+    parameters |= sampling(options, OPTIONS) | sampling(fields, KNOWN)
     if (penalty := options.number("repeat_penalty", 0)) is not None:
         parameters["repetition_penalty"] = penalty
     logprobs, top = fields.flag("logprobs"), fields.integer("top_logprobs", 0, 20)
@@ -347,9 +347,8 @@ class EmbedRequest(KeepingRequest, VectorsRequest):
         self._one = path == EMBEDDINGS
         if self._one:
             fields.needed_text("prompt")
-        options = sampling(fields.object("options") or Fields({}), OPTIONS)
-        known = KNOWN_OF_VECTORS | {"prompt", "keep_alive", "options"}
-        super().__init__(keep.admission, name, fields, "prompt" if self._one else "input", known, options)
+        known = KNOWN_OF_VECTORS | {"prompt", "keep_alive"} | UNUSED
+        super().__init__(keep.admission, name, fields, "prompt" if self._one else "input", known)
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
         vectors, tokens = self.vectors(responses)
