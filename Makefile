@@ -251,7 +251,7 @@ settings: $(STAMP)  ## write docs/settings.md from the settings classes
 metrics: $(STAMP)  ## write docs/metrics.md from the meters
 	$(BIN)/python scripts/metrics_reference.py
 
-options: $(STAMP)  ## write docs/reference/options.md from the fields that the code reads
+options: $(STAMP)  ## write docs/options.md from the fields that the code reads
 	$(BIN)/python -m scripts.options_reference
 
 docs: $(STAMP)  ## build the site of docs/ and the API reference into site/; a broken link fails

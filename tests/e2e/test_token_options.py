@@ -49,7 +49,8 @@ def alone(folder: Path) -> tiny.Alone:
 
 
 def posted(url: str, path: str, **body: Any) -> httpx.Response:
-    return httpx.post(f"{url}{path}", json={"model": "tiny", **body}, timeout=60)
+    named = {} if path.startswith("/v2") else {"model": "tiny"}
+    return httpx.post(f"{url}{path}", json={**named, **body}, timeout=60)
 
 
 def completed(url: str, **body: Any) -> dict[str, Any]:
