@@ -207,11 +207,11 @@ class CausalLM(FrameworkModel, StepModel):
 
     def _spelled(self, top: Sequence[tuple[int, float]] | None) -> dict[str, float]:
         """The most likely tokens, each by its spelling, or by its name if another one is spelled so."""
-        found: dict[str, float] = {}
+        spelled: dict[str, float] = {}
         for token, logprob in top or ():
             spelling = self._spell(token)
-            found[name_of(self._tokenizer, token) if spelling in found else spelling] = logprob
-        return found
+            spelled[name_of(self._tokenizer, token) if spelling in spelled else spelling] = logprob
+        return spelled
 
     def _generator(self, sampling: Sampling) -> Any:
         generator = self._torch.Generator(self._device)
