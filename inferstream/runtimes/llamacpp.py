@@ -26,7 +26,7 @@ from ..text.calls.formats import PARSERS, SPECIAL
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOKEN_IDS, TOOLS, field_of
 from ..text.limited_template import LimitedTemplate
 from ..text.template import text_formats
-from ..text.token import Token, Usage
+from ..text.token import Token, Usage, spell
 from ..types import InferenceRequest
 from .framework import CONTEXT_LENGTH, TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
@@ -108,6 +108,8 @@ class LlamaCppModel(FrameworkModel):
 
     def predict(self, payload: InferenceRequest) -> Token:
         """The whole text. Stops between two tokens once nobody waits any more."""
+        if payload.parameters is not None and payload.parameters.get("logprobs"):
+            raise refused("logprobs", "logprobs come with a stream only")
         context, pieces, last = request_context(), [], Token()
         for last in self._tokens(payload):
             if context.cancelled:
@@ -202,8 +204,7 @@ class LlamaCppModel(FrameworkModel):
         return float(logprobs[token]), {self._shown(int(each)): float(logprobs[each]) for each in highest}
 
     def _shown(self, token: int) -> str:
-        text: bytes = self._llama.detokenize([token], special=True)
-        return text.decode(errors="replace")
+        return spell(self._llama.detokenize([token], special=True))
 
     def _prompt(self, request: InferenceRequest, tools: str | None, begun: str) -> tuple[str, list[int]]:
         """The input that was given, and its tokens. An answer to messages begins as `begun` does."""
