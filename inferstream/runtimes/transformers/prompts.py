@@ -39,12 +39,10 @@ class Prompts:
         chat = [MESSAGES, *([TOOLS] if tools else [])] if self.chats else []
         return text_inputs(PROMPT, *chat, RESPONSE_FORMAT)
 
-    def read(
-        self, inputs: Mapping[str, str], opening: str = "", vocabulary: int = 0
-    ) -> tuple[list[int], str]:
+    def read(self, inputs: Mapping[str, str], opening: str = "", size: int = 0) -> tuple[list[int], str]:
         """The tokens of a prompt, and the name of the input that holds it. Raises InvalidRequest.
 
-        `opening` is the beginning of the answer to messages. With a `vocabulary` the prompt is numbers of its tokens.
+        `opening` is the beginning of the answer to messages. With a `size` the prompt is numbers of so many tokens.
         """
         texts = {**inputs}
         messages, tools = texts.pop(MESSAGES, None), texts.pop(TOOLS, None)
@@ -57,8 +55,8 @@ class Prompts:
         if len(texts) != 1:
             raise refused(PROMPT, "A request needs one prompt" + (" or messages" if self.chats else ""))
         ((name, text),) = texts.items()
-        if vocabulary:
-            return read_tokens(name, text, vocabulary, len(text)), name
+        if size:
+            return read_tokens(name, text, size, len(text)), name
         tokens: list[int] = self._tokenizer(text)["input_ids"]
         if not tokens and self._tokenizer.bos_token_id is not None:
             tokens = [self._tokenizer.bos_token_id]

@@ -22,7 +22,6 @@ class TokenStream:
     detokenizer: Detokenizer
     single: InitVar[bool]
     prompt_length: int = field(init=False)
-    adjusts: bool = field(init=False)
     pieces: list[str] | None = field(init=False)
     """The text of a client that takes one response."""
     generator: Any = None
@@ -47,7 +46,6 @@ class TokenStream:
     def __post_init__(self, single: bool) -> None:
         self.prompt_length = len(self.tokens)
         self.pieces = [] if single else None
-        self.adjusts = self.sampling.adjusts
 
     @property
     def unread(self) -> int:

@@ -115,9 +115,7 @@ def read_generation(
     management = fields.object("context_management") or Fields({})
     for edit in management.items("edits") or ():
         if not Fields(edit, "context_management.edits").needed_text("type").startswith("clear_thinking"):
-            raise wrong_field(
-                "context_management.edits", "the server edits nothing; send what the model reads"
-            )
+            raise wrong_field("context_management.edits", "the server edits no messages")
     tools, choice = _tools(fields), fields.object("tool_choice")
     parallel = choice is None or not choice.flag("disable_parallel_tool_use")
     inputs, parameters = offered(interface, tools, None if choice is None else _choice(choice), parallel)

@@ -202,12 +202,12 @@ def _generation(fields: Fields, interface: TextInterface, parameters: dict[str, 
     if (penalty := options.number("repeat_penalty", 0)) is not None:
         parameters["repetition_penalty"] = penalty
     logprobs, top = fields.flag("logprobs"), fields.integer("top_logprobs", 0, 20)
-    if top and not logprobs:
-        raise fields.wrong("top_logprobs", "needs logprobs to be true")
     if logprobs:
         expect_logprobs(interface, "logprobs")
-        if top:
-            parameters["top_logprobs"] = top
+    if top:
+        if not logprobs:
+            raise fields.wrong("top_logprobs", "needs logprobs to be true")
+        parameters["top_logprobs"] = top
     limit = options.integer("num_predict", -2)
     if limit == 0:
         raise options.wrong("num_predict", "must not be 0")
@@ -291,7 +291,7 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
     add_suffix(fields, interface, inputs)
     if fields.flag("raw"):
         if fields.get("system"):
-            raise fields.wrong("system", "is not taken with raw; the prompt holds all of the text")
+            raise fields.wrong("system", "is not taken with raw")
         inputs.pop(MESSAGES, None)
         return prompt, inputs, {}
     if interface.takes(MESSAGES):
