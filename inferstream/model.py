@@ -62,6 +62,9 @@ class MLModel:
     gives_logprobs: ClassVar[bool] = False
     """Whether its tokens carry log probabilities when the parameter `logprobs` of a request is true."""
 
+    takes_token_ids: ClassVar[bool] = False
+    """Whether its text may be a JSON list of token numbers, when the parameter `token_ids` of a request is true."""
+
     separates_principals: ClassVar[bool] = False
     """Whether it keeps something for later requests, and reads `request_context().cache_salt` to keep it apart."""
 
@@ -285,6 +288,7 @@ def signature_of(model: MLModel) -> Signature:
         outputs_annotated=outputs_annotated,
         logprobs=model.gives_logprobs,
         formats=model._description.formats,
+        token_ids=model.takes_token_ids,
         described=() if inputs else model._description.inputs,
         parameters=model._description.parameters,
     )

@@ -56,6 +56,8 @@ class Signature:
     logprobs: bool = False
     """Whether its tokens may carry log probabilities."""
     formats: tuple[str | None, str | None] | None = None
+    token_ids: bool = False
+    """Whether it takes token numbers in place of text."""
     doc: str = ""
     """The author's docstring."""
     function: bool = False

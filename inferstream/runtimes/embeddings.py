@@ -1,11 +1,15 @@
 """Embeddings: texts in, one vector for each text out."""
 
+from typing import Any
+
 from ..codecs import NumpyCodec
 from ..context import request_context
 from ..errors import InvalidRequest
+from ..text.inputs import TOKEN_IDS
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters
 from .encoder_model import EncoderModel
 from .encoders import Encoder, EncoderSettings
+from .sampling import read_tokens, refuse_unknown, refused
 from .tensors import texts_of
 from .untrusted_weights import pretrained
 
@@ -23,6 +27,8 @@ class EmbeddingsModel(EncoderModel):
         *("backend", "batch_size", "device", "dtype", "max_length", "normalize", "pooling"),
     )
 
+    takes_token_ids = True
+
     _encoder: Encoder
 
     async def load(self) -> bool:
@@ -35,8 +41,18 @@ class EmbeddingsModel(EncoderModel):
         return True
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
-        texts = self._texts(payload)
-        vectors, tokens = self._encoder.encode(texts, self._prompt(payload), request_context())
+        given = {} if payload.parameters is None else dict(payload.parameters.items())
+        for name, value in given.items():
+            refuse_unknown(name, value, (TOKEN_IDS, "prompt_name"), {"truncate": True})
+        texts: list[Any] = self._texts(payload)
+        prompt: Any = self._prompt(payload)
+        if given.get(TOKEN_IDS):
+            if "prompt_name" in given:
+                raise refused("prompt_name", "prompt_name needs texts, not token numbers")
+            name, tokenizer = self.inputs[0].name, self._encoder.tokenizer
+            texts = [read_tokens(name, text, len(tokenizer), self._encoder.max_length) for text in texts]
+            prompt = []
+        vectors, tokens = self._encoder.encode(texts, prompt, request_context())
         outputs = [NumpyCodec.encode_output(self.outputs[0].name, vectors)]
         parameters = Parameters.of({"prompt_tokens": tokens}) if not self._gathers else None
         return InferenceResponse.of(self.name, outputs, self.version, None, parameters)

@@ -18,6 +18,10 @@ Backend = Literal["sentence-transformers", "transformers"]
 DType = Literal["bfloat16", "float16", "float32"]
 
 
+LONGEST = 8192
+"""Tokens of a text for a model that names no limit."""
+
+
 class EncoderSettings(BaseModel):
     """`parameters.extra` of a model that encodes texts."""
 
@@ -59,6 +63,9 @@ class Encoder(ABC):
         self.prompts: Mapping[str, str] = sentences.prompts or {}
         self.default_prompt = self.prompts.get(sentences.default_prompt or "", "")
         self.dimension = 0
+        self.tokenizer: Any = None
+        self.max_length = 0
+        """Tokens of a text that count."""
 
     @abstractmethod
     def tokenize(self, texts: list[str]) -> Mapping[str, Any]:
@@ -73,9 +80,12 @@ class Encoder(ABC):
         self.dimension = len(self._encoded(["warm"])[0][0])
 
     def encode(
-        self, texts: Sequence[str], prompt: str, context: RequestContext
+        self, texts: Sequence[Any], prompt: Any, context: RequestContext
     ) -> tuple[npt.NDArray[np.float32], int]:
-        """A vector for each text, and the number of tokens. Raises Cancelled once nobody waits any more."""
+        """A vector for each text or list of tokens, with the prompt in front, and the number of tokens.
+
+        Raises Cancelled once nobody waits any more.
+        """
         vectors = np.empty((len(texts), self.dimension), np.float32)
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]), reverse=True)
         tokens = 0
@@ -87,9 +97,11 @@ class Encoder(ABC):
             tokens += count
         return vectors, tokens
 
-    def _encoded(self, texts: list[str]) -> tuple[Any, int]:
+    def _encoded(self, texts: list[Any]) -> tuple[Any, int]:
         with self._tokenizing:
-            features = self.tokenize(texts)
+            listed = not isinstance(texts[0], str)
+            padded = {"input_ids": texts}
+            features = self.tokenizer.pad(padded, return_tensors="pt") if listed else self.tokenize(texts)
         tokens = int(features["attention_mask"].sum())
         to_device = self._torch.is_tensor
         moved = {
@@ -120,6 +132,8 @@ class SentenceEncoder(Encoder):
         if settings.max_length is not None:
             model.max_seq_length = settings.max_length
         self._model = model.to(dtype=getattr(torch, settings.dtype)).eval()
+        self.tokenizer = getattr(model, "tokenizer", None)
+        self.max_length = getattr(model, "max_seq_length", None) or LONGEST
         # Its name since version 6.
         self._preprocess: Callable[..., Any] = getattr(model, "preprocess", None) or model.tokenize
         self._normalize = settings.normalize and not sentences.normalize
@@ -144,7 +158,7 @@ class TransformerEncoder(Encoder):
         path = str(folder / sentences.encoder)
         arguments = {"trust_remote_code": settings.trust_remote_code, **fixed}
         trusted = arguments["trust_remote_code"]
-        self._tokenizer = package.AutoTokenizer.from_pretrained(path, trust_remote_code=trusted)
+        self.tokenizer = package.AutoTokenizer.from_pretrained(path, trust_remote_code=trusted)
         model = package.AutoModel.from_pretrained(path, **arguments)
         if model.config.is_encoder_decoder:
             raise ValueError("a model with a decoder has no vectors of its own")
@@ -153,14 +167,14 @@ class TransformerEncoder(Encoder):
         self._pooling = sentences.pooling if settings.pooling is None else (settings.pooling,)
         self._normalize = sentences.normalize if settings.normalize is None else settings.normalize
         positions = getattr(model.config, "max_position_embeddings", None)
-        lengths = (settings.max_length or sentences.max_length, self._tokenizer.model_max_length, positions)
-        self._max_length = min(length for length in lengths if length)
+        lengths = (settings.max_length or sentences.max_length, self.tokenizer.model_max_length, positions)
+        self.max_length = min(length for length in lengths if length)
 
     def tokenize(self, texts: list[str]) -> Mapping[str, Any]:
         if self._lowercase:
             texts = [text.lower() for text in texts]
-        features: Mapping[str, Any] = self._tokenizer(
-            texts, padding=True, truncation=True, max_length=self._max_length, return_tensors="pt"
+        features: Mapping[str, Any] = self.tokenizer(
+            texts, padding=True, truncation=True, max_length=self.max_length, return_tensors="pt"
         )
         return features
 

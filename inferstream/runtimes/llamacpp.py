@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,15 @@ from ..text.calls.formats import PARSERS, SPECIAL
 from ..text.calls.thinking import begin_answer
 from ..text.chat_prompts import ChatPrompts
 from ..text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
-from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOOLS, field_of
+from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOKEN_IDS, TOOLS, field_of
 from ..text.limited_template import LimitedTemplate
 from ..text.template import Template, text_formats
-from ..text.token import Token, Usage
+from ..text.token import Token, Usage, spell
 from ..types import InferenceRequest
 from .framework import TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
-from .sampling import Sampling, read_sampling, refused
+from .sampling import Sampling, read_sampling, read_tokens, refused
 from .transformers.chats import take_options, texts_of, write_prompt
 
 logger = logging.getLogger("inferstream.runtimes")
@@ -83,7 +84,7 @@ class LlamaCppModel(FrameworkModel):
     permitted_call = PermittedCall(
         "llama_cpp.Llama", frozenset([".gguf"]), frozenset(["chat_format", "n_ctx", "n_gpu_layers"])
     )
-    gives_logprobs = True
+    gives_logprobs = takes_token_ids = True
     separates_principals = True
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -123,6 +124,8 @@ class LlamaCppModel(FrameworkModel):
 
     def predict(self, payload: InferenceRequest) -> Token:
         """The whole text. Stops between two tokens once nobody waits any more."""
+        if payload.parameters is not None and payload.parameters.get("logprobs"):
+            raise refused("logprobs", "logprobs come with a stream only")
         context, pieces, last = request_context(), [], Token()
         for last in self._tokens(payload):
             if context.cancelled:
@@ -139,12 +142,17 @@ class LlamaCppModel(FrameworkModel):
         """The tokens of a text; the last one holds the end, and no text if the model ended it."""
         parameters = request.parameters
         given = {} if parameters is None else dict(parameters.items())
-        sampling = read_sampling(given, DEFAULT)
+        sampling = read_sampling(given, DEFAULT, self._llama.n_vocab())
+        if sampling.prompt_logprobs is not None:
+            raise refused("echo", "echo has no logprobs: llama.cpp gives none of a prompt")
         texts = texts_of(request)
         tools, form, chat = texts.get(TOOLS), texts.get(RESPONSE_FORMAT), MESSAGES in texts
         field, options = field_of(request.inputs, RESPONSE_FORMAT), take_options(texts)
         opening, form, asked = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
         name, prompt, begun = self._prompt(texts, options, opening)
+        if given.get(TOKEN_IDS) and name == "prompt":
+            numbers = texts.get(name) or ""
+            prompt = read_tokens(name, numbers, self._llama.n_vocab(), len(numbers))
         special = self._calls in SPECIAL and (tools is not None or (self._calls == "harmony" and chat))
         room = self._context - len(prompt)
         if room < 1:
@@ -157,7 +165,7 @@ class LlamaCppModel(FrameworkModel):
         generated = self._generated(prompt, sampling, writing)
         try:
             for token in generated:
-                if self._ends(token):
+                if not sampling.ignore_eos and self._ends(token):
                     yield Token(begun, finish_reason="stop", usage=Usage(len(prompt), len(written)))
                     return
                 logprob, top = self._logprobs(token, sampling)
@@ -182,6 +190,9 @@ class LlamaCppModel(FrameworkModel):
         if salt != self._salt:
             self._llama.reset()
             self._salt = salt
+        processors = [] if writing is None else [writing.restricted]
+        if sampling.logit_bias is not None:
+            processors.insert(0, partial(_biased, *sampling.logit_bias))
         return self._llama.generate(
             prompt,
             temp=sampling.temperature,
@@ -191,7 +202,7 @@ class LlamaCppModel(FrameworkModel):
             repeat_penalty=sampling.repetition_penalty,
             presence_penalty=sampling.presence_penalty,
             frequency_penalty=sampling.frequency_penalty,
-            logits_processor=None if writing is None else [writing.restricted],
+            logits_processor=processors or None,
         )
 
     def _logprobs(self, token: int, sampling: Sampling) -> tuple[float | None, dict[str, float] | None]:
@@ -209,8 +220,7 @@ class LlamaCppModel(FrameworkModel):
         return float(logprobs[token]), {self._shown(int(each)): float(logprobs[each]) for each in highest}
 
     def _shown(self, token: int) -> str:
-        text: bytes = self._llama.detokenize([token], special=True)
-        return text.decode(errors="replace")
+        return spell(self._llama.detokenize([token], special=True))
 
     def _prompt(
         self, texts: Mapping[str, str], options: dict[str, Any], opening: str | None
@@ -294,6 +304,12 @@ class LlamaCppModel(FrameworkModel):
             return Template(template, special)
         except Exception as error:
             raise self._failed(f"its chat template cannot be used: {error}") from error
+
+
+def _biased(tokens: list[int], values: list[float], _: Any, logits: Any) -> Any:
+    """The logits of the next token with a bias, as a processor of logits returns them."""
+    logits[tokens] += values
+    return logits
 
 
 def _untemplated(kind: Any) -> Any:

@@ -20,6 +20,9 @@ LARGEST = 2**63 - 1
 LONGEST_STOP = 1000
 """Characters of a stop string. Where a text may be the beginning of one is searched for in each response."""
 
+MOST_STOPS = 64
+"""Stop strings of a request. Editors and agents send a dozen."""
+
 MOST_FIELDS = 256
 """Fields of a request that become parameters, as many as a request of V2 may have."""
 
@@ -174,27 +177,27 @@ class Fields:
             raise self.wrong(name, f"holds {len(items)} {what}, at most {most} are allowed")
         return items
 
-    def scalars(self, known: frozenset[str]) -> dict[str, Any]:
-        """Every other field that is a string, a number or a boolean: parameters for the model."""
-        scalars = {
-            name: value
+    def others(self, known: frozenset[str]) -> dict[str, Any]:
+        """Every other field: parameters for the model. Lists and objects, unless empty, are JSON."""
+        parameters = {
+            name: orjson.dumps(value).decode() if isinstance(value, (list, dict)) else value
             for name, value in self._document.items()
-            if name not in known and isinstance(value, (str, int, float))
+            if name not in known and value not in ([], {}, None)
         }
-        if len(scalars) > MOST_FIELDS:
-            raise InvalidRequest(f"{len(scalars)} parameters are more than the {MOST_FIELDS} allowed")
-        return scalars
+        if len(parameters) > MOST_FIELDS:
+            raise InvalidRequest(f"{len(parameters)} parameters are more than the {MOST_FIELDS} allowed")
+        return parameters
 
-    def stop(self, name: str = "stop", most: int = 4) -> tuple[str, ...]:
-        """Strings that end a text: one, or a list of at most `most`."""
+    def stop(self, name: str = "stop") -> tuple[str, ...]:
+        """Strings that end a text: one, or a list."""
         value = self._document.get(name)
         if value is None:
             return ()
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list) or not all(isinstance(each, str) and each for each in texts):
             raise self.wrong(name, "must be a string or a list of strings, none of them empty")
-        if len(texts) > most:
-            raise self.wrong(name, f"holds {len(texts)} strings, at most {most} are allowed")
+        if len(texts) > MOST_STOPS:
+            raise self.wrong(name, f"holds {len(texts)} strings, at most {MOST_STOPS} are allowed")
         if max(map(len, texts), default=0) > LONGEST_STOP:
             raise self.wrong(name, f"holds a string of more than {LONGEST_STOP} characters")
         return tuple(texts)

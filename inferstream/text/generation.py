@@ -11,8 +11,8 @@ import orjson
 from ..types import InferenceRequest, TensorData
 from .calls.reader import CallReader
 from .chat import Chat, has_closed_reasoning
-from .fields import Fields, wrong_field
-from .inputs import TOOLS
+from .fields import LARGEST, Fields, wrong_field
+from .inputs import TOKEN_IDS, TOOLS
 from .interface import TextInterface
 from .reader import TextReader
 
@@ -107,11 +107,14 @@ class Generation:
 
 
 def sampling(fields: Fields, known: frozenset[str]) -> dict[str, Any]:
-    """Sampling parameters, checked, and every further scalar field, for the model.
+    """Sampling parameters, checked, and every other field, for the model.
 
     `known` are the fields that the dialect reads itself. Raises InvalidRequest that names the wrong field.
     """
-    parameters = fields.scalars(known | RESERVED)
+    parameters = fields.others(known | RESERVED)
+    for name in ("logprobs", "top_logprobs", "prompt_logprobs"):
+        if name in parameters:
+            raise fields.wrong(name, "is not taken here; the answer has no place for it")
     checked = {
         "temperature": fields.number("temperature", 0, 2),
         "top_p": fields.number("top_p", 0, 1),
@@ -121,6 +124,22 @@ def sampling(fields: Fields, known: frozenset[str]) -> dict[str, Any]:
     }
     parameters.update((name, value) for name, value in checked.items() if value is not None)
     return parameters
+
+
+def read_texts(
+    fields: Fields, name: str, interface: TextInterface, most: int = LARGEST
+) -> tuple[list[str], dict[str, Any]]:
+    """The texts of a field and no parameters, or lists of token numbers as JSON and the parameter that says so.
+
+    Raises InvalidRequest that names the field, also for token numbers that the model does not take.
+    """
+    value = fields.get(name)
+    lists = [value] if isinstance(value, list) and value and type(value[0]) is int else value
+    if not interface.token_ids or not (isinstance(lists, list) and any(type(each) is list for each in lists)):
+        return fields.needed_texts(name, most), {}
+    if len(lists) > most:
+        raise fields.wrong(name, f"holds {len(lists)} lists, at most {most} are allowed")
+    return [orjson.dumps(each).decode() for each in lists], {TOKEN_IDS: True}
 
 
 def expect_logprobs(interface: TextInterface, name: str) -> None:

@@ -18,7 +18,7 @@ from .calls.formats import reading
 from .calls.parser import CallParser, Chain
 from .chat import NO_TEMPLATE, Chat, plain_prompt
 from .fields import wrong_field
-from .inputs import FIELD, MESSAGES, SAMPLING, SPECIAL, TEMPLATE_OPTIONS, TOOLS, FieldTexts
+from .inputs import DECISIVE, FIELD, MESSAGES, SAMPLING, SPECIAL, TEMPLATE_OPTIONS, TOOLS, FieldTexts
 from .template import Origin, Render, chat_template, text_formats
 
 FLOATS = frozenset(("FP16", "BF16", "FP32", "FP64"))
@@ -47,6 +47,10 @@ class TextInterface:
     """Whether it returns vectors."""
     logprobs: bool
     streams: bool
+    token_ids: bool = False
+    """Whether it takes token numbers in place of text."""
+    function: bool = False
+    """Whether it gets no parameters but those that it takes as inputs."""
     listed: bool
     """Whether lists of models show it."""
     limits: JsonLimits | None = None
@@ -104,6 +108,8 @@ class TextInterface:
             taken = parameters.keys() & self.sampling.keys()
             inputs += [_tensor(self.sampling[name], [parameters[name]]) for name in sorted(taken)]
             parameters = {name: value for name, value in parameters.items() if name not in taken}
+        if self.function and not DECISIVE.isdisjoint(parameters):
+            raise wrong_field(min(DECISIVE & parameters.keys()), "is not an option of the model")
         if texts is not None:
             if self.prompt is None:
                 raise Unsupported("The model takes no prompt, only messages.")
@@ -154,6 +160,8 @@ def text_interface(
         generates=generates,
         embeds=embeds,
         logprobs=signature.logprobs,
+        token_ids=signature.token_ids,
+        function=signature.function,
         streams=signature.streams,
         listed=bool(settings.openai) or (bool(signature.inputs) and bool(outputs)),
         calls=calls,

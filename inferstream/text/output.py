@@ -59,7 +59,11 @@ def _parameters(model: str, token: Token) -> dict[str, Any]:
         parameters["prompt_tokens"] = token.usage.prompt_tokens
         if token.usage.completion_tokens is not None:
             parameters["completion_tokens"] = token.usage.completion_tokens
+    if token.spelling is not None:
+        parameters["token"] = token.spelling
     try:
+        if token.prompt_logprobs is not None:
+            parameters["prompt_logprobs"] = orjson.dumps(token.prompt_logprobs).decode()
         if token.top_logprobs is not None:
             parameters["top_logprobs"] = orjson.dumps(dict(token.top_logprobs)).decode()
         if token.tool_calls is not None:

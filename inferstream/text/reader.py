@@ -10,6 +10,7 @@ from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters
 from ..types.forms import OutputForm
 from .calls.deltas import CallDeltas
+from .token import spell
 
 STOP = "stop"
 LENGTH = "length"
@@ -22,7 +23,8 @@ class TokenLogprob(NamedTuple):
     """A token, its log probability and those of the most likely tokens at its place."""
 
     token: str
-    logprob: float
+    logprob: float | None
+    """None for the first token of a prompt."""
     top: dict[str, float]
 
 
@@ -47,6 +49,7 @@ class TextReader:
         "completion_tokens",
         "finish_reason",
         "logprobs",
+        "prompt",
         "prompt_tokens",
         "reasoning",
         "stopped",
@@ -76,6 +79,8 @@ class TextReader:
         """The number of the last token, if the model gives it."""
         self.logprobs: list[TokenLogprob] = []
         """Those read since somebody last emptied the list."""
+        self.prompt: list[TokenLogprob] = []
+        """Those of the prompt, if they were asked for."""
         self.tool_calls: list[Any] = []
         """Pieces of tool calls read since somebody last emptied the list, at most one for each call."""
         self._calls = CallDeltas(self.tool_calls)
@@ -95,7 +100,7 @@ class TextReader:
 
     def tensors(self, response: InferenceResponse) -> str:
         outputs = response.outputs
-        text = ""
+        text, values = "", [""]
         if outputs:
             tensor = outputs[0]
             if tensor.datatype != "BYTES":
@@ -108,7 +113,7 @@ class TextReader:
             text = self._plain(values[0]) if len(values) == 1 else self._decoded(tensor.data.flat())
         self.token_id = None
         if response.parameters is not None:
-            self._notice(response.parameters, text)
+            self._notice(response.parameters, text, values[0] if len(values) == 1 else text)
         return self._counted(text) if outputs else self._shown(text)
 
     def _counted(self, text: str) -> str:
@@ -184,7 +189,7 @@ class TextReader:
         self._held = text[decided:]
         return text[:decided]
 
-    def _notice(self, parameters: Parameters, text: str) -> None:
+    def _notice(self, parameters: Parameters, text: str, value: Any) -> None:
         said = parameters.__pydantic_extra__
         if not said:
             return
@@ -197,12 +202,18 @@ class TextReader:
             self.completion_tokens = int(completion_tokens)
         if self._with_logprobs and (logprob := said.get("logprob")) is not None:
             top = said.get("top_logprobs")
-            top_logprobs = {} if top is None else orjson.loads(top)
-            others = {token: _finite(value) for token, value in top_logprobs.items()}
-            self.logprobs.append(TokenLogprob(text, _finite(logprob), others))
+            token = said.get("token") or (spell(value) if type(value) is bytes else text)
+            self.logprobs.append(_logprob(token, logprob, {} if top is None else orjson.loads(top)))
+        if self._with_logprobs and (prompt := said.get("prompt_logprobs")) is not None:
+            self.prompt = [_logprob(*each) for each in orjson.loads(prompt)]
         if (calls := said.get("tool_calls")) is not None:
             for call in orjson.loads(calls):
                 self._calls.add(call)
+
+
+def _logprob(token: str, logprob: float | None, top: dict[str, float]) -> TokenLogprob:
+    others = {each: _finite(value) for each, value in top.items()}
+    return TokenLogprob(token, None if logprob is None else _finite(logprob), others)
 
 
 def _finite(logprob: float | None) -> float:

@@ -1,5 +1,6 @@
 """`Token` and `Usage`: what a model of text may yield beside tensors."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -22,6 +23,9 @@ class Token:
 
     - `id`: number of the token in the vocabulary. `logprob`: natural logarithm of its probability.
     - `top_logprobs`: texts and log probabilities of the most likely tokens at its place.
+    - `spelling`: the token as `spell` writes its bytes, if it is not its text: a part of a character.
+    - `prompt_logprobs`: the spelling of each token of the prompt, its log probability and those of the most likely
+      tokens, on the first token, for a request with the parameter `prompt_logprobs`.
     - `finish_reason`: why the text ends with this token: `stop`, `length`, `tool_calls` or `content_filter`.
     - `usage`: counts of the tokenizer, on the last token. The server counts items where no token has them. Give
       `Usage(prompt_tokens)` on the first token too, for texts that end with a stop string of the client.
@@ -33,6 +37,28 @@ class Token:
     logprob: float | None = None
     _: KW_ONLY
     top_logprobs: Mapping[str, float] | None = None
+    spelling: str | None = None
+    prompt_logprobs: Sequence[tuple[str, float | None, Mapping[str, float]]] | None = None
     finish_reason: str | None = None
     usage: Usage | None = None
     tool_calls: Sequence[Any] | None = None
+
+
+def spell(token: bytes) -> str:
+    """The text of a token; its bytes if they are none, as OpenAI writes them: `bytes:\\xe2\\x96`."""
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return "bytes:\\x" + token.hex("-").replace("-", "\\x")
+
+
+def is_part(spelling: str) -> bool:
+    """Whether it is that of a part of a character."""
+    return re.fullmatch(r"bytes:(\\x[0-9a-f]{2})+", spelling) is not None
+
+
+def read_spelling(text: str) -> bytes:
+    """The bytes of a token that `spell` has written."""
+    if is_part(text):
+        return bytes.fromhex(text.removeprefix("bytes:").replace("\\x", ""))
+    return text.encode(errors="replace")

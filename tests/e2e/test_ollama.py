@@ -113,8 +113,10 @@ def test_a_completion(serving: Running) -> None:
     assert (last.response, last.done_reason, last.eval_count) == ("", "stop", 2)
     system = client(serving.url).generate(**asked, system="be kind")
     assert system.response == "system: be kind\nuser: a b\nassistant: "
-    raw = client(serving.url).generate(**asked, system="be kind", raw=True)
+    raw = client(serving.url).generate(**asked, raw=True)
     assert raw.response == "a b "
+    with pytest.raises(ollama.ResponseError, match="system"):
+        client(serving.url).generate(**asked, system="be kind", raw=True)
     messages = client(serving.url).generate(model="assistant", prompt="messages", system="s")
     assert json.loads(messages.response) == [{"role": "system", "content": "s"}, *said("messages")]
 

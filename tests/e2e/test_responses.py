@@ -237,7 +237,7 @@ def test_items_become_messages(client: openai.OpenAI) -> None:
     ]
 
 
-def test_sampling_and_further_scalars_reach_the_model_and_nothing_else(client: openai.OpenAI) -> None:
+def test_sampling_and_other_fields_reach_the_model(client: openai.OpenAI) -> None:
     response = respond(
         client,
         "parameters",
@@ -246,10 +246,10 @@ def test_sampling_and_further_scalars_reach_the_model_and_nothing_else(client: o
         max_output_tokens=9,
         user="u",
         store=True,
-        truncation="auto",
+        truncation="disabled",
         service_tier="auto",
         parallel_tool_calls=False,
-        extra_body={"top_k": 3, "seed": 4, "unknown": [1]},
+        extra_body={"top_k": 3, "seed": 4, "unknown": [1], "empty": []},
     )
     assert json.loads(response.output_text) == {
         "max_tokens": 9,
@@ -257,6 +257,7 @@ def test_sampling_and_further_scalars_reach_the_model_and_nothing_else(client: o
         "temperature": 0.5,
         "top_k": 3,
         "top_p": 0.25,
+        "unknown": "[1]",
     }
 
 

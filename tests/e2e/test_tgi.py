@@ -343,7 +343,7 @@ def test_a_stop_string_ends_the_model(server: Running) -> None:
 def test_info_names_the_default_model_and_the_limits(server: Running) -> None:
     found = httpx.get(server.url + "/info").json()
     assert found["model_id"] == "tokens"
-    assert found["max_stop_sequences"] == 16
+    assert found["max_stop_sequences"] == 64
 
 
 def test_a_full_queue_is_429_and_overloaded(server: Running) -> None:

@@ -33,6 +33,10 @@ SPACE = r"[\x20\x0A\x0D\x09]{1,32}"
 """White space between the values of JSON. Without a bound a small model writes it for ever."""
 
 
+FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
+"""Formats of strings that llguidance writes by."""
+
+
 def grammar_of(form: dict[str, Any]) -> str:
     """The form as a grammar of the library's. Raises KeyError, TypeError, ValueError for what cannot be read."""
     from llguidance import LLMatcher, grammar_from
@@ -44,6 +48,7 @@ def grammar_of(form: dict[str, Any]) -> str:
             return str(LLMatcher.grammar_from_json_schema({"type": "object"}, overrides=_json()))
         case "json_schema":
             schema = form["json_schema"].get("schema", {"type": "object"})
+            schema = _without_unknown_formats(schema)
             return str(LLMatcher.grammar_from_json_schema(schema, overrides=_json()))
         case "regex":
             return str(LLMatcher.grammar_from_regex(form["regex"]))
@@ -61,6 +66,19 @@ def _json() -> Any:
     return {"whitespace_pattern": SPACE, "coerce_one_of": True}
 
 
+def _without_unknown_formats(schema: Any) -> Any:
+    """The schema without each `format` that the library does not know: by the specification it is a note."""
+    if isinstance(schema, list):
+        return [*map(_without_unknown_formats, schema)]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: value if name in ("const", "enum") else _without_unknown_formats(value)
+        for name, value in schema.items()
+        if name != "format" or not isinstance(value, str) or value in FORMATS
+    }
+
+
 def _literal(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
@@ -69,7 +87,7 @@ def _calls(calls: list[dict[str, Any]]) -> str:
     """One of these calls, each with arguments by its schema."""
     rules = [f"start: {' | '.join(f'call{index}' for index in range(len(calls)))}"]
     for index, call in enumerate(calls):
-        schema = json.dumps({**call["schema"], "x-guidance": _json()})
+        schema = json.dumps({**_without_unknown_formats(call["schema"]), "x-guidance": _json()})
         rules.append(f"call{index}: {_literal(call['front'])} arguments{index} {_literal(call['end'])}")
         rules.append(f"arguments{index}: %json {schema}")
     return "\n".join(rules)

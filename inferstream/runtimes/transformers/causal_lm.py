@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from ... import processors
 from ...context import request_context
@@ -17,18 +18,19 @@ from ...settings import ModelSettings
 from ...signature import Description
 from ...text.calls.formats import PARSERS, SPECIAL
 from ...text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
-from ...text.detokenizer import Detokenizer
-from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS, field_of
+from ...text.detokenizer import REPLACEMENT, Detokenizer
+from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOKEN_IDS, TOOLS, field_of
 from ...text.template import text_formats
-from ...text.token import Token, Usage
+from ...text.token import Token, Usage, is_part, spell
 from ...types import InferenceRequest
 from ..framework import TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
-from ..sampling import Sampling, read_sampling
+from ..sampling import Sampling, read_sampling, refused
 from ..untrusted_weights import pretrained
 from .chats import take_options, texts_of
 from .prompts import Prompts
 from .settings import LanguageSettings
+from .spelling import bytes_of, name_of
 from .stream import TokenStream
 
 logger = logging.getLogger("inferstream.runtimes")
@@ -50,7 +52,7 @@ class CausalLM(FrameworkModel, StepModel):
         "AutoModelForCausalLM.from_pretrained",
         *("chat_template", "device", "dtype", "max_context", "max_tokens", "quantize", "sampling"),
     )
-    gives_logprobs = True
+    gives_logprobs = takes_token_ids = True
     separates_principals = True
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -84,6 +86,7 @@ class CausalLM(FrameworkModel, StepModel):
         self._prompts = Prompts(opened.tokenizer, settings.chat_template, self.name if theirs else None)
         self._calls, reasoning = text_formats(self.settings, untrusted, self._prompts.template)
         self._prompts.reasoning = reasoning
+        self._vocabulary: int = opened.model.config.get_text_config().vocab_size
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling
         self._max_tokens, self._shares_prefixes = settings.max_tokens, settings.share_prefixes
         self._device = opened.model.device
@@ -100,13 +103,17 @@ class CausalLM(FrameworkModel, StepModel):
     def admit(self, request: InferenceRequest) -> TokenStream:
         parameters = request.parameters
         given = dict(parameters.items()) if parameters is not None else {}
-        sampling = read_sampling(given, self._sampling)
+        sampling = read_sampling(given, self._sampling, self._vocabulary)
+        context = request_context()
+        if context.single and (sampling.logprobs or sampling.prompt_logprobs is not None):
+            raise refused("logprobs", "logprobs come with a stream only")
         texts = texts_of(request)
         tools, form, chat = texts.get(TOOLS), texts.pop(RESPONSE_FORMAT, None), MESSAGES in texts
         field = field_of(request.inputs, RESPONSE_FORMAT)
         options = take_options(texts)
         beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
-        prompt, name, opening = self._prompts.read(texts, options, beginning.opening)
+        size = self._vocabulary if given.get(TOKEN_IDS) else 0
+        prompt, name, opening = self._prompts.read(texts, options, beginning.opening, size)
         if len(prompt) >= self._context:
             raise report_overflow(name, len(prompt), self._context)
         most = sampling.max_tokens or self._max_tokens or self._context
@@ -114,11 +121,17 @@ class CausalLM(FrameworkModel, StepModel):
         decode = partial(self._decode, skip=not marked)  # some models mark calls by special tokens
         detokenizer = Detokenizer(decode, prompt[-CONTEXT:])
         limit = min(len(prompt) + most, self._context)
-        context = request_context()
         stream = TokenStream(prompt, limit, sampling, detokenizer, context.single)
         if not self._shares_prefixes:
             stream.salt = context.cache_salt
         stream.opening = opening
+        if sampling.logit_bias is not None:
+            tokens, values = sampling.logit_bias
+            indices = self._torch.tensor(tokens, dtype=self._torch.long, device=self._device)
+            stream.bias = indices, self._torch.tensor(values, device=self._device)
+        if sampling.prompt_logprobs is not None:
+            stream.scores = []
+            stream.salt = uuid4().hex  # what another row holds of a prompt is not read
         if sampling.temperature > 0:
             stream.generator = self._generator(sampling)
         if beginning.form is not None:
@@ -171,8 +184,15 @@ class CausalLM(FrameworkModel, StepModel):
         if state.pieces is None:
             token.id = choice.token
             token.logprob = choice.logprob
-            if choice.top:
-                token.top_logprobs = {self._decode([each]): logprob for each, logprob in choice.top}
+            if choice.logprob is not None:
+                spelling = self._spell(choice.token)
+                token.spelling = spelling if is_part(spelling) or REPLACEMENT in text else None
+                token.top_logprobs = self._spelled(choice.top) if choice.top else None
+            if state.scores is not None:
+                scores, state.scores = [(state.tokens[0], None, None), *state.scores], None
+                token.prompt_logprobs = [
+                    (self._spell(each), it, self._spelled(top)) for each, it, top in scores
+                ]
         if not over:
             if state.written == 1:
                 token.usage = Usage(state.prompt_length)
@@ -186,6 +206,17 @@ class CausalLM(FrameworkModel, StepModel):
             tokens, skip_special_tokens=skip, clean_up_tokenization_spaces=False
         )
         return text
+
+    def _spell(self, token: int) -> str:
+        return spell(bytes_of(self._tokenizer, token))
+
+    def _spelled(self, top: Sequence[tuple[int, float]] | None) -> dict[str, float]:
+        """The most likely tokens, each by its spelling, or by its name if another one is spelled so."""
+        spelled: dict[str, float] = {}
+        for token, logprob in top or ():
+            spelling = self._spell(token)
+            spelled[name_of(self._tokenizer, token) if spelling in spelled else spelling] = logprob
+        return spelled
 
     def _generator(self, sampling: Sampling) -> Any:
         generator = self._torch.Generator(self._device)

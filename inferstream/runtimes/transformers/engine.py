@@ -8,7 +8,7 @@ import torch
 from .cache import SharedCache
 from .masks import Masks
 from .rows import Rows
-from .sampling import ChosenToken, choose
+from .sampling import ChosenToken, choose, with_logprobs
 from .stream import TokenStream
 
 OLDEST_SHARE = 4
@@ -90,7 +90,8 @@ class Engine:
             tokens[each.row] = each.tokens[-1]
             positions[each.row] = places[each.row] = each.read
         length = max(positions) + 1
-        logits = self._run(slice(0, count), _column(tokens), _column(positions), _column(places), length)
+        columns = _column(tokens), _column(positions), _column(places)
+        logits = self._run(slice(0, count), *columns, length)[:, -1]
         for each in writing:
             each.read += 1
         return logits if len(writing) == count else logits[[each.row for each in writing]]
@@ -111,10 +112,17 @@ class Engine:
             positions.append([0] * padding + list(range(start, end)))
             places.append([scratch] * padding + list(range(start, end)))
         rows = self._select([piece.stream.row for piece in pieces])
-        logits = self._run(rows, tokens, positions, places, length=1 + max(map(max, positions)))
+        first = pieces[0].stream
+        keep = longest if first.scores is not None else 1
+        logits = self._run(rows, tokens, positions, places, 1 + max(map(max, positions)), keep)
+        if first.scores is not None:
+            most = first.sampling.prompt_logprobs or 0
+            following = first.tokens[first.read + 1 : first.read + 1 + longest]
+            scored = zip(logits[0].float(), following, strict=False)
+            first.scores += [with_logprobs(row, token, most) for row, token in scored]
         for piece, number in zip(pieces, counts, strict=True):
             piece.stream.read += number
-        return logits
+        return logits[:, -1]
 
     def _select(self, rows: list[int]) -> slice | torch.Tensor:
         """The rows, as a slice where they follow each other."""
@@ -129,8 +137,9 @@ class Engine:
         positions: list[list[int]],
         places: list[list[int]],
         length: int,
+        keep: int = 1,
     ) -> torch.Tensor:
-        """One forward pass; the logits of the last column, `[rows, vocabulary]`."""
+        """One forward pass; the logits of the last `keep` columns, `[rows, keep, vocabulary]`."""
         device = self._device
         index = torch.arange(rows.start, rows.stop, device=device) if isinstance(rows, slice) else rows
         position = torch.tensor(positions, device=device)
@@ -141,9 +150,9 @@ class Engine:
             position_ids=position,
             past_key_values=self.cache,
             use_cache=True,
-            logits_to_keep=1,
+            logits_to_keep=keep,
         )
-        logits: torch.Tensor = output.logits[:, -1]
+        logits: torch.Tensor = output.logits
         return logits
 
 
@@ -163,10 +172,14 @@ def shared_out(streams: list[TokenStream], budget: int) -> list[Piece]:
 
 
 def grouped(pieces: list[Piece]) -> list[list[Piece]]:
-    """Pieces that are read in one pass: of similar length, so that at most half of a pass is padding."""
+    """Pieces that are read in one pass: of similar length, so that at most half of a pass is padding.
+
+    One whose tokens get log probabilities is read alone.
+    """
     groups: list[list[Piece]] = []
     for piece in sorted(pieces, key=lambda each: each.tokens):
-        if groups and piece.tokens <= 2 * groups[-1][0].tokens:
+        alone = piece.stream.scores is not None or (groups and groups[-1][0].stream.scores is not None)
+        if groups and not alone and piece.tokens <= 2 * groups[-1][0].tokens:
             groups[-1].append(piece)
         else:
             groups.append([piece])

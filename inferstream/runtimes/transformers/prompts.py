@@ -9,7 +9,7 @@ from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOOLS
 from ...text.limited_template import LimitedTemplate
 from ...types import MetadataTensor
 from ..framework import text_inputs
-from ..sampling import refused
+from ..sampling import read_tokens, refused
 from .chats import write_prompt
 
 PROMPT = "prompt"
@@ -56,12 +56,12 @@ class Prompts:
         return text_inputs(PROMPT, *chat, RESPONSE_FORMAT)
 
     def read(
-        self, texts: Mapping[str, str], options: dict[str, Any], opening: str | None = None
+        self, texts: Mapping[str, str], options: dict[str, Any], opening: str | None = None, size: int = 0
     ) -> tuple[list[int], str, str]:
         """The tokens of a prompt, the name of the input that holds it, and the beginning of the text.
 
         `options` are those of the template, and `opening` is the beginning of the answer to messages; None leaves it
-        to the model. Raises InvalidRequest.
+        to the model. With a `size` the prompt is numbers of so many tokens. Raises InvalidRequest.
         """
         if MESSAGES in texts:
             if len(texts) > 1:
@@ -73,7 +73,9 @@ class Prompts:
         if len(texts) != 1:
             raise refused(PROMPT, "A request needs one prompt" + (" or messages" if self.chats else ""))
         ((name, text),) = texts.items()
-        tokens = self._tokenizer(text)["input_ids"]
+        if size:
+            return read_tokens(name, text, size, len(text)), name, ""
+        tokens: list[int] = self._tokenizer(text)["input_ids"]
         if not tokens and self._tokenizer.bos_token_id is not None:
             tokens = [self._tokenizer.bos_token_id]
         if not tokens:

@@ -24,11 +24,11 @@ def choose(logits: torch.Tensor, streams: Sequence[TokenStream]) -> list[ChosenT
     """The next token of each stream, of its row of `logits`."""
     scores = logits.float()
     plain = scores
-    if any(each.sampling.penalises or each.writing is not None for each in streams):
+    if any(each.sampling.adjusts or each.writing is not None for each in streams):
         scores = scores.clone()
         for row, stream in zip(scores, streams, strict=True):
-            if stream.sampling.penalises:
-                _penalise(row, stream)
+            if stream.sampling.adjusts:
+                _adjust(row, stream)
             if stream.writing is not None:
                 allowed = torch.from_numpy(stream.writing.allowed(len(row))).to(row.device)
                 row.masked_fill_(~allowed, -torch.inf)
@@ -42,12 +42,12 @@ def choose(logits: torch.Tensor, streams: Sequence[TokenStream]) -> list[ChosenT
     choices = [ChosenToken(token) for token in tokens]
     for index, stream in enumerate(streams):
         if stream.sampling.logprobs:
-            choices[index] = _with_logprobs(plain[index], tokens[index], stream.sampling.top_logprobs)
+            choices[index] = with_logprobs(plain[index], tokens[index], stream.sampling.top_logprobs)
     return choices
 
 
-def _penalise(scores: torch.Tensor, stream: TokenStream) -> None:
-    """Make tokens that are there already less likely, in place."""
+def _adjust(scores: torch.Tensor, stream: TokenStream) -> None:
+    """Add biases, and make tokens that are there already less likely, in place."""
     sampling = stream.sampling
     if sampling.repetition_penalty != 1:
         seen = torch.tensor(stream.tokens, device=scores.device).unique()
@@ -58,6 +58,9 @@ def _penalise(scores: torch.Tensor, stream: TokenStream) -> None:
     if written and (sampling.presence_penalty or sampling.frequency_penalty):
         tokens, counts = torch.tensor(written, device=scores.device).unique(return_counts=True)
         scores[tokens] -= sampling.presence_penalty + sampling.frequency_penalty * counts
+    if stream.bias is not None:
+        tokens, values = stream.bias
+        scores[tokens] += values
 
 
 def _draw(scores: torch.Tensor, streams: Sequence[TokenStream]) -> list[int]:
@@ -108,7 +111,8 @@ def _of_top_p(scores: torch.Tensor, samplings: Sequence[Sampling]) -> torch.Tens
     return scores.masked_fill(~kept, -torch.inf)
 
 
-def _with_logprobs(logits: torch.Tensor, token: int, top: int) -> ChosenToken:
+def with_logprobs(logits: torch.Tensor, token: int, top: int) -> ChosenToken:
+    """A token with its log probability and the highest ones."""
     logprobs = logits.log_softmax(-1)
     best = logprobs.topk(top) if top else None
     likely = [] if best is None else list(zip(best.indices.tolist(), best.values.tolist(), strict=True))

@@ -32,6 +32,10 @@ class TokenStream:
     """Whose stream it is: it builds on rows of equal salt only."""
     row: int = -1
     """Its row of the cache; -1 until its prompt begins to be read."""
+    bias: Any = None
+    """Numbers of tokens and what is added to their logits, as two tensors."""
+    scores: list[Any] | None = None
+    """The log probabilities of its prompt so far; None if nobody asks for them."""
     opening: str = ""
     """The end of its prompt, where that is the beginning of its text and not given out yet."""
     read: int = 0

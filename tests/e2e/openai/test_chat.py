@@ -256,7 +256,14 @@ def test_parameters_reach_the_model(openai: OpenAI) -> None:
         logit_bias={"5": 10},
         user="somebody",
         metadata={"a": "b"},
-        extra_body={"top_k": 9, "min_p": 0.1, "guided": "yes", "flag": True, "nested": {"not": "sent"}},
+        extra_body={
+            "top_k": 9,
+            "min_p": 0.1,
+            "guided": "yes",
+            "flag": True,
+            "nested": {"is": "JSON"},
+            "empty": {},
+        },
     )
     assert found["inputs"] == {"prompt": ["hi"]}
     assert found["parameters"] == {
@@ -267,6 +274,7 @@ def test_parameters_reach_the_model(openai: OpenAI) -> None:
         "presence_penalty": 1,
         "frequency_penalty": -2,
         "logit_bias": '{"5":10}',
+        "nested": '{"is":"JSON"}',
         "top_k": 9,
         "min_p": 0.1,
         "guided": "yes",

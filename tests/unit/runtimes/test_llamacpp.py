@@ -260,6 +260,43 @@ async def test_log_probabilities_are_those_of_the_logits(served) -> None:
     assert json.loads(found["top_logprobs"]) == pytest.approx({"~": 126 - total, "}": 125 - total})
 
 
+async def test_a_bias_decides_the_tokens(served) -> None:
+    responses = await streamed(served, {"prompt": "hi"}, logit_bias='{"65": 100}', max_tokens=3)
+    assert text_of(responses) == "AAA"
+    formed = {"prompt": "hi", "response_format": {"type": "regex", "regex": "[AB]{3}"}}
+    assert text_of(await streamed(served, formed, logit_bias='{"66": 100}')) == "BBB"
+
+
+async def test_a_text_goes_on_after_its_end_if_that_is_asked_for(served) -> None:
+    responses = await streamed(served, {"prompt": "hi"}, ignore_eos=True, max_tokens=3)
+    assert text_of(responses) == "hi\0"
+    assert parameters_of(responses[-1])["finish_reason"] == "length"
+
+
+async def test_token_numbers_are_the_prompt(served) -> None:
+    assert text_of(await streamed(served, {"prompt": "[104, 105]"}, token_ids=True)) == "hi"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name"),
+    [
+        ({"prompt_logprobs": 1}, "echo"),
+        ({"min_tokens": 2}, "min_tokens"),
+        ({"logit_bias": '{"256": 1}'}, "logit_bias"),
+        ({"token_ids": True}, "prompt"),
+    ],
+)
+async def test_an_option_that_has_no_effect_is_named(served, parameters: dict[str, Any], name: str) -> None:
+    with pytest.raises(InvalidRequest, match=name):
+        await streamed(served, {"prompt": "hi"}, **parameters)
+
+
+async def test_log_probabilities_need_a_stream(served) -> None:
+    async with run(served) as models:
+        with pytest.raises(InvalidRequest, match="logprobs"):
+            await models.infer("m", asked({"prompt": "hi"}, logprobs=True))
+
+
 async def test_a_text_has_the_form_that_is_asked_for(served) -> None:
     form = {"type": "choice", "choice": ["yes", "yellow"]}
     *_, before, last = responses = await streamed(served, {"prompt": "a", "response_format": form})

@@ -9,7 +9,7 @@ from inferstream.runtimes.sampling import Sampling, read_sampling
 def test_what_is_absent_is_the_default() -> None:
     default = Sampling(temperature=0.7, top_k=40)
     assert read_sampling({}, default) is default
-    assert read_sampling({"something": "else", "top_p": None}, default) == default
+    assert read_sampling({"priority": 1, "top_p": None}, default) == default
     assert read_sampling({"top_p": 0.5, "max_tokens": 3}, default) == Sampling(0.7, 40, 0.5, max_tokens=3)
 
 

@@ -66,5 +66,5 @@ def test_a_whole_number_fits_a_tensor(value: object) -> None:
 def test_further_fields_are_parameters_up_to_a_limit() -> None:
     fields = {f"field{number}": number for number in range(MOST_FIELDS + 1)}
     with pytest.raises(InvalidRequest, match=str(MOST_FIELDS)):
-        Fields(fields).scalars(frozenset())
-    assert len(Fields(fields).scalars(frozenset(("field0",)))) == MOST_FIELDS
+        Fields(fields).others(frozenset())
+    assert len(Fields(fields).others(frozenset(("field0",)))) == MOST_FIELDS

@@ -156,7 +156,7 @@ class RerankRequest(WholeRequest):
             raise fields.wrong("rank_fields", "is not taken; a document is its text")
         query = fields.needed_text("query")
         texts = [document if isinstance(document, str) else document["text"] for document in self._documents]
-        super().__init__(admission, [ranking.request(query, texts, fields.scalars(KNOWN))])
+        super().__init__(admission, [ranking.request(query, texts, fields.others(KNOWN))])
 
     def _read(self, fields: Fields) -> list[Any]:
         name = self.documents_field
@@ -222,7 +222,7 @@ class ScoreRequest(WholeRequest):
         if len(queries) not in (1, len(others)):
             sentence = f"holds {len(others)} texts, and text_1 {len(queries)}; it may hold one, or as many"
             raise fields.wrong("text_2", sentence)
-        parameters = fields.scalars(KNOWN)
+        parameters = fields.others(KNOWN)
         pairs = (
             [(query, [other]) for query, other in zip(queries, others, strict=True)]
             if len(queries) > 1

@@ -21,6 +21,7 @@ from ....text.generation import Generation
 from ....text.inputs import SUFFIX
 from ....text.interface import TextInterface
 from ....text.reader import TextReader
+from ....text.token import read_spelling
 from ....types import InferenceRequest, InferenceResponse
 from ...status import http_headers, status_of
 from ..messages import JSON, RawHeaders
@@ -129,8 +130,8 @@ def token_logprobs(reader: TextReader) -> list[dict[str, Any]]:
     return logprobs
 
 
-def _one(token: str, logprob: float) -> dict[str, Any]:
-    return {"token": token, "logprob": logprob, "bytes": [*token.encode()]}
+def _one(token: str, logprob: float | None) -> dict[str, Any]:
+    return {"token": token, "logprob": logprob, "bytes": [*read_spelling(token)]}
 
 
 class TextFormat(ABC):

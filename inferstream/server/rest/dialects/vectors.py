@@ -11,7 +11,7 @@ from ....codecs.values.scalars import as_text
 from ....dataplane.admission import Admission
 from ....errors import InvalidOutput
 from ....text.fields import Fields, wrong_field
-from ....text.generation import RESERVED
+from ....text.generation import RESERVED, read_texts
 from ....text.interface import FLOATS, UNDECLARED
 from ....types import InferenceResponse, ResponseOutput
 from .whole import WholeRequest, tokens_read
@@ -25,7 +25,7 @@ DECLARATION = (
 )
 """What a refusal tells the author of a model, who may have written it for a server without this route."""
 
-KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user"}
+KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user", "options"}
 
 
 class VectorsRequest(WholeRequest):
@@ -39,19 +39,20 @@ class VectorsRequest(WholeRequest):
     def __init__(
         self, admission: Admission, name: str, fields: Fields, texts_field: str, known: frozenset[str] = KNOWN
     ) -> None:
-        """Read a request; scalars that are not `known` are parameters. Raises InvalidRequest that names the field."""
+        """Read a request; fields that are not `known` are parameters. Raises InvalidRequest that names the field."""
         interface = admission.text
         if interface is None:
             raise wrong_field("model", f"{name} does not take text and return vectors; {DECLARATION}")
         if not interface.embeds:
             advice = f"; {DECLARATION}" if interface.prompt is UNDECLARED else ""
             raise wrong_field("model", f"{name} returns texts, not vectors{advice}")
-        texts = fields.needed_texts(texts_field, MOST_TEXTS)
+        texts, parameters = read_texts(fields, texts_field, interface, MOST_TEXTS)
         self._name = name
         self._dimensions = fields.integer("dimensions", 1) or 0
         single = interface.prompt is not None and interface.prompt.shape[:1] == [1]
         parts = [[text] for text in texts] if single else [texts]
-        parameters = fields.scalars(known)
+        options = fields.object("options") or Fields({})  # as Ollama has them
+        parameters |= options.others(known) | fields.others(known)
         super().__init__(admission, [interface.request(part, {}, parameters) for part in parts])
 
     def vectors(self, responses: Sequence[InferenceResponse]) -> tuple[list[npt.NDArray[np.float32]], int]:

@@ -53,7 +53,7 @@ def model(format: str | None, opens: str = "") -> CausalLM:
     made._calls = format
     made._beginnings = Beginnings(format, forms=False)
     made._context, made._ends, made._max_tokens = 1000, {END}, None
-    made._sampling, made._shares_prefixes = Sampling(temperature=0), True
+    made._sampling, made._shares_prefixes, made._vocabulary = Sampling(temperature=0), True, 300
     made._engine = SimpleNamespace(add=lambda stream: None)
     return made
 

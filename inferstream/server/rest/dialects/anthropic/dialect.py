@@ -33,7 +33,6 @@ MESSAGES_PATH, COUNT_PATH = "/v1/messages", "/v1/messages/count_tokens"
 REQUEST_ID = b"request-id"
 """The header in which Anthropic's clients look for the id of their request."""
 
-MOST_STOPS = 64
 MOST_COUNTED = 16
 """Responses after which a model that has not said how many tokens it has read is not asked any longer."""
 
@@ -49,12 +48,15 @@ TEXTS = frozenset(("title", "text", "content", "stdout", "stderr", "tool_name"))
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 """Choices among the tools that name none, in the words of chat completions."""
 
-KNOWN = frozenset(
-    ("model", "max_tokens", "stream", "service_tier", "inference_geo", "speed", "container")
-) | {
-    "user_profile_id",
-    "workspace_id",
-}
+UNUSED = frozenset(
+    ("metadata", "cache_control", "service_tier", "inference_geo", "speed", "user_profile_id", "workspace_id")
+)
+"""Fields that only label requests or tune performance."""
+
+KNOWN = UNUSED.union(
+    ("model", "messages", "system", "max_tokens", "stream", "stop_sequences", "tools", "tool_choice"),
+    ("thinking", "output_config", "context_management"),
+)
 """Fields that never become parameters of the request to the model."""
 
 STATUSES = {Code.UNSUPPORTED: 400, Code.OVERLOADED: 529}
@@ -118,12 +120,16 @@ def read_generation(
 ) -> tuple[Generation, InferenceRequest]:
     """What is asked of the model. Raises InvalidRequest that names the wrong field."""
     chat = read_messages(fields)
+    management = fields.object("context_management") or Fields({})
+    for edit in management.items("edits") or ():
+        if not Fields(edit, "context_management.edits").needed_text("type").startswith("clear_thinking"):
+            raise wrong_field("context_management.edits", "the server edits no messages")
     tools, choice = _tools(fields), fields.object("tool_choice")
     parallel = choice is None or not choice.flag("disable_parallel_tool_use")
     inputs, parameters = offered(interface, tools, None if choice is None else _choice(choice), parallel)
     inputs |= formatted(_format(fields), interface, "output_config.format")
     parameters |= sampling(fields, KNOWN)
-    generation = Generation(parameters, fields.stop("stop_sequences", MOST_STOPS), limit)
+    generation = Generation(parameters, fields.stop("stop_sequences"), limit)
     thinking = fields.object("thinking") or Fields({"type": "disabled"}, "thinking")
     kind = thinking.needed_choice("type", ("enabled", "adaptive", "disabled"))
     shown = kind != "disabled" and thinking.get("display") != "omitted"

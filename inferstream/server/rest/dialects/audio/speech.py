@@ -128,7 +128,7 @@ def values_of(fields: Fields) -> dict[str, Any]:
     """What the model gets beside its text. A voice may be an object with an id."""
     voice = fields.get("voice")
     more = {"voice": Fields(voice, "voice").needed_text("id")} if isinstance(voice, dict) else {}
-    return {**fields.scalars(KNOWN), **more}
+    return {**fields.others(KNOWN), **more}
 
 
 class SpeechRequest(ParsedRequest):

@@ -41,8 +41,6 @@ OLLAMA_VERSION = "0.12.11"
 LATEST = ":latest"
 """The version that clients add to a name without one."""
 
-MOST_STOPS = 16
-
 REFUSED = {
     "template": "is not taken; the model has its own",
     "context": "is not taken; send the turns to /api/chat",
@@ -52,11 +50,18 @@ REFUSED = {
 }
 """Fields that a request must not have, and why."""
 
-OPTIONS = frozenset(("num_predict", "stop", "repeat_penalty", "numa", "num_ctx", "num_batch", "num_gpu")) | {
-    *("main_gpu", "low_vram", "f16_kv", "logits_all", "vocab_only", "use_mmap", "use_mlock", "num_keep"),
-    *("embedding_only", "num_thread"),
-}
-"""Options that the server reads itself, or that are about how Ollama loads a model. The others are parameters."""
+UNUSED = frozenset(
+    ("numa", "num_ctx", "num_batch", "num_gpu", "main_gpu", "low_vram", "f16_kv", "num_keep")
+) | {*("logits_all", "vocab_only", "use_mmap", "use_mlock", "embedding_only", "num_thread")}
+"""Options that are about how Ollama loads a model."""
+
+OPTIONS = UNUSED | {"num_predict", "stop", "repeat_penalty"}
+"""Options that never become parameters of the request to the model."""
+
+KNOWN = frozenset(
+    ("model", "messages", "prompt", "suffix", "images", "system", "tools", "format", "options", "stream")
+).union(("raw", "keep_alive", "think", "logprobs", "top_logprobs"), REFUSED)
+"""Fields beside the options that never do."""
 
 
 class Ollama(TextDialect):
@@ -159,19 +164,21 @@ class Ollama(TextDialect):
 def _generation(fields: Fields, interface: TextInterface, parameters: dict[str, Any]) -> Generation:
     """The options of a request. Raises InvalidRequest that names the wrong one."""
     options = fields.object("options") or Fields({}, "options")
-    parameters |= sampling(options, OPTIONS)
+    parameters |= sampling(options, OPTIONS) | sampling(fields, KNOWN)
     if (penalty := options.number("repeat_penalty", 0)) is not None:
         parameters["repetition_penalty"] = penalty
     logprobs, top = fields.flag("logprobs"), fields.integer("top_logprobs", 0, 20)
     if logprobs:
         expect_logprobs(interface, "logprobs")
-        if top:
-            parameters["top_logprobs"] = top
+    if top:
+        if not logprobs:
+            raise fields.wrong("top_logprobs", "needs logprobs to be true")
+        parameters["top_logprobs"] = top
     limit = options.integer("num_predict", -2)
     if limit == 0:
         raise options.wrong("num_predict", "must not be 0")
     limited = limit if limit is not None and limit > 0 else None  # -1 and -2 are no limit
-    return Generation(parameters, options.stop("stop", MOST_STOPS), limited, logprobs)
+    return Generation(parameters, options.stop(), limited, logprobs)
 
 
 def _format(fields: Fields) -> Fields | None:
@@ -254,9 +261,14 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
     chat.set_thinking(fields.get("think"))
     inputs = chat.inputs(interface.takes)
     add_suffix(fields, interface, inputs)
+    if fields.flag("raw"):
+        if fields.get("system"):
+            raise fields.wrong("system", "is not taken with raw")
+        inputs.pop(MESSAGES, None)
+        return chat, prompt, inputs, {}
     if interface.takes(MESSAGES):
         return chat, None, inputs, {}
-    return chat, prompt if fields.flag("raw") else interface.chat_prompt(chat, {}), inputs, {}
+    return chat, interface.chat_prompt(chat, {}), inputs, {}
 
 
 class KeepingRequest(ParsedRequest):
@@ -307,7 +319,7 @@ class EmbedRequest(KeepingRequest, VectorsRequest):
         self._one = path == EMBEDDINGS
         if self._one:
             fields.needed_text("prompt")
-        known = KNOWN_OF_VECTORS | {"prompt", "truncate", "keep_alive"}
+        known = KNOWN_OF_VECTORS | {"prompt", "keep_alive"} | UNUSED
         super().__init__(keep.admission, name, fields, "prompt" if self._one else "input", known)
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:

@@ -8,7 +8,13 @@ from .....text.fields import Fields
 from .....text.reader import STOP, TextReader
 from .....text.tools import read_tools
 from ..text import TextRequest, generating, identified, token_logprobs
-from .chunks import MOST_CHOICES, ChunkFormat, read_generation, read_streaming
+from .chunks import GENERAL, MOST_CHOICES, ChunkFormat, read_generation, read_streaming
+
+KNOWN = GENERAL.union(
+    ("messages", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "modalities"),
+    ("reasoning_effort", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"),
+)
+"""Fields that never become parameters of the request to the model."""
 
 
 class ChatFormat(ChunkFormat):
@@ -78,7 +84,9 @@ def read_chat(fields: Fields, admission: Admission, name: str) -> TextRequest:
     inputs: dict[str, Any] = {**chat.inputs(interface.takes)}
     tool_inputs, parameters = read_tools(fields, interface)
     inputs |= tool_inputs
-    generation = read_generation(fields, interface, parameters, _logprobs_asked(fields))
+    if fields.items("modalities") not in (None, [], ["text"]):
+        raise fields.wrong("modalities", "must be text; the model writes nothing else")
+    generation = read_generation(fields, interface, parameters, _logprobs_asked(fields), KNOWN)
     generation.parse(interface, chat, inputs, thoughts=True)
     prompt = interface.chat_prompt(chat, inputs)
     count = fields.integer("n", 1, MOST_CHOICES) or 1

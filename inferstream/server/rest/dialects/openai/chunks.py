@@ -22,15 +22,19 @@ DONE = b"data: [DONE]\n\n"
 MOST_CHOICES = 128
 """Texts of one request."""
 
-GENERAL = frozenset[str]().union(
-    ("model", "messages", "prompt", "suffix", "echo", "n", "best_of", "stream", "stream_options", "stop"),
-    ("max_tokens", "max_completion_tokens", "logprobs", "top_logprobs", "logit_bias"),
-    ("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "web_search_options"),
-    ("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key"),
-    ("modalities", "audio", "prediction", "reasoning_effort", "verbosity"),
-    FORMS,
+UNUSED = frozenset[str]().union(
+    ("user", "store", "metadata", "safety_identifier", "service_tier", "priority", "timeout", "prediction"),
+    ("prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "cache_prompt"),
+    ("client_metadata",),
 )
-"""Fields that never become parameters of the request to the model."""
+"""Fields that only label requests or tune performance."""
+
+GENERAL = frozenset[str]().union(
+    ("model", "n", "stream", "stream_options", "stop", "max_tokens", "max_completion_tokens", "logprobs"),
+    FORMS,
+    UNUSED,
+)
+"""Fields of chat and completions that never become parameters of the request to the model."""
 
 
 class ChunkFormat(TextFormat):
@@ -116,16 +120,19 @@ def usage_of(readers: Sequence[TextReader], prompts: int = 1) -> dict[str, int]:
 
 
 def read_generation(
-    fields: Fields, interface: TextInterface, parameters: dict[str, Any], logprobs: int | None
+    fields: Fields,
+    interface: TextInterface,
+    parameters: dict[str, Any],
+    logprobs: int | None,
+    known: frozenset[str],
 ) -> Generation:
     """What is asked of the model, beside the prompt. `logprobs` is the number of most likely tokens, if any."""
     if logprobs is not None:
         expect_logprobs(interface, "logprobs")
         if logprobs:
             parameters["top_logprobs"] = logprobs
-    if fields.object("logit_bias") is not None:
-        parameters["logit_bias"] = orjson.dumps(fields.get("logit_bias")).decode()
-    parameters |= sampling(fields, GENERAL)
+    fields.object("logit_bias")  # refuses what is no object
+    parameters |= sampling(fields, known)
     limit = fields.integer("max_completion_tokens", 1) or fields.integer("max_tokens", 1)
     return Generation(parameters, fields.stop(), limit, logprobs is not None)
 
@@ -135,4 +142,6 @@ def read_streaming(fields: Fields) -> tuple[bool, bool]:
     streamed, options = fields.flag("stream"), fields.object("stream_options")
     if options is not None and not streamed:
         raise fields.wrong("stream_options", "needs stream to be true")
+    if options is not None and options.flag("continuous_usage_stats"):
+        raise options.wrong("continuous_usage_stats", "is not taken; the last chunk has the usage")
     return streamed, options is not None and options.flag("include_usage")

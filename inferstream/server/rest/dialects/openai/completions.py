@@ -5,10 +5,16 @@ from typing import Any
 
 from .....dataplane.admission import Admission
 from .....text.fields import Fields, wrong_field
+from .....text.generation import read_texts
+from .....text.inputs import TOKEN_IDS
 from .....text.reader import TextReader
 from .....text.response_format import read_response_format
+from .....text.token import read_spelling
 from ..text import TextRequest, add_suffix, generating, identified
-from .chunks import MOST_CHOICES, ChunkFormat, read_generation, read_streaming
+from .chunks import GENERAL, MOST_CHOICES, ChunkFormat, read_generation, read_streaming
+
+KNOWN = GENERAL | {"prompt", "suffix", "echo", "best_of"}
+"""Fields that never become parameters of the request to the model."""
 
 
 class CompletionFormat(ChunkFormat):
@@ -30,7 +36,7 @@ class CompletionFormat(ChunkFormat):
     def piece(self, index: int, text: str, reader: TextReader) -> bytes:
         if self._unechoed and index in self._unechoed:
             self._unechoed.discard(index)
-            text = self._echoed[index] + text
+            text = self._prompt(index, reader) + text
         return super().piece(index, text, reader)
 
     def choice(self, index: int, text: str, reader: TextReader, finish_reason: str | None) -> dict[str, Any]:
@@ -39,21 +45,32 @@ class CompletionFormat(ChunkFormat):
 
     def whole_choice(self, index: int, text: str, reader: TextReader) -> dict[str, Any]:
         if self._echoed:
-            text = self._echoed[index] + text
+            text = self._prompt(index, reader) + text
         return self.choice(index, text, reader, reader.finish_reason)
 
+    def _prompt(self, index: int, reader: TextReader) -> str:
+        """The prompt of a text: what the client has sent, or the text of the tokens that it has sent."""
+        tokens = b"".join(read_spelling(each.token) for each in reader.prompt)
+        return self._echoed[index] or tokens.decode(errors="replace")
+
     def _logprobs(self, index: int, reader: TextReader) -> dict[str, Any] | None:
-        """The log probabilities read so far, and the reader's list emptied."""
-        if not reader.logprobs:
+        """The log probabilities read so far, and the reader's lists emptied."""
+        tokens = [*reader.prompt, *reader.logprobs]
+        if not tokens:
             return None
-        tokens = [each.token for each in reader.logprobs]
-        *offsets, self._offsets[index] = accumulate(map(len, tokens), initial=self._offsets[index])
+        # A character is counted where its first byte is.
+        sizes = [sum(byte & 0xC0 != 0x80 for byte in read_spelling(each.token)) for each in tokens]
+        if reader.prompt:
+            self._offsets[index] = 0
+            sizes[0] *= self._prompt(index, reader).startswith(tokens[0].token)  # some begin before the text
+        *offsets, self._offsets[index] = accumulate(sizes, initial=self._offsets[index])
         logprobs = {
-            "tokens": tokens,
-            "token_logprobs": [each.logprob for each in reader.logprobs],
-            "top_logprobs": [each.top for each in reader.logprobs],
+            "tokens": [each.token for each in tokens],
+            "token_logprobs": [each.logprob for each in tokens],
+            "top_logprobs": [None if each.logprob is None else each.top for each in tokens],
             "text_offset": offsets,
         }
+        reader.prompt.clear()
         reader.logprobs.clear()
         return logprobs
 
@@ -61,7 +78,7 @@ class CompletionFormat(ChunkFormat):
 def read_completions(fields: Fields, admission: Admission, name: str) -> TextRequest:
     """Read a request. Raises InvalidRequest that names the wrong field."""
     interface = generating(admission, name)
-    texts = fields.needed_texts("prompt")
+    texts, parameters = read_texts(fields, "prompt", interface)
     count = fields.integer("n", 1, MOST_CHOICES) or 1
     if len(texts) * count > MOST_CHOICES:
         raise fields.wrong(
@@ -73,11 +90,17 @@ def read_completions(fields: Fields, admission: Admission, name: str) -> TextReq
     add_suffix(fields, interface, inputs)
     if interface.prompt is None:
         raise wrong_field("model", f"{name} takes messages only; use chat completions")
-    generation = read_generation(fields, interface, {}, fields.integer("logprobs", 0, 5))
+    logprobs, echoes = fields.integer("logprobs", 0, 5), fields.flag("echo")
+    if echoes and interface.token_ids and (logprobs is not None or parameters):
+        if logprobs is None:
+            raise fields.wrong("echo", "needs logprobs where the prompt is token numbers")
+        parameters["prompt_logprobs"] = logprobs
+    generation = read_generation(fields, interface, parameters, logprobs, KNOWN)
     requests = [
         generation.request(interface, text, inputs, index) for text in texts for index in range(count)
     ]
     streamed, usage = read_streaming(fields)
-    echoed = [text for text in texts for _ in range(count)] if fields.flag("echo") else []
+    shown = [""] * len(texts) if TOKEN_IDS in parameters else texts
+    echoed = [text for text in shown for _ in range(count)] if echoes else []
     format = CompletionFormat(identified(requests), name, len(requests), usage, len(texts), echoed)
     return TextRequest(admission, generation, requests, format, streamed)

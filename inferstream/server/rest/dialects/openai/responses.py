@@ -13,6 +13,7 @@ from .....text.interface import TextInterface
 from .....text.response_format import formatted
 from .....text.tools import offered, read_parallel
 from ..text import TextRequest, generating, identified
+from .chunks import UNUSED
 from .response_events import ResponseFormat
 from .response_items import (
     INPUT,
@@ -45,11 +46,9 @@ REFUSED: Mapping[str, str] = {
 
 KNOWN = (
     frozenset(("model", INPUT, "instructions", "max_output_tokens", "max_tool_calls", "stream", "stop"))
-    | frozenset(("tool_choice", "parallel_tool_calls", "top_logprobs", "logprobs", "truncation", "include"))
-    | frozenset(
-        ("user", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention")
-    )
-    | frozenset((PREVIOUS, *REFUSED))
+    | frozenset(("tool_choice", "parallel_tool_calls", "top_logprobs", "truncation", "include"))
+    | frozenset((PREVIOUS, *REFUSED, "text", "reasoning", "tools", "stream_options"))
+    | UNUSED
 )
 """Fields that never become parameters of the request to the model."""
 
@@ -73,6 +72,8 @@ def read_response(
     (functions, tools), choice = read_functions(fields), read_choice(fields)
     inputs, parameters = offered(interface, functions, choice, read_parallel(fields))
     inputs |= formatted(read_format(fields), interface, "text.format")
+    if (text := fields.object("text")) is not None and (verbosity := text.text("verbosity")) is not None:
+        parameters["verbosity"] = verbosity
     top = _logprobs_asked(fields, interface)
     if top:
         parameters["top_logprobs"] = top
@@ -109,7 +110,7 @@ def _logprobs_asked(fields: Fields, interface: TextInterface) -> int | None:
 def _document(fields: Fields, id: str, name: str) -> dict[str, Any]:
     """The response, as far as the request determines it."""
     text, reasoning = fields.object("text"), fields.object("reasoning")
-    fields.choice("truncation", ("auto", "disabled"))
+    fields.choice("truncation", ("disabled",))
     format = None if text is None else text.get("format")
     return {
         "id": PREFIX + id,

@@ -8,7 +8,7 @@ from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
 from .....errors import InvalidRequest
-from .....text.fields import Fields, wrong_field
+from .....text.fields import MOST_STOPS, Fields, wrong_field
 from .....text.interface import TextInterface
 from ...exchange import Exchange
 from ...messages import Scope
@@ -17,7 +17,7 @@ from ..operations import FLAG, OBJECT_OR_LIST, STRING, an_object, getting, posti
 from ..text import TextDialect, TextRequest, admit_named, generating
 from .errors import error_object, error_status
 from .formats import TgiFormat
-from .parameters import MOST_SEQUENCES, MOST_STOPS, MOST_TOP_TOKENS, SCHEMAS, read_parameters
+from .parameters import MOST_SEQUENCES, MOST_TOP_TOKENS, SCHEMAS, read_parameters
 from .prompt import PROMPT_SCHEMA, read_prompt
 
 ROOT, GENERATE, GENERATE_STREAM = "/", "/generate", "/generate_stream"

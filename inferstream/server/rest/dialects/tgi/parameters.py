@@ -11,7 +11,6 @@ from .....text.inputs import RESPONSE_FORMAT, FieldTexts
 from .....text.interface import TextInterface
 from ..operations import COUNT, FLAG, POSITIVE, STRINGS, Schema
 
-MOST_STOPS = 16
 MOST_TOP_TOKENS = 5
 MOST_SEQUENCES = 4
 
@@ -62,7 +61,7 @@ def read_parameters(fields: Fields, interface: TextInterface, streamed: bool) ->
         raise read.wrong("decoder_input_details", "the server does not know the tokens of the prompt")
     seed = read.integer("seed", 0, SEEDS - 1)
     sequences = _sequences(read, interface, streamed, seed)
-    parameters = read.scalars(READ | RESERVED)
+    parameters = read.others(READ | RESERVED)
     if given is not None:
         parameters |= _sampling(read)
     if seed is not None:
@@ -73,7 +72,7 @@ def read_parameters(fields: Fields, interface: TextInterface, streamed: bool) ->
         parameters["top_logprobs"] = top
     generation = Generation(
         parameters,
-        read.stop("stop", MOST_STOPS),
+        read.stop(),
         read.integer("max_new_tokens", 1),
         interface.logprobs and (streamed or details or sequences > 1),
     )

@@ -33,7 +33,7 @@ PROMPT_SCHEMA = an_object(
     model=STRING,
 )
 
-READ = frozenset(("prompt", "model", "max_tokens", "stream", "stop", "logprobs", "top_logprobs"))
+READ = frozenset(("prompt", "model", "max_tokens", "stream", "stop"))
 
 
 class PromptFormat(TextFormat):

@@ -24,7 +24,7 @@ async def test_a_field_that_would_mean_nothing_is_refused_with_the_reason(field:
     [
         ({"top_logprobs": 2}, 'top_logprobs: needs "message.output_text.logprobs" in include'),
         ({"stream_options": {}}, "stream_options: needs stream to be true"),
-        ({"truncation": "middle"}, "truncation: must be one of auto, disabled"),
+        ({"truncation": "middle"}, "truncation: must be one of disabled"),
         ({"store": "yes"}, "store: must be true or false"),
         ({"max_output_tokens": 0}, "max_output_tokens: must be at least 1"),
         ({"input": []}, "input"),
