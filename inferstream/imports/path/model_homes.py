@@ -73,11 +73,11 @@ def find_homes(package: str, name: str) -> list[str]:
             path = os.path.normpath(entry)
             if path.startswith(roots) and _holds_code(path, folder_of(package)):
                 homes.setdefault(package_of(path, f"{package}."))
-    found = [home for home in [*homes] if owns(home, name)]
-    if len(found) > 1:  # as everywhere in Python, a folder without code comes last
-        specs = {home: PathFinder.find_spec(name.partition(".")[0], [folder_of(home)]) for home in found}
-        found.sort(key=lambda home: getattr(specs[home], "loader", None) is None)
-    return found
+    owners = [home for home in [*homes] if owns(home, name)]
+    if len(owners) > 1:  # as everywhere in Python, a folder without code comes last
+        specs = {home: PathFinder.find_spec(name.partition(".")[0], [folder_of(home)]) for home in owners}
+        owners.sort(key=lambda home: getattr(specs[home], "loader", None) is None)
+    return owners
 
 
 def _holds_code(path: str, folder: str) -> bool:
