@@ -517,7 +517,7 @@ async def test_a_call_that_has_to_come_begins_the_text(tmp_path: Path, stand_in:
 async def test_a_file_shows_its_formats_and_its_texts_have_the_tag_that_the_prompt_opens(
     tmp_path: Path, stand_in: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    template = "<tool_call>{% if add_generation_prompt %}<think>{% endif %}"
+    template = "<tool_call>{{ messages[0].content }}{% if add_generation_prompt %}<think>\n{% endif %}"
     made = Llama.__init__
 
     def opened(self: Llama, path: str, **options: Any) -> None:
@@ -525,16 +525,14 @@ async def test_a_file_shows_its_formats_and_its_texts_have_the_tag_that_the_prom
         self.metadata = {TEMPLATE: template}
 
     monkeypatch.setattr(Llama, "__init__", opened)
-    monkeypatch.setattr(
-        Formatter, "__call__", lambda self, **_: SimpleNamespace(prompt="a<think>\n", added_special=True)
-    )
     (tmp_path / "some.gguf").touch()
     model = LlamaCppModel(settings_of(tmp_path))
     await model.load()
     assert signature_of(model).formats == ("hermes", "think_open")
-    assert [tensor.name for tensor in model.inputs] == ["prompt", "messages", "tools", "response_format"]
+    names = ["prompt", "messages", "tools", "chat_template_kwargs", "response_format"]
+    assert [tensor.name for tensor in model.inputs] == names
     texts = await streamed(settings_of(tmp_path), {"messages": [{"role": "user", "content": "a"}]})
-    assert text_of(texts) == "<think>\na<think>\n"  # the stand-in repeats its prompt
+    assert text_of(texts) == "<think>\n<tool_call>a<think>\n"  # the stand-in repeats its prompt
 
 
 async def test_the_template_of_an_untrusted_file_is_rendered_in_a_process_and_compiled_nowhere_else(

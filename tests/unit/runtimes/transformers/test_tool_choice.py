@@ -117,11 +117,3 @@ def test_special_tokens_are_shown_where_they_mark_calls() -> None:
     assert written("llama", "<|x|>", tools=False)[1] == "<x>"
     assert written("harmony", "<|x|>", tools=False)[1] == "<|x|>"
     assert written("hermes", "<|x|>")[1] == "<x>"
-
-
-def test_an_answer_behind_closed_reasoning_closes_none() -> None:
-    beginnings = Beginnings("hermes", "think_open", forms=False)
-    opened = beginnings.of("required", "[]", None, chat=True).opening
-    closed = beginnings.of("required", "[]", None, chat=True, closed=True).opening
-    assert opened == f"\n</think>\n\n{closed}"
-    assert beginnings.of(None, None, "{}", chat=True, closed=True).opening == ""
