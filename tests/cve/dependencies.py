@@ -47,6 +47,7 @@ FLOORS: dict[str, Floor] = {
     "pyyaml": Floor("5.4", ("CVE-2020-14343",)),
     "scikit-learn": Floor("1.5", ("CVE-2024-5206",)),
     "sentence-transformers": Floor("6.0", ("huggingface/sentence-transformers#3801",)),
+    "pydantic-ai-slim": Floor("2.0.0", ("GHSA-2jrp-274c-jhv3", "GHSA-cg7w-rg45-pc59")),
     "starlette": Floor("1.3.1", ("CVE-2026-48710", "CVE-2026-48818", "CVE-2026-54283")),
     "torch": Floor("2.10", ("CVE-2025-32434", "CVE-2025-3000", "CVE-2026-24747")),
     # Two more are open below 5.3, for those who need pipelines that version 5 lacks. CVE-2026-4372 needs the package
@@ -66,6 +67,7 @@ FLOORS: dict[str, Floor] = {
         ),
         *("grpc-stubs", "grpcio-health-checking", "grpcio-reflection", "grpcio-tools", "hpack", "httptools"),
         *("httpx", "httpx-sse", "huggingface-hub", "hypercorn", "hypothesis", "import-linter"),
+        *("instructor", "llama-index-llms-openai-like"),
         *("langchain-openai", "llguidance", "matplotlib", "mkdocs", "mkdocs-material", "mkdocstrings"),
         *("msgspec", "mypy", "numpy", "obstore", "ollama", "onnxruntime", "openai"),
         *(

@@ -74,7 +74,12 @@ def test_a_template_reaches_nothing(hostile: tuple[Audited, Path], name: str) ->
 
 LEVERS = {
     "chat_template": "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}taken",
-    "chat_template_kwargs": {"tokenize": True, "chat_template": "taken", "continue_final_message": True},
+    "chat_template_kwargs": {
+        "tokenize": True,
+        "chat_template": "taken",
+        "messages": [{"role": "user", "content": "taken"}],
+        "bos_token": "taken",
+    },
     "tokenize": True,
     "add_generation_prompt": False,
     "continue_final_message": True,
@@ -87,14 +92,20 @@ LEVERS = {
 
 @pytest.mark.parametrize("model", ["templated", "saying"])
 @pytest.mark.parametrize("lever", LEVERS)
-def test_no_field_of_a_request_reaches_the_template(watched: Audited, model: str, lever: str) -> None:
-    def prompt(**more: object) -> str:
+def test_no_field_of_a_request_replaces_a_template(watched: Audited, model: str, lever: str) -> None:
+    def asked(**more: object) -> httpx.Response:
         body = {"model": model, "messages": [{"role": "user", "content": "hi"}], **more}
-        found = httpx.post(f"{watched.url}/v1/chat/completions", json=body, timeout=20)
+        return httpx.post(f"{watched.url}/v1/chat/completions", json=body, timeout=20)
+
+    def prompt(found: httpx.Response) -> str:
         assert found.status_code == 200, found.text
         return json.loads(found.json()["choices"][0]["message"]["content"])["inputs"]
 
-    assert prompt(**{lever: LEVERS[lever]}) == prompt()
+    found = asked(**{lever: LEVERS[lever]})
+    if found.status_code == 400:  # it cannot be applied to this chat, or by this model
+        assert lever in ("continue_final_message", "chat_template_kwargs"), found.text
+    else:
+        assert prompt(found) == prompt(asked())
 
 
 def test_every_environment_of_templates_is_sandboxed() -> None:
