@@ -104,7 +104,7 @@ def _own_names(folder: str, changed: int) -> frozenset[str]:
 
 
 def _is_own(folder: str, name: str) -> bool:
-    if BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name):
+    if name == "inferstream" or BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name):
         return False
     spec = PathFinder.find_spec(name, [folder])
     if spec is None or spec.loader is not None:

@@ -18,6 +18,8 @@ from inferstream import MLModel
 from inferstream.concurrency.model_thread import ModelThread
 from inferstream.imports import folders
 from inferstream.imports.folders import import_from, importing_alone, share_folders, shared_folders
+from inferstream.imports.path import model_folders
+from inferstream.imports.path.model_folders import loading_from
 from inferstream.repository import load_model
 from inferstream.settings import ModelSettings
 
@@ -401,3 +403,18 @@ def test_code_that_failed_and_is_mended_in_the_same_second_is_seen(
             with pytest.raises(ZeroDivisionError):
                 import_from(tmp_path, "failing")
     assert import_from(tmp_path, "failing").word == 1
+
+
+def test_no_folder_has_a_package_of_the_servers_own(tmp_path) -> None:
+    code(tmp_path / "inferstream", __init__="", errors="")
+    code(tmp_path, model="import inferstream.errors\nfound = inferstream.errors.InferstreamError")
+    assert load(tmp_path).found.__module__ == "inferstream.errors"
+
+
+def test_python_below_a_models_folder_is_not_its_code(tmp_path) -> None:
+    code(tmp_path, utils="", model="")
+    with loading_from(str(Path(logging.__file__).parents[2])):
+        pass
+    for module in (logging, folders):
+        namespace = {"__name__": module.__name__, "__file__": module.__file__}
+        assert model_folders._package_in(namespace) == ""
