@@ -36,12 +36,6 @@ IMPORT_SYSTEM = ("importlib", "importlib._bootstrap", "inferstream.imports.folde
 FIND_CLASS: CodeType = pickle._Unpickler.find_class.__code__
 """The code that looks up names for unpicklers in Python, such as joblib's."""
 
-NEVER_OF_A_MODEL = tuple(
-    f"{folder}{os.sep}"
-    for folder in (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
-)
-"""The standard library and this package. They may be below the folder of a model, such as a home folder."""
-
 _loading: ContextVar[str] = ContextVar("model_folder_loading", default="")
 """The package of the model that loads here."""
 
@@ -98,7 +92,7 @@ def _package_in(namespace: Any) -> str:
 @lru_cache(maxsize=4096)
 def _package_with(file: str) -> str:
     """The package of code that was imported by the path of its file; empty for other code."""
-    if "site-packages" in file or file.startswith(NEVER_OF_A_MODEL):
+    if "site-packages" in file or file.startswith(homes.NEVER_OF_A_MODEL):
         return ""
     packages = [each for each in [*homes.packages] if file.startswith(homes.roots_of(each))]
     return max(packages, key=lambda each: (file.startswith(homes.folder_of(each)), len(each)), default="")

@@ -18,6 +18,12 @@ ABSOLUTE = "_2f"
 INSTALLED = (".dist-info", ".egg-info")
 """Ends of names in a folder of installed packages, whose modules keep their names."""
 
+NEVER_OF_A_MODEL = tuple(
+    f"{folder}{os.sep}"
+    for folder in (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
+)
+"""The standard library and this package. They may be below the folder of a model, such as a home folder."""
+
 packages: dict[str, dict[str, None]] = {}
 """For each package, the packages of its own folder and of those that its code has put on `sys.path`, in this order.
 
@@ -81,9 +87,11 @@ def find_homes(package: str, name: str) -> list[str]:
 
 
 def _holds_code(path: str, folder: str) -> bool:
-    """Whether modules in a folder around or below a model's are its own: not another version's, and not installed."""
+    """Whether modules in a folder around or below a model's are its own: not those of another version or of Python."""
     top = os.path.relpath(path, os.path.dirname(folder)).partition(os.sep)[0]
     if path == folder or (top.isdigit() and top != os.path.basename(folder)):
+        return False
+    if f"{path}{os.sep}".startswith(NEVER_OF_A_MODEL):
         return False
     return os.path.isdir(path) and not any(name.endswith(INSTALLED) for name in os.listdir(path))
 

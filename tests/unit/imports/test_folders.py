@@ -18,7 +18,7 @@ from inferstream import MLModel
 from inferstream.concurrency.model_thread import ModelThread
 from inferstream.imports import folders
 from inferstream.imports.folders import import_from, importing_alone, share_folders, shared_folders
-from inferstream.imports.path import model_folders
+from inferstream.imports.path import model_folders, model_homes
 from inferstream.imports.path.model_folders import loading_from
 from inferstream.repository import load_model
 from inferstream.settings import ModelSettings
@@ -411,10 +411,11 @@ def test_no_folder_has_a_package_of_the_servers_own(tmp_path) -> None:
     assert load(tmp_path).found.__module__ == "inferstream.errors"
 
 
-def test_python_below_a_models_folder_is_not_its_code(tmp_path) -> None:
-    code(tmp_path, utils="", model="")
-    with loading_from(str(Path(logging.__file__).parents[2])):
-        pass
+def test_python_below_a_models_folder_is_not_its_code(monkeypatch) -> None:
+    monkeypatch.setattr(model_homes, "packages", {})
+    home = str(Path(logging.__file__).parents[2])
+    with loading_from(home):
+        assert model_homes.find_homes(model_homes.package_of(home), "logging") == []
     for module in (logging, folders):
         namespace = {"__name__": module.__name__, "__file__": module.__file__}
         assert model_folders._package_in(namespace) == ""
