@@ -259,6 +259,7 @@ def test_slow_uploads_lose_their_room_in_servers_that_are_not_ours(
                 slow(running, taken)
             body = fp32([1.0] * 1_000_000)
             eventually(lambda: running.infer("echo", body).status_code == 200, 30)
-        is_told(running, MANY)
+        if program == "uvicorn":  # Hypercorn notices late that clients have left
+            is_told(running, MANY)
     finally:
         running.stop()
