@@ -87,13 +87,11 @@ class TextInterface:
     ) -> CallParser | Chain | None:
         """What takes calls, where there are tools, and reasoning out of its texts; None if nothing has to.
 
-        `closed` says that a model that takes messages opens no reasoning for these.
+        `closed` says that the request lets the template open no reasoning.
         """
-        reasoning, prompt = self.reasoning, None
-        if reasoning is not None and not self.takes(MESSAGES):
-            prompt = str(request.inputs[0].data.peek()[0])
-        elif closed and reasoning == "think_open":
-            reasoning = "think"
+        rendered = self.reasoning is not None and not self.takes(MESSAGES)
+        prompt = str(request.inputs[0].data.peek()[0]) if rendered else None
+        reasoning = "think" if closed and self.reasoning == "think_open" else self.reasoning
         return reading(self.calls, reasoning, tools, prompt)
 
     def request(

@@ -73,7 +73,7 @@ def read_response(
     inputs, parameters = offered(interface, functions, choice, read_parallel(fields))
     inputs |= formatted(read_format(fields), interface, "text.format")
     if (text := fields.object("text")) is not None and (verbosity := text.text("verbosity")) is not None:
-        parameters["verbosity"] = verbosity
+        chat.options["verbosity"] = verbosity
     top = _logprobs_asked(fields, interface)
     if top:
         parameters["top_logprobs"] = top
