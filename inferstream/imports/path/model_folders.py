@@ -36,6 +36,9 @@ IMPORT_SYSTEM = ("importlib", "importlib._bootstrap", "inferstream.imports.folde
 FIND_CLASS: CodeType = pickle._Unpickler.find_class.__code__
 """The code that looks up names for unpicklers in Python, such as joblib's."""
 
+INSTALLED_IN = ("site-packages", "dist-packages")
+"""Folders of installed packages; the second is Debian's."""
+
 _loading: ContextVar[str] = ContextVar("model_folder_loading", default="")
 """The package of the model that loads here."""
 
@@ -92,7 +95,7 @@ def _package_in(namespace: Any) -> str:
 @lru_cache(maxsize=4096)
 def _package_with(file: str) -> str:
     """The package of code that was imported by the path of its file; empty for other code."""
-    if "site-packages" in file or file.startswith(homes.NEVER_OF_A_MODEL):
+    if any(name in file for name in INSTALLED_IN) or file.startswith(homes.NEVER_OF_A_MODEL):
         return ""
     packages = [each for each in [*homes.packages] if file.startswith(homes.roots_of(each))]
     return max(packages, key=lambda each: (file.startswith(homes.folder_of(each)), len(each)), default="")

@@ -416,6 +416,6 @@ def test_python_below_a_models_folder_is_not_its_code(monkeypatch) -> None:
     home = str(Path(logging.__file__).parents[2])
     with loading_from(home):
         assert model_homes.find_homes(model_homes.package_of(home), "logging") == []
-    for module in (logging, folders):
-        namespace = {"__name__": module.__name__, "__file__": module.__file__}
-        assert model_folders._package_in(namespace) == ""
+    installed = [f"{home}/{name}/package/code.py" for name in ("site-packages", "python3/dist-packages")]
+    for file in (logging.__file__, folders.__file__, *installed):
+        assert model_folders._package_in({"__name__": "code", "__file__": file}) == ""
