@@ -15,6 +15,7 @@ from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_sta
 from ..functions.model import DescribedModel, implementation_of
 from ..handlers import get_custom_handlers
 from ..imports.folders import importing_alone, loading_for
+from ..imports.path.model_homes import PREFIX
 from ..model import MLModel
 from ..settings import ModelSettings
 from ..telemetry.context import model_context
@@ -92,7 +93,11 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
     Raises ModelLoadFailed with the reason in one line, after `unload`. Its cause is the original error, unless that is
     one of the server's own, of which the reason says all.
     """
-    with model_context(settings.name, settings.version), loading_for(settings.source), importing_alone():
+    with (
+        model_context(settings.name, settings.version),
+        loading_for(_own_source(settings)),
+        importing_alone(),
+    ):
         loaded: LoadedModel | None = None
         thread: ModelThread | None = None
         threads = Threads(settings.name, 1) if settings.threads == 1 else None
@@ -174,6 +179,13 @@ def _class_of(settings: ModelSettings) -> type[MLModel]:
     if implementation is None:
         raise InvalidSettings(f'implementation "{settings.implementation_}" is not a subclass of MLModel')
     return implementation
+
+
+def _own_source(settings: ModelSettings) -> str | None:
+    """The file whose folder has the model's code; None if the program that serves it has imported the code itself."""
+    provided = settings.provided
+    is_own = provided is None or str(provided.__module__).startswith(PREFIX)
+    return settings.source if is_own else None
 
 
 def _object_of(settings: ModelSettings) -> MLModel | None:

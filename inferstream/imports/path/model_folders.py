@@ -88,7 +88,9 @@ def _package_in(namespace: Any) -> str:
     if name == "__main__":  # code in a pickle
         return _loading.get()
     if not isinstance(name, str) or not name.startswith(homes.PREFIX):
-        return _package_with(str(namespace.get("__file__"))) if homes.packages else ""
+        file = str(namespace.get("__file__"))
+        package = _package_with(file) if homes.packages else ""
+        return "" if package and _is_programs(str(name), file) else package
     return homes.PREFIX + name[len(homes.PREFIX) :].partition(".")[0]
 
 
@@ -99,6 +101,19 @@ def _package_with(file: str) -> str:
         return ""
     packages = [each for each in [*homes.packages] if file.startswith(homes.roots_of(each))]
     return max(packages, key=lambda each: (file.startswith(homes.folder_of(each)), len(each)), default="")
+
+
+def _is_programs(name: str, file: str) -> bool:
+    """Whether the module of this file has the name by which the program itself finds it on `sys.path`.
+
+    A program that serves models may have its own code, such as its tests, in or below the folder of a model.
+    """
+    place = os.sep + name.replace(".", os.sep)
+    folder = file.removesuffix(".py").removesuffix(f"{os.sep}__init__").removesuffix(place)
+    if not file.startswith(f"{folder}{place}"):
+        return False
+    relative = (entry for entry in sys.path if isinstance(entry, str) and not os.path.isabs(entry))
+    return folder in sys.path or folder in map(os.path.abspath, relative)
 
 
 def _owner() -> str:
@@ -119,7 +134,7 @@ def _owner_of(name: str) -> str:
     if (owner := _owner()) and (home := find_home(owner, name)):
         return home
     candidates = [home for package in [*homes.packages] if (home := find_home(package, name))]
-    if not candidates or _elsewhere(name):
+    if not candidates or _elsewhere(name) or (not owner and _plain_module(name)):
         return ""
     if owner:
         where = f"the model in {homes.folder_of(owner)} has none"
@@ -129,6 +144,12 @@ def _owner_of(name: str) -> str:
         return candidates[0]
     files = ", ".join(os.path.join(homes.folder_of(each), name.partition(".")[0]) for each in candidates)
     raise ImportError(f"the module {name} is one of a model ({files}); {where}", name=name)
+
+
+def _plain_module(name: str) -> ModuleType | None:
+    """The module that the program itself has imported by this name; None if there is none."""
+    module = sys.modules.get(name)
+    return module.plain if isinstance(module, PlainName) else module
 
 
 def _elsewhere(name: str) -> str:
@@ -157,16 +178,25 @@ class ModelFolderFinder(MetaPathFinder):
 
 
 class PlainName(ModuleType):
-    """Stands in `sys.modules` for the modules of one name in model folders. Unpicklers look there."""
+    """Stands in `sys.modules` for the modules of one name in model folders. Unpicklers look there.
+
+    For the program's own code it is the `plain` module, which the program imported by this name before.
+    """
+
+    def __init__(self, name: str, plain: ModuleType | None) -> None:
+        super().__init__(name)
+        self.plain = plain
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and self.plain is None:
             raise AttributeError(name)
         try:
-            package = _owner_of(self.__name__)
+            package = "" if name.startswith("__") else _owner_of(self.__name__)
         except ImportError as error:
             raise AttributeError(str(error)) from None
         if not package:
+            if self.plain is not None:
+                return getattr(self.plain, name)
             raise AttributeError(f"no model has a module {self.__name__}")
         return getattr(import_own(package, self.__name__), name)
 
@@ -210,7 +240,7 @@ def _stand_in(name: str) -> bool:
             f"a pickle refers to {name}, which is {own} and {other}; give one of them another name"
         )
     import_own(package, name)
-    sys.modules[name] = PlainName(name)
+    sys.modules[name] = PlainName(name, sys.modules.get(name))
     return True
 
 
@@ -245,7 +275,9 @@ def import_module_for_code(
             return sys.modules[top if not fromlist and _stand_in(top) else name]
     module = _import(name, globals, locals, fromlist, level)
     if isinstance(module, PlainName):
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        if module.plain is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return module.plain
     return module
 
 
@@ -269,7 +301,8 @@ def _find_and_load(find: Any) -> Any:
             module = find(name, import_)
             if not isinstance(module, PlainName):
                 return module
-            package = _owner_of(name)
+            if not (package := _owner_of(name)) and module.plain is not None:
+                return module.plain
         except (ModuleNotFoundError, KeyError) as error:  # KeyError for a submodule of such a module
             missing = getattr(error, "name", None) or error.args[0]
             if not dynamic or not f"{name}.".startswith(f"{missing}.") or not (package := _owner_of(name)):
