@@ -98,8 +98,12 @@ def test_a_stopped_worker_is_replaced_and_its_calls_fail_with_the_reason(beating
 
 
 def both_workers(server: Running) -> list[int]:
-    """The workers, when both are there; the kernel may leave a child out of its list while another one ends."""
-    eventually(lambda: httpx.get(f"{server.url}/v2/health/ready").status_code == 200)
+    """The workers, when both are there and a model is in one of them: the server is ready before each model is back.
+
+    The kernel may leave a child out of its list while another one ends.
+    """
+    for model in ("holding", "slow"):
+        eventually(lambda: httpx.get(f"{server.url}/v2/models/{model}/ready").status_code == 200)  # noqa: B023
     eventually(lambda: len(server.workers()) == 2)
     return server.workers()
 
