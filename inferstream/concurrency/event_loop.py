@@ -34,7 +34,8 @@ def choose_event_loop(choice: str) -> None:
     """Choose the event loops of this process and of worker processes."""
     if choice == "auto" and "nest_asyncio" in sys.modules:
         choice = "asyncio"
-    os.environ[CHOICE] = choice
+    if choice != os.environ.get(CHOICE, "auto").lower():  # each variable of ours costs the start 30 ms
+        os.environ[CHOICE] = choice
 
 
 def install_event_loop() -> asyncio.AbstractEventLoop:

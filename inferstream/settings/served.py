@@ -1,5 +1,6 @@
 """Settings of what a server serves, and where."""
 
+from functools import cache
 from typing import Any
 
 from pydantic import ConfigDict, Field
@@ -8,6 +9,7 @@ from .cors import CORSSettings
 from .environment import EnvironmentModel
 
 
+@cache
 def own_version() -> str:
     """The version of the installed package."""
     from importlib.metadata import PackageNotFoundError, version  # late: it is slow to import
