@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from ...errors import NotStarted
-from ..connections import without_slash
+from ..connections import below, without_slash
 from .app import RestApp
 from .asgi_socket import AsgiSocket
 from .messages import PREFIX, Receive, Scope, Send, error_response, respond, wrap
@@ -69,6 +69,4 @@ def _below_prefix(scope: Scope) -> Scope:
     path = without_slash(scope["path"])
     if not prefix:
         return scope if path == scope["path"] else {**scope, "path": path}
-    if path == prefix or path.startswith(f"{prefix}/"):
-        path = path[len(prefix) :] or "/"
-    return {**scope, "path": path, "root_path": "", PREFIX: prefix}
+    return {**scope, "path": below(prefix, path) or path, "root_path": "", PREFIX: prefix}
