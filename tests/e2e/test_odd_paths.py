@@ -68,12 +68,12 @@ OTHER = (
 """Ways to write another path."""
 
 
-@pytest.fixture(scope="module", params=[(), ("--workers", "1")], ids=["in the server", "in a worker"])
-def served(request, tmp_path_factory) -> Iterator[Running]:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("odd") / "models"
     write_model(folder, "shout", "shout_code.shout", CODE, name="shout")
     write_model(folder, "own", "own_code.Own", CODE, name="own")
-    running = Running(folder, *request.param, **{VARIABLE: json.dumps(KEYS)})
+    running = Running(folder, **{VARIABLE: json.dumps(KEYS)})
     eventually(lambda: httpx.get(f"{running.url}/v2/health/ready").status_code == 200)
     yield running
     running.stop()
