@@ -69,4 +69,8 @@ def _below_prefix(scope: Scope) -> Scope:
     path = without_slash(scope["path"])
     if not prefix:
         return scope if path == scope["path"] else {**scope, "path": path}
-    return {**scope, "path": below(prefix, path) or path, "root_path": "", PREFIX: prefix}
+    mounted = prefix.removeprefix(
+        scope.get("app_root_path", "")
+    )  # Starlette's, below a prefix that is stripped
+    path = below(prefix, path) or below(mounted, path) or path
+    return {**scope, "path": path, "root_path": "", PREFIX: prefix}

@@ -14,7 +14,7 @@ from ...errors import InferstreamError
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
-from ..connections import ScopeOrigin, below, without_slash
+from ..connections import ScopeOrigin, without_slash
 from ..http1.exchange import Openings
 from ..http1.guard import PortLimits
 from ..http1.port import Http1Port
@@ -24,7 +24,7 @@ from ..tls import certificates
 from .app import PROBES, RestApp
 from .dialects.base import ReadRoute
 from .dialects.metrics import MetricsRoute
-from .messages import COUNT_ON_ARRIVAL, JSON, PREFIX, Head, Receive, Scope, Send, error_response, respond
+from .messages import COUNT_ON_ARRIVAL, JSON, Head, Receive, Scope, Send, error_response, respond
 from .origins import Origins
 from .routes import is_fixed
 from .sockets import WebSocket
@@ -77,11 +77,11 @@ class HttpServer(Http1Port):
 
 def rest_service(rest: RestApp, settings: Settings) -> Service:
     """The REST application for a port of our own, with a short path to the inference routes."""
-    app, route, prefix = rest.entry, rest.routes.of_target, settings.root_path
+    route, prefix = rest.routes.of_target, settings.root_path
     if prefix:
-        app, route = partial(_serve_below, prefix, app), partial(_route_below, prefix.encode(), route)
+        route = partial(_route_below, prefix.encode(), route)
     return Service(
-        app,
+        rest.entry,
         frozenset(path.encode() for probe in PROBES for path in (probe, prefix + probe)),
         partial(WebSocket, rest.websocket),
         # Middleware would change the responses.
@@ -92,13 +92,6 @@ def rest_service(rest: RestApp, settings: Settings) -> Service:
         rest.inferences.begin,
         rest.inflight,
     )
-
-
-def _serve_below(prefix: str, app: Any, scope: Scope, receive: Receive, send: Send) -> Any:
-    """Serve a request of a proxy that strips the prefix, or does not."""
-    if (path := below(prefix, scope["path"])) is not None:
-        scope = {**scope, "path": path, PREFIX: prefix}
-    return app(scope, receive, send)
 
 
 def _route_below(prefix: bytes, route: Callable[[bytes], Any], target: bytes) -> Any:
