@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..codecs import NumpyCodec, NumpyRequestCodec
-from ..codecs.numpy import to_datatype
+from ..codecs.numpy import to_datatype, to_dtype
 from ..errors import InvalidRequest
 from ..imports.folders import loading_for
 from ..settings import ModelSettings
@@ -145,14 +145,28 @@ class MLflowModel(ArtefactModel):
                 yield self._response(chunk)
 
     def _features(self, request: InferenceRequest) -> Any:
+        several = len(request.inputs) > 1
         if self._tensors:
+            if several and not self._named and (frame := self.decode_request(request)) is not request:
+                return self._array_of(frame)
             arrays = arrays_of(self._tensors, request)
             return arrays if self._named else next(iter(arrays.values()))
         if self._table is None:
-            return self.decode_request(request, default_codec=NumpyRequestCodec)
+            features = self.decode_request(request, default_codec=None if several else NumpyRequestCodec)
+            if features is not request:
+                return features
+            return {tensor.name: self.decode(tensor, default_codec=NumpyCodec) for tensor in request.inputs}
         if self._table.columns.takes(request):
             return self._table.of_columns(request)
         return self._table.of(self.decode_request(request, default_codec=NumpyRequestCodec), request)
+
+    def _array_of(self, frame: Any) -> Any:
+        """A data frame as the only tensor. Raises InvalidRequest."""
+        [spec] = self._tensors.values()
+        array, dtype = np.asarray(frame), to_dtype(spec.datatype or "")
+        if np.can_cast(array.dtype, dtype, "same_kind"):
+            array = array.astype(dtype)
+        return spec.array(NumpyCodec.encode_input(spec.name, array))
 
     def _given_params(self, request: InferenceRequest) -> dict[str, Any] | None:
         """The parameters of the request that the signature names. Raises InvalidRequest."""

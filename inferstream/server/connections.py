@@ -13,6 +13,11 @@ def without_slash(path: str) -> str:
     return path.rstrip("/") or "/"
 
 
+def below(prefix: str, path: str) -> str | None:
+    """The part of a path below a prefix; None for any other path."""
+    return path[len(prefix) :] or "/" if f"{path}/".startswith(f"{prefix}/") else None
+
+
 SCOPE_KEY = "inferstream.connection"
 """The key of a connection of ours in an ASGI scope."""
 

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
 from .cors import CORSSettings
 from .environment import EnvironmentModel
@@ -50,7 +50,7 @@ class ServedSettings(EnvironmentModel):
     """Port of the metrics endpoint."""
 
     root_path: str = ""
-    """Path prefix a proxy in front of the server strips."""
+    """Path prefix below which a proxy has the server, whether it strips the prefix or not."""
 
     cors_settings: CORSSettings | None = None
     """Cross-origin rules for browsers."""
@@ -86,3 +86,8 @@ class ServedSettings(EnvironmentModel):
 
     allow_open_repository: bool = False
     """Open the repository API beyond loopback."""
+
+    @field_validator("root_path")
+    @classmethod
+    def _as_prefix(cls, value: str) -> str:
+        return f"/{value.strip('/')}".rstrip("/")

@@ -124,14 +124,25 @@ def test_streams_flow_and_end_with_their_client(encrypted: Encrypted) -> None:
     eventually(lambda: encrypted.running.noted("finally tls-left"))
 
 
-def test_a_request_ends_when_its_client_cuts_the_line(encrypted: Encrypted) -> None:
-    body = json.dumps(text(id="tls-cut", parameters={"before": 60})).encode()
+@pytest.mark.parametrize("way", ["cut", "close_notify", "half-close"])
+def test_a_request_ends_when_its_client_ends_the_line(encrypted: Encrypted, way: str) -> None:
+    """Over TLS a client that half-closes has left, whether it says so or not."""
+    body = json.dumps(text(id=f"tls-{way}", parameters={"before": 60})).encode()
     head = f"POST /v2/models/streaming/infer_stream HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
     plain = socket.create_connection(("127.0.0.1", encrypted.running.http_port))
     with encrypted.trust().wrap_socket(plain, server_hostname="127.0.0.1") as line:
         line.sendall(head.encode() + body)
-        eventually(lambda: encrypted.running.noted("start tls-cut"))
-    eventually(lambda: encrypted.running.noted("finally tls-cut"))
+        eventually(lambda: encrypted.running.noted(f"start tls-{way}"))
+        if way == "close_notify":
+            assert line.unwrap().recv(1) == b""
+        elif way == "half-close":
+            line.shutdown(socket.SHUT_WR)
+        if way != "cut":
+            eventually(lambda: encrypted.running.noted(f"finally tls-{way}"))
+    eventually(lambda: encrypted.running.noted(f"finally tls-{way}"))
+    assert "Traceback" not in encrypted.running.text()
+    with encrypted.http() as client:
+        assert client.get("/v2/health/ready").status_code == 200
 
 
 def test_websockets(encrypted: Encrypted) -> None:

@@ -310,6 +310,13 @@ def test_a_stream_to_a_client_of_http_1_0_has_no_chunks(server: Running) -> None
     assert b"\r\n" not in events
 
 
+@pytest.mark.parametrize("target", [b"http://localhost", b"http://localhost/", b"http://localhost?a=1"])
+def test_a_whole_url_without_a_path_is_the_root(server: Running, target: bytes) -> None:
+    answered = ask(server, b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % target)
+    assert answered.startswith(b"HTTP/1.1 200 ")
+    assert answered.endswith(b'{"status":"alive"}')
+
+
 def test_bytes_behind_an_upgrade_are_the_websockets(server: Running) -> None:
     head = (
         b"GET /v2/models/echo/stream HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .base import SingleValue, brief
-from .scalars import from_base64
+from .scalars import bytes_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -26,7 +26,7 @@ class Image(SingleValue):
     reads_apart = True
 
     def from_element(self, element: Any) -> "PillowImage":
-        return opened(element if isinstance(element, bytes) else from_base64(element))
+        return opened(bytes_of(element))
 
     def element(self, value: Any) -> bytes:
         if isinstance(value, bytes | bytearray | memoryview):
@@ -38,10 +38,10 @@ class Image(SingleValue):
         return file.getvalue()
 
     def from_json(self, value: Any) -> "PillowImage":
-        return opened(from_base64(value))
+        return opened(bytes_of(value))
 
     def from_flat(self, value: Any) -> tuple[list[int], Any]:
-        return [1], [from_base64(value)]  # only the model's own process opens it
+        return [1], [bytes_of(value)]  # only the model's own process opens it
 
     def to_json(self, value: Any) -> str:
         return base64.b64encode(self.element(value)).decode()

@@ -40,6 +40,7 @@ class Text(SingleValue):
     content = "str"
 
     from_element = staticmethod(as_text)
+    from_json = staticmethod(as_text)  # type: ignore[assignment]
 
     def read(self, tensor: RequestInput | ResponseOutput) -> str:
         self._expect(tensor)
@@ -68,7 +69,7 @@ class Binary(SingleValue):
         parameters = tensor.parameters
         if parameters is not None and parameters.content_type == "base64":
             return from_base64
-        return _bytes_of_output if isinstance(tensor, ResponseOutput) else _bytes_of_input
+        return _bytes_of_output if isinstance(tensor, ResponseOutput) else bytes_of
 
     def element(self, value: Any) -> bytes:
         if not isinstance(value, bytes | bytearray | memoryview):
@@ -76,13 +77,14 @@ class Binary(SingleValue):
         return bytes(value)
 
     def from_json(self, value: Any) -> bytes:
-        return from_base64(value)
+        return bytes_of(value)
 
     def to_json(self, value: Any) -> str:
         return base64.b64encode(value).decode()
 
 
-def _bytes_of_input(element: Any) -> bytes:
+def bytes_of(element: Any) -> bytes:
+    """Bytes as they are, or those of a base64 text. Raises TypeError and ValueError."""
     if isinstance(element, bytes | bytearray | memoryview):
         return bytes(element)
     return from_base64(element)

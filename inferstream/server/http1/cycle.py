@@ -42,8 +42,9 @@ def scope_of(connection: OwnConnection, head: ScopeHead) -> Message:
     """The scope of a request. Raises RequestRefused for a target that is no URL."""
     try:
         url = httptools.parse_url(head.target)
-        path = url.path.decode("ascii")
-    except (httptools.HttpParserInvalidURLError, AttributeError, UnicodeDecodeError):
+        raw_path = url.path or b"/"  # of a target such as http://host
+        path = raw_path.decode("ascii")
+    except (httptools.HttpParserInvalidURLError, UnicodeDecodeError):
         raise RequestRefused(400, INVALID) from None
     return {
         "type": "http",
@@ -55,7 +56,7 @@ def scope_of(connection: OwnConnection, head: ScopeHead) -> Message:
         "method": head.method.decode("ascii"),
         "root_path": "",
         "path": without_slash(unquote(path) if "%" in path else path),
-        "raw_path": url.path,
+        "raw_path": raw_path,
         "query_string": url.query or b"",
         "headers": head.headers,
         "state": {},

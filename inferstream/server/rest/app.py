@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...concurrency.inflight import RequestBytes
@@ -17,7 +18,7 @@ from ...protos.json_checks import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
-from ..connections import SCOPE_KEY, ScopeOrigin
+from ..connections import SCOPE_KEY, ScopeOrigin, below
 from ..edge import edges_of
 from ..orca import load_reports
 from ..request_ids import RequestIds
@@ -30,6 +31,7 @@ from .layers import UNLOGGED, IdentifiedApp, noted_send
 from .messages import (
     BODY_SETTING,
     JSON,
+    PREFIX,
     ClientLeft,
     Head,
     RawHeaders,
@@ -109,6 +111,8 @@ class RestApp:
                 rules["allow_headers"] += beside.allowed_headers
                 rules["expose_headers"] += beside.exposed_headers
             self.entry = CORSMiddleware(self.entry, **rules)
+        if settings.root_path:
+            self.entry = partial(_serve_below, settings.root_path, self.entry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self.routes.of_path(scope["path"], scope["method"])
@@ -217,6 +221,13 @@ class RestApp:
         body = await read_body(Head(scope["headers"]), receive, self._limit, self._limiting)
         self._json.check(body)
         return body
+
+
+def _serve_below(prefix: str, app: Any, scope: Scope, receive: Receive, send: Send) -> Any:
+    """Serve a request of a proxy that strips the prefix, or does not."""
+    if (path := below(prefix, scope["path"])) is not None:
+        scope = {**scope, "path": path, PREFIX: prefix}
+    return app(scope, receive, send)
 
 
 MOST_READ = 64 * 1024

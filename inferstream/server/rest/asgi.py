@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from ...errors import NotStarted
-from ..connections import without_slash
+from ..connections import below, without_slash
 from .app import RestApp
 from .asgi_socket import AsgiSocket
 from .messages import PREFIX, Receive, Scope, Send, error_response, respond, wrap
@@ -69,6 +69,8 @@ def _below_prefix(scope: Scope) -> Scope:
     path = without_slash(scope["path"])
     if not prefix:
         return scope if path == scope["path"] else {**scope, "path": path}
-    if path == prefix or path.startswith(f"{prefix}/"):
-        path = path[len(prefix) :] or "/"
+    mounted = prefix.removeprefix(
+        scope.get("app_root_path", "")
+    )  # Starlette's, below a prefix that is stripped
+    path = below(prefix, path) or below(mounted, path) or path
     return {**scope, "path": path, "root_path": "", PREFIX: prefix}

@@ -165,6 +165,7 @@ async def receive_all(receive: Receive, limit: int, counts: Sequence[Callable[[b
 
 def decompress(body: bytes, encoding: bytes, limit: int, setting: str) -> bytes:
     """The body without one layer of gzip or deflate, of at most `limit` bytes."""
+    encoding = encoding.removeprefix(b"x-")  # x-gzip is gzip (RFC 9110 section 8.4.1.3)
     if encoding not in (GZIP, DEFLATE):
         raise UnsupportedEncoding(f"Content-Encoding {encoding.decode('latin-1')!r} is not gzip or deflate.")
     return inflate(body, encoding, limit, "body", setting)

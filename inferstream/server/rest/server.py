@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -76,18 +77,25 @@ class HttpServer(Http1Port):
 
 def rest_service(rest: RestApp, settings: Settings) -> Service:
     """The REST application for a port of our own, with a short path to the inference routes."""
+    route, prefix = rest.routes.of_target, settings.root_path
+    if prefix:
+        route = partial(_route_below, prefix.encode(), route)
     return Service(
         rest.entry,
-        frozenset(path.encode() for path in PROBES),
+        frozenset(path.encode() for probe in PROBES for path in (probe, prefix + probe)),
         partial(WebSocket, rest.websocket),
         # Middleware would change the responses.
         -1 if settings.cors_settings else min(settings.max_body_bytes, COUNT_ON_ARRIVAL),
-        rest.routes.of_target,
+        route,
         is_fixed,
         Head,
         rest.inferences.begin,
         rest.inflight,
     )
+
+
+def _route_below(prefix: bytes, route: Callable[[bytes], Any], target: bytes) -> Any:
+    return route(target[len(prefix) :] if target.startswith(prefix + b"/") else target)
 
 
 def metrics_service(meters: Meters, settings: Settings, dataplane: DataPlane) -> Service:

@@ -18,6 +18,7 @@ from ...errors import InferstreamError, ModelNotReady, NotFound
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
+from ..connections import below
 from ..edge import Listener, edges_of
 from ..request_ids import RequestIds
 from ..status import status_of
@@ -50,6 +51,7 @@ class WebSocketDoor:
         self.inflight = meters.inflight
         self._origins = Origins(settings)
         self._edges = edges_of(settings)
+        self._prefix = settings.root_path
 
     def open(
         self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]], request_id: bytes | None
@@ -58,6 +60,7 @@ class WebSocketDoor:
 
         Raises InferstreamError for a refusal.
         """
+        path = below(self._prefix, path) or path
         begin: Callable[[Any], Listener]
         begin = partial(self._open, path=path, headers=headers, request_id=request_id)
         for edge in self._edges:

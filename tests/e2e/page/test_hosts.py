@@ -63,10 +63,14 @@ def test_mounted_below_a_prefix(server: str, tmp_path: Path, visit: Visit) -> No
         running.stop()
 
 
-def test_below_a_path_that_a_proxy_strips(models: Path, start: Callable[..., Running], visit: Visit) -> None:
+@pytest.mark.parametrize("strips", [True, False])
+def test_below_the_path_of_a_proxy(
+    models: Path, start: Callable[..., Running], visit: Visit, strips: bool
+) -> None:
     served = start(models, INFERSTREAM_ROOT_PATH="/ml")
     page = visit("about:blank")
-    page.route("**/ml/**", lambda route: route.continue_(url=route.request.url.replace("/ml/", "/", 1)))
+    if strips:
+        page.route("**/ml/**", lambda route: route.continue_(url=route.request.url.replace("/ml/", "/", 1)))
     page.goto(f"{served.url}/ml/?model=add")
     assert add(page) == "42"
     assert f"{served.url}/ml/v2/models/add/generate" in page.locator(".snippet").inner_text()

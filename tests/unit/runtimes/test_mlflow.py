@@ -248,6 +248,33 @@ async def test_a_tensor_without_a_name(tmp_path: Path) -> None:
         model.predict(asked(np.ones((3, 4))))
 
 
+async def test_a_tensor_without_a_name_takes_a_data_frame(tmp_path: Path) -> None:
+    echo(tmp_path, Schema([TensorSpec(np.dtype("float64"), (-1, 2))]))
+    model = await opened(tmp_path)
+    frame = asked(pd.DataFrame({"a": [1, 2], "b": [3.0, 4.0]}), codec=PandasCodec)
+    assert arrays(model.predict(frame))["output-0"].tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    for wrong, said in (
+        ({"a": ["x"], "b": ["y"]}, "takes FP64, got BYTES"),
+        ({"a": [1.0], "b": [2.0], "c": [3.0]}, r"takes shape \[-1, 2\], got \[1, 3\]"),
+    ):
+        with pytest.raises(InvalidRequest, match=said):
+            model.predict(asked(pd.DataFrame(wrong), codec=PandasCodec))
+
+
+async def test_without_a_signature_a_request_is_what_it_says(tmp_path: Path) -> None:
+    """As at MLflow's own server: a data frame is one, and several inputs are arrays by name."""
+    echo(tmp_path, None)
+    model = await opened(tmp_path)
+    frame = asked(pd.DataFrame({"a": [1, 2], "b": [3, 4]}), codec=PandasCodec)
+    assert [output.name for output in model.predict(frame).outputs] == ["a", "b"]
+    assert model.predict(frame).parameters.content_type == "pd"
+    frame.parameters = None
+    for tensor in frame.inputs:
+        tensor.parameters = None
+    found = arrays(model.predict(frame))
+    assert {name: array.ravel().tolist() for name, array in found.items()} == {"a": [1, 2], "b": [3, 4]}
+
+
 async def test_without_a_signature_a_request_is_an_array(tmp_path: Path) -> None:
     echo(tmp_path, None)
     model = await opened(tmp_path)

@@ -5,11 +5,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....errors import InvalidRequest
+from ....protos import json_requests
 from ....protos.json_arrays import plain
+from ....signature import Signature
 from ....types.json_numbers import NumbersText
 
-PAYLOADS = ("instances", "inputs", "dataframe_split", "dataframe_records")
-"""The fields that hold the instances. A request has one of them; the last three are those of MLflow."""
+FRAMES = ("dataframe_split", "dataframe_records")
+"""The fields of data frames, as MLflow clients send them."""
+
+PAYLOADS = ("instances", "inputs", *FRAMES)
+"""The fields that hold the instances. A request has one of them."""
 
 PARAMETERS = ("parameters", "params")
 """The fields of parameters: of Vertex AI, and of MLflow."""
@@ -17,21 +22,22 @@ PARAMETERS = ("parameters", "params")
 SIGNATURE = "signature_name"
 """A field of TensorFlow Serving. A model has one signature here, so it has no effect."""
 
-OTHER_FORMATS = (
-    *(b"text/csv", b"application/x-npy", b"application/jsonlines", b"application/x-parquet"),
-    *(b"application/x-recordio-protobuf", b"application/x-protobuf"),
-)
-"""Media types that SageMaker and MLflow document, and that are not read."""
+MAY_BE_JSON = (b"", b"text/plain", b"application/x-www-form-urlencoded")
+"""Media types that clients send with JSON, because curl and pages do unless they are told another one."""
 
 
-def check_media_type(media_type: bytes) -> None:
-    """Raise InvalidRequest for a documented body that is not JSON."""
-    media_type = media_type.partition(b";")[0].strip().lower()
-    if media_type in OTHER_FORMATS:
+def read_json(media_type: bytes, body: bytes) -> tuple[Any, bytes]:
+    """The document of a body, and its text. Raises InvalidRequest, which names the media type of another format."""
+    try:
+        return json_requests.load_request(body)
+    except InvalidRequest:
+        media_type = media_type.partition(b";")[0].strip().lower()
+        if media_type in MAY_BE_JSON or media_type.endswith(b"json"):
+            raise
         raise InvalidRequest(
-            f"content-type: {media_type.decode()} is not read here; send JSON, such as "
+            f"content-type: {media_type[:80].decode('latin-1')} is not read here; send JSON, such as "
             '{"dataframe_split": {"columns": […], "data": […]}}'
-        )
+        ) from None
 
 
 def instances_of(document: Mapping[str, Any]) -> list[Any] | NumbersText | dict[str, Any]:
@@ -51,6 +57,14 @@ def instances_of(document: Mapping[str, Any]) -> list[Any] | NumbersText | dict[
     if type(instances) is NumbersText or (isinstance(instances, list) and instances):
         return instances
     raise InvalidRequest(f'"{given[0]}" must be a list with an instance or more')
+
+
+def is_frame(document: Mapping[str, Any], instances: Any, signature: Signature) -> bool:
+    """Whether the instances are rows of a data frame that is no row of the model's own inputs."""
+    if signature.function or document.keys().isdisjoint(FRAMES) or type(instances) is not list:
+        return False
+    names = {tensor.name for tensor in (*(signature.inputs or ()), *signature.described)}
+    return isinstance(instances[0], dict) and names.isdisjoint(instances[0])
 
 
 def _rows(frame: Any) -> Any:

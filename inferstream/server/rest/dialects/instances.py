@@ -14,7 +14,6 @@ from ....dataplane.dataplane import DataPlane
 from ....dataplane.execution.explaining import EXPLAIN
 from ....dataplane.json_limits import json_limits
 from ....errors import InvalidRequest, Unsupported
-from ....protos import json_requests
 from ....protos.flat_values import columns_of
 from ....protos.generate import is_v2, tensor_of
 from ....protos.json_arrays import load_exactly, plain
@@ -28,7 +27,7 @@ from ..exchange import Exchange
 from ..messages import JSON, RawHeaders
 from .base import Answer, InferenceDialect, ParsedRequest, ReadClaim, Route, in_json
 from .cloud_events import EventRequest, read_event
-from .instance_fields import check_media_type, decode_bytes, instances_of, parameters_of
+from .instance_fields import decode_bytes, instances_of, is_frame, parameters_of, read_json
 from .v2 import v2_request, with_binary
 from .whole import WholeRequest
 
@@ -88,8 +87,7 @@ class Instances(InferenceDialect):
         length = exchange.head.header_length(len(body))
         if length is not None:
             return with_binary(self._dataplane, admission, route.operation, body, length)
-        check_media_type(exchange.head.media_type)
-        document, text = json_requests.load_request(body)
+        document, text = read_json(exchange.head.media_type, body)
         if not isinstance(document, dict):
             raise InvalidRequest("The body must be a JSON object.")
         v2 = "instances" not in document and is_v2(document, admission.signature.declared_inputs)
@@ -102,7 +100,10 @@ class Instances(InferenceDialect):
             document = load_exactly(document, text)
         if b'"b64"' in text:
             document = decode_bytes(document)
-        return InstancesRequest(admission, instances_of(document), parameters_of(document), explained)
+        parameters, instances = parameters_of(document), instances_of(document)
+        if is_frame(document, instances, admission.signature):
+            parameters = {"content_type": "pd", **parameters}
+        return InstancesRequest(admission, instances, parameters, explained)
 
 
 def _named(variable: str) -> Sequence[str]:
@@ -169,7 +170,9 @@ def _request(admission: Admission, document: Any, parameters: Mapping[str, Any])
     inputs = [
         tensor_of(name, value, declared.get(name), described.get(name)) for name, value in values.items()
     ]
-    return InferenceRequest.of(inputs, None, Parameters.of({**parameters}) if parameters else None)
+    extra = {**parameters}
+    content_type = extra.pop("content_type", None)
+    return InferenceRequest.of(inputs, None, Parameters.of(extra, content_type) if parameters else None)
 
 
 def _columns(document: Any, only: str) -> Mapping[str, Any]:

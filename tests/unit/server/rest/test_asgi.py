@@ -40,6 +40,23 @@ async def test_a_prefix_may_be_in_the_path_or_not(path: str) -> None:
         assert (status, document["name"]) == (200, "size")
 
 
+@pytest.mark.parametrize("path", ["/proxy/models/v2/models/size", "/models/v2/models/size"])
+async def test_a_mount_below_a_prefix_that_a_proxy_strips(path: str) -> None:
+    """As Starlette passes it on: the host's prefix is in `root_path`, and not in the path."""
+    async with Application(app()) as application:
+        status, document = await get(
+            application, path=path, root_path="/proxy/models", app_root_path="/proxy"
+        )
+        assert (status, document["name"]) == (200, "size")
+
+
+@pytest.mark.parametrize("path", ["/ml/v2/models/size", "/v2/models/size"])
+async def test_an_application_of_its_own_below_a_prefix(path: str) -> None:
+    async with Application(app(), root_path="/ml") as application:
+        assert (await get(application, path=path))[0] == 200
+        assert (await get(application, path=f"/mlx{path}"))[0] == 404
+
+
 async def test_before_the_start_every_request_is_refused() -> None:
     status, document = await get(Application(app()), path="/v2/health/live")
     assert status == 503
