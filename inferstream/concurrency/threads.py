@@ -1,13 +1,15 @@
 """Threads for the blocking code of a model."""
 
 import asyncio
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar
 
 from ..context import request_context
+from .model_task import Outcome
 from .model_thread import ModelThread
 
 R = TypeVar("R")
@@ -72,6 +74,35 @@ def _call(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any
     except ENDS as error:
         name = getattr(function, "__name__", function)
         raise RuntimeError(f"{name} raised {type(error).__name__}") from error
+
+
+async def in_thread(function: Callable[..., R], /, *arguments: Any) -> R:
+    """Call a function of model code in a thread of its own."""
+    return await asyncio.to_thread(_call, function, *arguments)
+
+
+async def call_apart(function: Callable[[], Any], threads: Threads | None = None) -> Any:
+    """Call a function of model code that belongs to no request, sync or async, in a thread or a task of its own.
+
+    A task that model code cancels, or that a `SystemExit` ends, is not that of the caller.
+    """
+    if inspect.iscoroutinefunction(function):
+        result = function()
+    else:
+        result = await (in_thread(function) if threads is None else threads.load(function))
+    if not inspect.isawaitable(result):
+        return result
+    outcome = await asyncio.ensure_future(_outcome_of(result))
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.value
+
+
+async def _outcome_of(awaitable: Awaitable[Any]) -> Outcome:
+    try:
+        return Outcome(await awaitable, None)
+    except BaseException as error:  # model code may raise anything
+        return Outcome(None, error)
 
 
 class _InModelThread(Executor):

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from ..concurrency.scope import is_own_cancel
+from ..concurrency.threads import call_apart
 from ..errors import InvalidSettings
 from .errors import location_of, no_function
 
@@ -61,7 +63,7 @@ class Hooks:
             if left is not None:
                 await asyncio.wrap_future(left)
             for hook in self.load:
-                await _run(hook)
+                await call_apart(hook)
         except BaseException as error:  # a cancelled load too
             with self._lock:
                 self._loaded = None
@@ -80,12 +82,14 @@ class Hooks:
             left: Future[None] = Future()
             left.set_running_or_notify_cancel()
             self._left = left
-        errors = []
+        errors: list[BaseException] = []
         try:
             for hook in reversed(self.unload):
                 try:
-                    await _run(hook)
-                except Exception as error:
+                    await call_apart(hook)
+                except BaseException as error:  # model code may raise anything
+                    if is_own_cancel(error):
+                        raise
                     errors.append(error)
         finally:
             with self._lock:
@@ -93,12 +97,3 @@ class Hooks:
             left.set_result(None)
         if errors:
             raise errors[0]
-
-
-async def _run(hook: Hook) -> None:
-    if inspect.iscoroutinefunction(hook):
-        await hook()
-        return
-    result = await asyncio.to_thread(hook)
-    if inspect.isawaitable(result):
-        await result

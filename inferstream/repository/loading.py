@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..compat.finder import install
 from ..concurrency.model_thread import ModelThread
 from ..concurrency.scope import is_own_cancel
-from ..concurrency.threads import Threads
+from ..concurrency.threads import Threads, call_apart, in_thread
 from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_status
 from ..functions.model import DescribedModel, implementation_of
 from ..handlers import get_custom_handlers
@@ -104,14 +104,14 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
         try:
             async with asyncio.timeout(timeout):
                 # Imports of frameworks take seconds. In a thread, they do not delay the health probes.
-                in_thread = asyncio.to_thread if threads is None else threads.load
-                implementation = await in_thread(_class_of, settings)
+                run = in_thread if threads is None else threads.load
+                implementation = await run(_class_of, settings)
                 if has_own_loop(implementation, settings):
                     thread = ModelThread(f"model-{settings.name}")
                     if threads is not None:
                         threads.close()
                         threads = Threads(settings.name, 1, thread)
-                construct = in_thread if thread is None else thread.call
+                construct = run if thread is None else thread.call
                 model = _object_of(settings)
                 if model is None:
                     check_constructor(implementation, settings)
@@ -201,12 +201,7 @@ def _object_of(settings: ModelSettings) -> MLModel | None:
 
 async def _run(method: Callable[[], Any], thread: ModelThread | None, threads: Threads | None = None) -> Any:
     """Call `load` or `unload`, which may be sync or async."""
-    if thread is not None:
-        return await thread.call(method)
-    if inspect.iscoroutinefunction(method):
-        return await method()
-    result = await (asyncio.to_thread(method) if threads is None else threads.load(method))
-    return await result if inspect.isawaitable(result) else result
+    return await (call_apart(method, threads) if thread is None else thread.call(method))
 
 
 def _ignore(unloading: asyncio.Future[Any]) -> None:

@@ -27,6 +27,7 @@ async def build_route_handler(model: object) -> RouteHandler | None:
         return None
     # A body without a content type is JSON, as in MLServer; older versions of FastAPI never ask for one.
     app = await asyncio.to_thread(bare_application, strict_content_type=False)
+    app.add_exception_handler(Exception, _propagate)
     app.router.route_class = _stream_route()
     for handler, method in handlers:
         try:
@@ -45,6 +46,11 @@ async def build_route_handler(model: object) -> RouteHandler | None:
         return await _Exchange(request, app, background).respond()
 
     return handle
+
+
+async def _propagate(request: object, error: Exception) -> Any:
+    """Let the error of a route through, which Starlette would answer first."""
+    raise error
 
 
 def methods(handler: CustomHandler) -> list[str]:
@@ -90,31 +96,34 @@ class _Exchange:
         self._status = 500
         self._headers: list[tuple[bytes, bytes]] = []
         self._unread = bytearray()
-        self._responded = self._is_whole = self._left = self._listens = False
+        self._error: BaseException | None = None
+        self._is_whole = self._left = self._listens = False
         self._changed, self._has_room, self._over = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._running = background.start(self._serve(app, _scope(request)))
         self._running.add_done_callback(self._end)
 
     async def _serve(self, app: "FastAPI", scope: dict[str, Any]) -> None:
         try:
-            await app(scope, self._receive, self._send)
-        finally:  # Starlette leaves an iterator that it has not finished to the garbage collector
-            if (close := getattr(scope.get(STREAM), "aclose", None)) is not None:
-                await close()
+            try:
+                await app(scope, self._receive, self._send)
+            finally:  # Starlette leaves an iterator that it has not finished to the garbage collector
+                if (close := getattr(scope.get(STREAM), "aclose", None)) is not None:
+                    await close()
+        except BaseException as error:  # a task that raises SystemExit ends the event loop
+            self._error = error
 
     async def respond(self) -> HttpResponse:
         """The response, as soon as it has begun, whole if the application has sent it at once.
 
-        Background tasks run on. Raises what the application raises before.
+        Background tasks run on; their errors are logged. Raises what the application raises before.
         """
         try:
             await self._changed.wait()
         except asyncio.CancelledError:
             self._leave()
             raise
-        if self._running.done():
-            self._running.result()
-        self._responded = True
+        if self._error is not None and not self._is_whole:
+            raise self._error
         headers, rest = self._headers, None if self._is_whole else self
         if self._is_whole and not self._is_head:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
@@ -123,8 +132,7 @@ class _Exchange:
     async def read(self) -> bytes:
         while not (self._unread or self._is_whole):
             if self._running.done():
-                self._running.result()
-                raise RuntimeError("the route returned before the end of its response")
+                raise self._error or RuntimeError("the route returned before the end of its response")
             self._changed.clear()
             await self._changed.wait()
         return self._take()
@@ -150,9 +158,8 @@ class _Exchange:
             self._running.cancel()
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None and self._responded and self._is_whole:
-            logger.error("a background task of a custom route failed", exc_info=error)
+        if self._error is not None and self._is_whole:
+            logger.error("a background task of a custom route failed", exc_info=self._error)
         self._changed.set()
 
     async def _receive(self) -> dict[str, Any]:

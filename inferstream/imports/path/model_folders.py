@@ -45,6 +45,9 @@ _loading: ContextVar[str] = ContextVar("model_folder_loading", default="")
 _mains: dict[str, dict[str, Any]] = {}
 """What the code of each package has set in `__main__`."""
 
+_programs: dict[str, bool] = {}
+"""Whether the module of each plain name belongs to the program, for those of `install` and those in model folders."""
+
 
 def import_own(package: str, name: str) -> ModuleType:
     """Import the module `name` of a package. Raises ModuleNotFoundError with the plain name."""
@@ -88,9 +91,8 @@ def _package_in(namespace: Any) -> str:
     if name == "__main__":  # code in a pickle
         return _loading.get()
     if not isinstance(name, str) or not name.startswith(homes.PREFIX):
-        file = str(namespace.get("__file__"))
-        package = _package_with(file) if homes.packages else ""
-        return "" if package and _is_programs(str(name), file) else package
+        package = _package_with(str(namespace.get("__file__"))) if homes.packages else ""
+        return "" if package and _is_programs(name, namespace) else package
     return homes.PREFIX + name[len(homes.PREFIX) :].partition(".")[0]
 
 
@@ -103,17 +105,17 @@ def _package_with(file: str) -> str:
     return max(packages, key=lambda each: (file.startswith(homes.folder_of(each)), len(each)), default="")
 
 
-def _is_programs(name: str, file: str) -> bool:
-    """Whether the module of this file has the name by which the program itself finds it on `sys.path`.
+def _is_programs(name: Any, namespace: Any) -> bool:
+    """Whether the module with these globals is not a model's: no model code was on the stack when it was first seen.
 
     A program that serves models may have its own code, such as its tests, in or below the folder of a model.
     """
-    place = os.sep + name.replace(".", os.sep)
-    folder = file.removesuffix(".py").removesuffix(f"{os.sep}__init__").removesuffix(place)
-    if not file.startswith(f"{folder}{place}"):
-        return False
-    relative = (entry for entry in sys.path if isinstance(entry, str) and not os.path.isabs(entry))
-    return folder in sys.path or folder in map(os.path.abspath, relative)
+    if getattr(_plain_module(name), "__dict__", None) is not namespace:
+        return False  # executed by its path
+    if name not in _programs:
+        _programs[name] = True  # for the walk through the stack
+        _programs[name] = not _owner()
+    return _programs[name]
 
 
 def _owner() -> str:
@@ -316,6 +318,7 @@ def install() -> None:
     """Replace what import statements and `importlib.import_module` call, once in each process."""
     if builtins.__import__ is import_module_for_code:
         return
+    _programs.update(dict.fromkeys(sys.modules, True))
     here = os.path.dirname(__file__)
     if here not in sys.path:
         sys.path.append(here)

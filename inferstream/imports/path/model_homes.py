@@ -9,6 +9,7 @@ import sys
 from functools import lru_cache
 from importlib import _bootstrap
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+from pkgutil import iter_modules
 
 PREFIX = "model_folders."
 
@@ -60,9 +61,9 @@ def owns(package: str, name: str) -> bool:
 
     As everywhere in Python, built-in modules go before, and so do installed packages before a folder without code.
     """
-    folder = folder_of(package)
+    folder, top = folder_of(package), name.partition(".")[0]
     try:
-        return name.partition(".")[0] in _own_names(folder, os.stat(folder).st_mtime_ns)
+        return not _is_built_in(top) and top in _own_names(folder, os.stat(_file_of(folder)).st_mtime_ns)
     except OSError:
         return False
 
@@ -93,7 +94,16 @@ def _holds_code(path: str, folder: str) -> bool:
         return False
     if f"{path}{os.sep}".startswith(NEVER_OF_A_MODEL):
         return False
-    return os.path.isdir(path) and not any(name.endswith(INSTALLED) for name in os.listdir(path))
+    if not os.path.isdir(path):
+        return os.path.isfile(_file_of(path))
+    return not any(name.endswith(INSTALLED) for name in os.listdir(path))
+
+
+def _file_of(path: str) -> str:
+    """The folder or archive itself, or the archive that the folder `path` is in."""
+    while path and not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path
 
 
 @lru_cache(maxsize=1024)
@@ -107,13 +117,20 @@ def roots_of(package: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _own_names(folder: str, changed: int) -> frozenset[str]:
-    names = {entry.partition(".")[0] for entry in os.listdir(folder)} - {"", "__main__", "__pycache__"}
+    entries = (
+        os.listdir(folder) if os.path.isdir(folder) else [module.name for module in iter_modules([folder])]
+    )
+    names = {entry.partition(".")[0] for entry in entries} - {"", "__main__", "__pycache__"}
     return frozenset(name for name in names if _is_own(folder, name))
 
 
+@lru_cache(maxsize=4096)
+def _is_built_in(name: str) -> bool:
+    """Whether no module of a model can have this name. Python reads archives with such modules."""
+    return name == "inferstream" or bool(BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name))
+
+
 def _is_own(folder: str, name: str) -> bool:
-    if name == "inferstream" or BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name):
-        return False
     spec = PathFinder.find_spec(name, [folder])
     if spec is None or spec.loader is not None:
         return spec is not None
