@@ -13,7 +13,7 @@ from ...types.conversion import array_from_values, cast_exactly
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
 from ...types.tensors import AnyTensor
 from ..numpy import to_datatype, writable
-from .base import DIMENSIONS, Value, brief
+from .base import DIMENSIONS, LIST, Value, brief
 
 __all__ = ["Array", "Dimension", "TensorHint", "TensorInput", "TensorOutput", "array_of"]
 
@@ -69,6 +69,7 @@ class Array(Value):
     """A NumPy array as a tensor of its own shape. Numbers are not copied."""
 
     content = "np"
+    inner_schema = LIST
 
     def __init__(self, datatype: str, dimensions: tuple[Dimension, ...] | None = None) -> None:
         self.datatype = datatype
@@ -193,7 +194,7 @@ def array_of(hint: Any) -> Array | None:
         return None
     sizes, dtype = typing.get_args(hint)
     scalar = next(iter(typing.get_args(dtype)), None)
-    if not isinstance(scalar, type):
+    if not isinstance(scalar, type) or scalar is Any:
         raise TypeError("the dtype of the array is missing: write NDArray[np.float32] or TensorInput[...]")
     dimensions = typing.get_args(sizes)
     known = dimensions and ... not in dimensions
