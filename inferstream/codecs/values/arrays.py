@@ -13,7 +13,7 @@ from ...types.conversion import array_from_values, cast_exactly
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
 from ...types.tensors import AnyTensor
 from ..numpy import to_datatype, writable
-from .base import DIMENSIONS, LIST, Value, brief
+from .base import DIMENSIONS, Value, brief
 
 __all__ = ["Array", "Dimension", "TensorHint", "TensorInput", "TensorOutput", "array_of"]
 
@@ -69,7 +69,6 @@ class Array(Value):
     """A NumPy array as a tensor of its own shape. Numbers are not copied."""
 
     content = "np"
-    inner_schema = LIST
 
     def __init__(self, datatype: str, dimensions: tuple[Dimension, ...] | None = None) -> None:
         self.datatype = datatype

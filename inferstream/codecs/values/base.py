@@ -1,7 +1,7 @@
 """The base class of values, and the parameters of metadata that describe them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from math import prod
 from typing import Any
@@ -45,10 +45,6 @@ def taken(inputs: Iterable[tuple[str, bool]]) -> str:
     return f"it takes {names}" if names else "it takes no arguments"
 
 
-LIST = {"type": "array", "items": {}}
-"""The JSON schema of arrays and series."""
-
-
 class Value(ABC):
     """Converts between values of one Python type and tensors.
 
@@ -62,9 +58,6 @@ class Value(ABC):
 
     content: str | None = None
     """Content type of the tensor in metadata."""
-
-    inner_schema: Mapping[str, Any] = {}
-    """The JSON schema of a value inside an object."""
 
     @property
     def shape(self) -> list[int]:

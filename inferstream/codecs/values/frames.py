@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ...types.json_encoding import columns_of, encode
-from .base import LIST, SCHEMA, SingleValue, brief
+from .base import SCHEMA, SingleValue, brief
 from .scalars import loaded
 
 if TYPE_CHECKING:
@@ -49,8 +49,6 @@ class FrameValue(SingleValue):
 
 class SeriesValue(FrameValue):
     """A `pandas.Series` as a JSON list, inside objects and lists."""
-
-    inner_schema = LIST
 
     def from_json(self, value: Any) -> Any:
         import pandas as pd  # late: pandas is an extra

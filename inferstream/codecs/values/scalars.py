@@ -96,8 +96,6 @@ def _bytes_of_output(element: Any) -> bytes:
 class Number(SingleValue):
     """`int`, `float` or a number of NumPy, as one element of a numeric datatype."""
 
-    inner_schema = {"type": "number"}
-
     def __init__(self, datatype: str) -> None:
         self.datatype = datatype
         self._integer = datatype in INTEGERS
