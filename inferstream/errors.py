@@ -38,9 +38,6 @@ class InferstreamError(Exception):
 
     code = Code.INTERNAL
 
-    told = False
-    """Whether the logs have lines of what it stands for."""
-
     def __init__(self, message: str) -> None:
         # Model code may pass any text, and no transport carries a lone surrogate.
         self.message = str(message).encode(errors="replace").decode()
@@ -84,10 +81,14 @@ class InvalidRequest(InferstreamError):
 
 
 class CodecError(InvalidRequest, ModelError):
-    """The chosen codec cannot decode or encode a payload. Model code may catch it."""
+    """The chosen codec cannot decode or encode a payload. Model code may catch it.
 
-    def __init__(self, msg: str) -> None:
+    If `of_output`, a value that model code returned is at fault, and not the request.
+    """
+
+    def __init__(self, msg: str, of_output: bool = False) -> None:
         super().__init__(msg)
+        self.of_output = of_output
 
 
 class CodecNotFound(CodecError):
@@ -100,10 +101,10 @@ class CodecNotFound(CodecError):
         is_input: bool = False,
         is_request: bool = False,
     ) -> None:
-        part = "request" if is_request else "input" if is_input else "output"
+        part = "response" if is_request else "input" if is_input else "output"
         subject = f" {name!r}" if name else ""
         kind = f" of type {payload_type}" if payload_type else ""
-        super().__init__(f"No codec found for {part}{subject}{kind}.")
+        super().__init__(f"No codec found for {part}{subject}{kind}.", not is_input)
 
 
 class OutputNotFound(CodecError):
@@ -113,7 +114,8 @@ class OutputNotFound(CodecError):
         hints = ", ".join(map(_type_name, output_hints))
         super().__init__(
             f"No output type found at position {output_idx} for a payload of type {_type_name(output_type)}; "
-            f"the signature declares {len(output_hints)}: {hints or 'none'}."
+            f"the signature declares {len(output_hints)}: {hints or 'none'}.",
+            True,
         )
 
 

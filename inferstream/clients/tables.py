@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from ..codecs.numpy import encoded
-from ..codecs.values.frames import is_frame
+from ..codecs.values.frames import is_of_pandas
 from ..errors import InvalidRequest
 from ..protos.flat_values import columns_of
 from ..types import MetadataTensor, Parameters, RequestInput, TensorData
@@ -65,7 +65,7 @@ def given(arguments: "Arguments | None", named: Mapping[str, Any]) -> Mapping[st
 
     Raises TypeError.
     """
-    if is_frame(type(arguments)):
+    if is_of_pandas(type(arguments), "DataFrame"):
         arguments = Table(cast("pd.DataFrame", arguments))
     if isinstance(arguments, Table) and not named:
         return arguments

@@ -69,7 +69,8 @@ class ListCodec(TensorCodec[list[T]]):
                 elements = [value.decode() if isinstance(value, bytes) else value for value in elements]
         except (TypeError, ValueError) as error:
             raise CodecError(
-                f'{kind.what} "{name}": cannot be encoded as "{cls.ContentType}": {error}'
+                f'{kind.what} "{name}": cannot be encoded as "{cls.ContentType}": {error}',
+                kind is ResponseOutput,
             ) from None
         shape = [len(elements), 1]
         return kind.of(name, shape, "BYTES", TensorData(elements), content_type(cls.ContentType))

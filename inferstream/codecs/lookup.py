@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CodecNotFound
+from ..errors import CodecError, CodecNotFound
 from ..types import (
     InferenceRequest,
     InferenceResponse,
@@ -83,7 +83,12 @@ def encode_response_output(
     codec = input_codec(request_output, index) or find_input_codec(payload=payload, default=default_codec)
     if codec is None:
         raise CodecNotFound(name=request_output.name, payload_type=type(payload).__name__)
-    return codec.encode_output(request_output.name, payload)
+    try:
+        return codec.encode_output(request_output.name, payload)
+    except CodecError as error:
+        asked = request_output.parameters is not None and request_output.parameters.content_type
+        error.of_output = not asked
+        raise
 
 
 def encode_inference_response(

@@ -51,7 +51,7 @@ def encoded(
         datatype = _DATATYPES.get(array.dtype) or to_datatype(array.dtype).value
         data = TensorData(_elements(array) if datatype == "BYTES" else array)
     except (CodecError, TypeError, ValueError) as error:
-        raise CodecError(f'{kind.what} "{name}": {error}') from None
+        raise CodecError(f'{kind.what} "{name}": {error}', kind is ResponseOutput) from None
     return kind.of(name, batch_shape(list(array.shape)), datatype, data, parameters)
 
 

@@ -57,7 +57,10 @@ def _columns(kind: type[AnyTensor], frame: pd.DataFrame, use_bytes: bool) -> lis
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise CodecError(f'{kind.what} "{twice}": the data frame has more than one column of this name')
+        raise CodecError(
+            f'{kind.what} "{twice}": the data frame has more than one column of this name',
+            kind is ResponseOutput,
+        )
     return [_column(kind, name, frame.iloc[:, position], use_bytes) for position, name in enumerate(names)]
 
 
@@ -76,7 +79,7 @@ def _column(kind: type[AnyTensor], name: str, series: "pd.Series[Any]", use_byte
         try:
             values = [encode_to_json_bytes(value) for value in values]
         except TypeError as error:
-            raise CodecError(f'{kind.what} "{name}": {error}') from None
+            raise CodecError(f'{kind.what} "{name}": {error}', kind is ResponseOutput) from None
     if use_bytes:
         values = [value.encode() if isinstance(value, str) else value for value in values]
     elif content is not None:

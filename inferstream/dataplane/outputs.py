@@ -10,6 +10,7 @@ from ..types import (
     InferenceRequest,
     InferenceResponse,
     MetadataTensor,
+    Parameters,
     RequestOutput,
     ResponseOutput,
     TensorData,
@@ -17,6 +18,7 @@ from ..types import (
 from ..types.datatypes import NAMES, unknown
 from ..types.forms import OutputForm
 from ..types.inference import respond
+from ..types.json_encoding import decode, encode
 from ..types.payload import new
 from .checks import Strictness, counts_characters, duplicate, fits
 from .classification import Labels, classified
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from .execution.payloads import Payloads
 
 logger = logging.getLogger("inferstream.dataplane")
+
+PLAIN_PARAMETERS = {str, bool, int, float, type(None)}
 
 
 class OutputWriter(Protocol):
@@ -102,8 +106,12 @@ class Finish:
             raise InvalidOutput(
                 f"Model {self._model} answered model_name {name!r} and model_version {version!r}, not texts."
             )
+        if response.parameters is not None:
+            self._make_plain(response.parameters)
         for tensor in outputs:
             self.check(tensor)
+            if tensor.parameters is not None:
+                self._make_plain(tensor.parameters)
         if len(outputs) > 1 and len({tensor.name for tensor in outputs}) != len(outputs):
             raise InvalidOutput(f'Model {self._model} answered output "{duplicate(outputs)}" twice.')
         if wanted:
@@ -165,6 +173,17 @@ class Finish:
                 tensor.shape = [len(tensor.data.flat())]  # clients give texts the shape they are told
         except (ValueError, TypeError, AttributeError) as error:
             raise self._wrong(tensor, error) from error
+
+    def _make_plain(self, parameters: Parameters) -> None:
+        """Replace values such as arrays by what JSON and gRPC hold. Raises InvalidOutput."""
+        extra = parameters.__pydantic_extra__ or {}
+        for name, value in extra.items():
+            try:
+                if type(value) not in PLAIN_PARAMETERS:
+                    extra[name] = decode(encode(value))
+            except (TypeError, ValueError) as error:
+                reason = f'Model {self._model} answered a wrong parameter "{name}": {error}.'
+                raise InvalidOutput(reason) from error
 
     def _wrong(self, tensor: ResponseOutput, reason: object) -> InvalidOutput:
         return InvalidOutput(f'Model {self._model} answered a wrong output "{tensor.name}": {reason}.')

@@ -16,6 +16,7 @@ from ..types import (
 from ..types.conversion import to_bytes
 from ..types.datatypes import DTYPES, NAMES, unknown
 from ..types.forms import InputsForm
+from ..types.json_encoding import decode, encode
 from ..types.tensors import AnyTensor
 from .counts import expect_parameters
 from .dataplane_pb2 import InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse
@@ -71,12 +72,15 @@ def parameters_from(message: Mapping[str, InferParameter]) -> Parameters | None:
 def parameters_to(parameters: Parameters | None, message: Mapping[str, InferParameter]) -> None:
     """Fill the map of a message. A lookup in the map makes an entry.
 
-    Headers, and values of types that InferParameter does not have, are omitted.
+    Headers are omitted. A value that InferParameter has no type for is JSON text.
     """
     if parameters is None:
         return
     for name, value in parameters.items():
         kind = type(value)
+        if kind not in (str, bool, float, int):
+            value = decode(encode(value))  # numbers of NumPy become numbers
+            kind = type(value)
         if kind is str:
             message[name].string_param = value
         elif kind is bool:
@@ -88,6 +92,8 @@ def parameters_to(parameters: Parameters | None, message: Mapping[str, InferPara
             message[name].int64_param = value
         elif kind is int and 0 <= value < 2 * INT64_LIMIT:
             message[name].uint64_param = value
+        else:
+            message[name].string_param = encode(value).decode()
 
 
 def request_from(

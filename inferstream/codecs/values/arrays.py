@@ -193,7 +193,7 @@ def array_of(hint: Any) -> Array | None:
         return None
     sizes, dtype = typing.get_args(hint)
     scalar = next(iter(typing.get_args(dtype)), None)
-    if not isinstance(scalar, type):
+    if not isinstance(scalar, type) or scalar is Any:
         raise TypeError("the dtype of the array is missing: write NDArray[np.float32] or TensorInput[...]")
     dimensions = typing.get_args(sizes)
     known = dimensions and ... not in dimensions

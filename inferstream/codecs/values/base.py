@@ -150,7 +150,7 @@ class Value(ABC):
         try:
             return self.encode(kind, name, value)
         except (TypeError, ValueError, CodecError) as error:
-            raise CodecError(f'{kind.what} "{name}": {reason(error)}') from None
+            raise CodecError(f'{kind.what} "{name}": {reason(error)}', kind is ResponseOutput) from None
 
     def _tensor(self, kind: type[AnyTensor], name: str, shape: list[int], data: Any) -> AnyTensor:
         content = self.content

@@ -47,6 +47,22 @@ class FrameValue(SingleValue):
         return orjson.Fragment(encode(_columns(value)))
 
 
+class SeriesValue(FrameValue):
+    """A `pandas.Series` as a JSON list, inside objects and lists."""
+
+    def from_json(self, value: Any) -> Any:
+        import pandas as pd  # late: pandas is an extra
+
+        if not isinstance(value, list):
+            raise TypeError(f"takes a list, got {brief(value)}")
+        return pd.Series(value)
+
+    def write(self, value: Any) -> tuple[list[int], Any]:
+        if type(value).__name__ != "Series":
+            raise TypeError(f"takes a series, got {brief(value)}")
+        return [1], [value]
+
+
 def _document(value: Any) -> Any:
     """The columns or rows of a table; pandas would make one of almost anything. Raises TypeError."""
     if isinstance(value, list):
@@ -64,10 +80,6 @@ def _columns(frame: Any) -> dict[str, list[Any]]:
     return columns_of(frame)
 
 
-def is_frame(hint: Any) -> bool:
-    """Whether `hint` is pandas' class of frames. Does not import pandas."""
-    return (
-        isinstance(hint, type)
-        and hint.__module__.partition(".")[0] == "pandas"
-        and hint.__name__ == "DataFrame"
-    )
+def is_of_pandas(hint: Any, name: str) -> bool:
+    """Whether `hint` is the class of pandas with this name. Does not import pandas."""
+    return isinstance(hint, type) and hint.__module__.partition(".")[0] == "pandas" and hint.__name__ == name

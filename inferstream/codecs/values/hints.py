@@ -24,8 +24,9 @@ from .arrays import array_of
 from .base import SingleValue, Value
 from .choices import Choice
 from .constraints import Constrained, constrains, takes_raw
-from .frames import FrameValue, is_frame
+from .frames import FrameValue, SeriesValue, is_of_pandas
 from .images import Image, is_image
+from .inside import readable
 from .lists import ListOf
 from .objects import Json, Raw
 from .scalars import Binary, Boolean, Number, Text, Time, number_of
@@ -38,6 +39,8 @@ SINGLE: dict[Any, SingleValue] = {
     float: Number("FP64"),
     bool: Boolean(),
     np.bool_: Boolean(),
+    np.str_: Text(),
+    np.bytes_: Binary(),
     datetime: Time(datetime),
     date: Time(date),
     time: Time(time),
@@ -53,6 +56,7 @@ FRAMEWORKS = {
     "tensorflow": "tf.convert_to_tensor(x) or y.numpy()",
     "jax": "jnp.asarray(x) or np.asarray(y)",
     "jaxlib": "jnp.asarray(x) or np.asarray(y)",
+    "pandas": "pd.Index(x) or y.to_numpy()",
 }
 """How tensors of frameworks are made of arrays, and arrays of them."""
 
@@ -72,16 +76,31 @@ def value_of(hint: Any, by_item: bool = False) -> Value:
         return array
     if typing.get_origin(hint) in (list, Sequence, Iterable, Collection) and typing.get_args(hint):
         item = typing.get_args(hint)[0]
-        of = _single(meant(item)) or (Json(item) if by_item else None)
-        return Json(hint) if of is None else ListOf(of)
+        of = _single(meant(item)) or (_json(item) if by_item else None)
+        return _json(hint) if of is None else ListOf(of)
+    return _json(hint)
+
+
+def _json(hint: Any) -> Json:
+    """JSON of a type that pydantic knows, whose parts may be arrays and the like. Raises TypeError."""
     try:
         if hint in (None, type(None), complex):
             raise TypeError
         return Json(hint)
     except TypeError:
+        if (known := readable(hint, _leaf)) is not hint:
+            return Json(known)
         if is_typeddict(hint):
             raise  # pydantic says which TypedDict to use
         raise TypeError(f"{shown(hint)} is no type that can be sent{_advice(hint)}") from None
+
+
+def _leaf(hint: Any) -> Value | None:
+    """The value of an array, a number of NumPy, a frame or a series; None for other types."""
+    if is_of_pandas(hint, "Series"):
+        return SeriesValue()
+    scalar = isinstance(hint, type) and issubclass(hint, np.generic)
+    return _single(hint) if scalar or is_of_pandas(hint, "DataFrame") else array_of(hint)
 
 
 def _advice(hint: Any) -> str:
@@ -104,7 +123,7 @@ def _single(hint: Any) -> SingleValue | None:
         return number_of(hint)
     if is_upload_file(hint):
         return UploadedFile(hint)
-    return Image() if is_image(hint) else FrameValue() if is_frame(hint) else None
+    return Image() if is_image(hint) else FrameValue() if is_of_pandas(hint, "DataFrame") else None
 
 
 def _choice(values: Any, members: type[enum.Enum] | None = None) -> Choice | None:
@@ -121,7 +140,7 @@ def _annotated(hint: Any) -> Value:
     value = value_of(typing.get_args(hint)[0])
     if not constrains(hint):
         return value
-    return Json(hint) if isinstance(value, Json) else Constrained(value, hint)
+    return _json(hint) if isinstance(value, Json) else Constrained(value, hint)
 
 
 def item_of(hint: Any) -> tuple[Any, bool]:

@@ -89,7 +89,8 @@ def faults(error: ValidationError) -> str:
         return f"{count} values do not fit"
     said = []
     for fault in error.errors(include_url=False, include_context=False)[:SHOWN]:
-        place, message = ".".join(map(str, fault["loc"])), fault["msg"]
+        parts = [str(part) for part in fault["loc"] if "function-" not in str(part)]  # our own, in unions
+        place, message = ".".join(parts), fault["msg"]
         if fault["type"] == "json_invalid":
             message = f"not valid JSON ({message.partition(': ')[2]})"
         elif fault["type"] == "int_parsing_size":

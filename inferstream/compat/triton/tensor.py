@@ -5,8 +5,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ...codecs.numpy import objects, octets, to_datatype, writable
-from ...types import RequestInput, ResponseOutput
+from ...codecs.numpy import encoded, objects, octets, to_datatype, writable
+from ...errors import InvalidOutput
+from ...types import RequestInput, ResponseOutput, TensorData
 from ...types.conversion import join_bytes, split_bytes
 from ...types.datatypes import DTYPES
 
@@ -17,12 +18,16 @@ NUMBERS = (
 """Datatypes of a configuration by their number, which begins at 1."""
 
 
+class WrongTensor(InvalidOutput, TypeError):
+    """A tensor that code makes of a value that is not an array."""
+
+
 class BackendTensor:
     """An array with a name. Texts are `bytes` in an array of objects."""
 
     def __init__(self, name: str, array: npt.NDArray[Any]) -> None:
         if not isinstance(array, np.ndarray):
-            raise TypeError(f'tensor "{name}" must be a NumPy array, got a {type(array).__name__}')
+            raise WrongTensor(f'Tensor "{name}" must be a NumPy array, got a {type(array).__name__}.')
         self._name = name
         self._array = array
 
@@ -35,15 +40,13 @@ class BackendTensor:
 
     def output(self) -> ResponseOutput:
         """The tensor of a response. Raises CodecError for an array that the protocol has no datatype for."""
-        array, datatype = self._array, str(to_datatype(self._array.dtype).value)
-        if datatype == "BYTES":
-            array = np.array([_octets(each) for each in array.reshape(-1)] or [], object)
-        return ResponseOutput(
-            name=self._name,
-            shape=[*self._array.shape],
-            datatype=datatype,
-            data=array.tolist() if datatype == "BYTES" else array,
-        )
+        array = self._array
+        if array.dtype.kind not in "OSU":
+            tensor = encoded(ResponseOutput, self._name, array)
+            tensor.shape = [*array.shape]
+            return tensor
+        texts = [_octets(each) for each in array.reshape(-1)]
+        return ResponseOutput.of(self._name, [*array.shape], "BYTES", TensorData(texts))
 
     def name(self) -> str:
         return self._name

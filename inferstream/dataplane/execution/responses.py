@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from ...concurrency.model_task import outcome_of
 from ...concurrency.scope import is_own_cancel, swallowed
-from ...errors import InferenceFailed, InferstreamError
+from ...errors import CodecError, InferenceFailed, InferstreamError, InvalidOutput
 from ...functions.http_errors import from_http_exception
 from ...processes.errors import OutOfMemory
 from ...types import InferenceResponse
@@ -117,6 +117,7 @@ def translated(
     """
     if (http := from_http_exception(error)) is not None:
         return http
+    error = owned(error, model)
     stays = _stays(error)
     if stays and not isinstance(error, InferenceFailed):
         return error
@@ -131,6 +132,15 @@ def translated(
     if _tells_of_memory(error):
         return OutOfMemory(f"Model {model} ran out of memory{on_request}.")
     return InferenceFailed(f"Model {model} failed{on_request}; the server's log says why.")
+
+
+def owned(error: BaseException, model: str) -> BaseException:
+    """The error as the model's own, if a codec cannot encode a value that the model returned."""
+    if not (isinstance(error, CodecError) and error.of_output):
+        return error
+    wrong = InvalidOutput(f"Model {model} returned a value that cannot be encoded: {error.message}")
+    wrong.__cause__ = error
+    return wrong
 
 
 def cause(error: BaseException) -> BaseException | None:

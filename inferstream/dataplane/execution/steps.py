@@ -22,6 +22,7 @@ from ..shares import Shares
 from ..slots import FairQueue, Queue, share_of
 from .method_caller import MethodCaller, ModelMethod
 from .payloads import Payloads
+from .responses import owned
 from .threads import AHEAD
 
 
@@ -285,6 +286,7 @@ class Steps:
     def _fail(self, streams: Sequence[SteppedStream], error: BaseException) -> None:
         """End every stream of a step with the model's error; the log gets one record."""
         name = self._model.name
+        error = owned(error, name)
         if not isinstance(error, InferstreamError) or isinstance(error, InferenceFailed):
             logger.error("model %s failed in a step over %d streams", name, len(streams), exc_info=error)
             text = f"Model {name} failed in a step that this request was part of; the server's log says why."

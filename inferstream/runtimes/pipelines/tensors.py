@@ -87,7 +87,7 @@ def output_of(results: list[Any]) -> ResponseOutput:
     try:
         elements = [json.dumps(result, cls=_Encoder).encode() for result in results]
     except (TypeError, ValueError) as error:
-        raise CodecError(f'output "output": {error}') from error
+        raise CodecError(f'output "output": {error}', True) from error
     shape = [len(elements), 1]
     return ResponseOutput.of("output", shape, "BYTES", TensorData(elements), content_type(LISTS))
 

@@ -11,6 +11,7 @@ from ...concurrency.scope import ClientLeft as ClientLeft
 from ...errors import Code, InferstreamError, InvalidRequest, UnsupportedEncoding
 from ...keys.credentials import SplitHeaders
 from ...keys.errors import LimitExceeded
+from ...protos.unwritable_outputs import unwritable
 from ..compression import DEFLATE, GZIP, deflate, inflate, too_large
 from ..headers import sendable as sendable
 from ..status import Profile, http_headers, status_of
@@ -226,5 +227,7 @@ def wrap(error: BaseException) -> InferstreamError:
     """The error if it is of our own tree; any other is logged, and its client gets no details."""
     if isinstance(error, InferstreamError):
         return error
+    if "surrogates not allowed" in str(error):
+        return unwritable(error, None)  # a text of a model with half a character
     logger.error("a REST call failed", exc_info=error)
     return InferstreamError("The server failed; its log says why.")

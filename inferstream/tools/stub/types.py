@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from ...codecs.registry import meant
 from ...codecs.values.arrays import TensorHint
-from ...codecs.values.frames import is_frame
+from ...codecs.values.frames import is_of_pandas
 from ...codecs.values.images import is_image
 from ...text.token import Token
 
@@ -111,7 +111,7 @@ class TypeSource:
             return str(kind.__name__)
         if kind in self._names:
             return self._names[kind]
-        if is_frame(kind):
+        if is_of_pandas(kind, "DataFrame"):
             self.imports.add("import pandas as pd")
             return "pd.DataFrame"
         if is_image(kind):

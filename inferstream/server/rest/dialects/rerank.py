@@ -15,7 +15,8 @@ from ....codecs.values.base import OPTIONAL, fact
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
-from ....errors import InferstreamError, InvalidOutput, InvalidRequest
+from ....errors import InferstreamError, InvalidRequest
+from ....protos.unwritable_outputs import wrong_output
 from ....signature import Signature
 from ....text.fields import Fields
 from ....text.generation import RESERVED
@@ -131,11 +132,9 @@ def _scores(request: InferenceRequest, response: InferenceResponse) -> list[floa
     floats = next((tensor for tensor in response.outputs if tensor.datatype in FLOATS), None)
     scores = [] if floats is None else [float(score) for score in floats.data.flat()]
     if len(scores) != count:
-        raise InvalidOutput(
-            f"Model {response.model_name} answered {len(scores)} scores for {count} documents."
-        )
+        raise wrong_output(f"Model {response.model_name} answered {len(scores)} scores for {count} documents")
     if not all(map(isfinite, scores)):
-        raise InvalidOutput(f"Model {response.model_name} answered a score that is not finite.")
+        raise wrong_output(f"Model {response.model_name} answered a score that is not finite")
     return scores
 
 

@@ -9,7 +9,7 @@ import orjson
 from ....codecs.values.objects import Json
 from ....codecs.values.scalars import as_text
 from ....dataplane.admission import Admission
-from ....errors import InvalidOutput
+from ....protos.unwritable_outputs import wrong_output
 from ....text.fields import Fields, wrong_field
 from ....text.generation import RESERVED, read_texts
 from ....text.interface import FLOATS, UNDECLARED
@@ -65,10 +65,10 @@ class VectorsRequest(WholeRequest):
     def _vectors(self, response: InferenceResponse, count: int) -> npt.NDArray[np.float32]:
         """A matrix with one row for each text."""
         array = next((floats for each in response.outputs if (floats := _floats(each)) is not None), None)
-        if array is None or array.size % count:
-            raise InvalidOutput(f"Model {self._name} answered no vector for each of {count} texts.")
+        if array is None or len(array) != count:
+            raise wrong_output(f"Model {self._name} answered no vector for each of {count} texts")
         if not np.isfinite(array).all():
-            raise InvalidOutput(f"Model {self._name} answered a vector that is not finite.")
+            raise wrong_output(f"Model {self._name} answered a vector that is not finite")
         vectors = np.ascontiguousarray(array.reshape(count, -1))
         if not self._dimensions:
             return vectors
@@ -80,12 +80,13 @@ class VectorsRequest(WholeRequest):
 
 
 def _floats(tensor: ResponseOutput) -> npt.NDArray[np.float32] | None:
-    """The floats of an output, also those in lists of JSON; None for another output."""
+    """The rows of floats of an output, also those in lists of JSON; None for another output."""
     if tensor.datatype in FLOATS and tensor.shape:
-        return tensor.data.to_numpy(tensor.datatype).astype(np.float32)
+        return np.atleast_2d(tensor.data.to_numpy(tensor.datatype, tensor.shape).astype(np.float32))
     if tensor.parameters is None or tensor.parameters.content_type != Json.content:
         return None
     try:
-        return np.array([orjson.loads(as_text(each)) for each in tensor.data.flat()], np.float32)
+        vectors = np.array([orjson.loads(as_text(each)) for each in tensor.data.flat()], np.float32)
+        return vectors[0] if vectors.ndim == 3 and len(vectors) == 1 else vectors
     except (ValueError, TypeError):  # vectors of different lengths too
         return None

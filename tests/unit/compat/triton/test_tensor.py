@@ -47,7 +47,7 @@ def test_arrays_become_outputs(array: np.ndarray, datatype: str, data: list[obje
 
 
 def test_only_arrays_are_tensors() -> None:
-    with pytest.raises(TypeError, match='tensor "y" must be a NumPy array, got a list'):
+    with pytest.raises(TypeError, match='Tensor "y" must be a NumPy array, got a list'):
         BackendTensor("y", [1])  # type: ignore[arg-type]
 
 
