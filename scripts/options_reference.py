@@ -75,6 +75,8 @@ READ: dict[str, tuple[Set[str], Set[str], Set[str]]] = {
 def outcomes(api: Api, name: str) -> tuple[str, str]:
     """What becomes of a field with a function, and with our own runtimes."""
     known, unused, refused = READ[api.title]
+    if api is api_fields.OLLAMA_EMBED and name == "truncate":
+        return UNUSED, APPLIED
     if name in HINTS:
         return HINT, HINT
     if name in unused:
