@@ -29,6 +29,10 @@ def words(prompt: str) -> Iterator[str]:
 def echo(messages: str, tools: str = "") -> Iterator[str]:
     yield messages
 
+@app.model("tools")
+def tools(messages: str, tools: str = "") -> Iterator[str]:
+    yield tools
+
 @app.model("calls")
 def calls(messages: str, tools: str = "") -> Iterator[Token]:
     yield Token(tool_calls=CALLS)
@@ -211,3 +215,33 @@ def test_vectors_for_clients_of_ollama(url: str, body: dict[str, Any], vectors: 
 def test_no_log_probabilities_are_asked_for_by_a_zero(url: str, stream: bool) -> None:
     body = {"model": "words", "messages": SAID, "logprobs": False, "top_logprobs": 0, "stream": stream}
     assert httpx.post(f"{url}/v1/chat/completions", json=body).status_code == 200
+
+
+FLAT = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": None}
+NAMED = {"type": "function", "name": "f"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tools": [FLAT]},
+        {"tools": [FLAT, {"type": "function", "function": {"name": "g"}}], "tool_choice": NAMED},
+        {"tools": TOOLS, "tool_choice": NAMED},
+        {"tools": TOOLS, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NAMED]}}},
+    ],
+    ids=["tool", "both forms", "choice", "allowed"],
+)  # fmt: skip
+def test_functions_in_the_form_of_responses_are_taken_in_chats(url: str, more: dict[str, Any]) -> None:
+    body = {"model": "tools", "messages": SAID, **more}
+    offered = json.loads(asked(url, "/v1/chat/completions", body)["choices"][0]["message"]["content"])
+    assert offered[0] == TOOLS[0]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_clients_of_open_responses_get_numbers(url: str, stream: bool) -> None:
+    body = {"model": "words", "input": "hello", "stream": stream, "top_p": 0.5}
+    text = httpx.post(f"{url}/v1/responses", json=body).text
+    response = json.loads(text.strip().rpartition("data: ")[2])
+    response = response["response"] if stream else response
+    names = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+    assert [response[name] for name in names] == [1, 0.5, 0, 0]

@@ -7,6 +7,7 @@ import orjson
 
 from .....text.chat import MOST_MESSAGES, THOUGHTS, Chat
 from .....text.fields import Fields, wrong_field
+from .....text.tools import nested
 
 INPUT = "input"
 
@@ -99,7 +100,8 @@ def read_functions(fields: Fields) -> tuple[list[dict[str, Any]], Names]:
     for index, item in enumerate(fields.items("tools") or ()):
         tool = Fields(item, fields.path(f"tools[{index}]"))
         if (kind := tool.needed_text("type")) == "function":
-            functions.append(_function(tool))
+            tool.needed_text("name")
+            functions.append(nested(item))
         elif kind == "namespace":
             namespace = tool.needed_text("name")
             inner, _ = read_functions(Fields({"tools": tool.get("tools")}, fields.path(f"tools[{index}]")))
@@ -109,12 +111,6 @@ def read_functions(fields: Fields) -> tuple[list[dict[str, Any]], Names]:
                 names[each["function"]["name"]] = namespace, name
             functions += inner
     return functions, names
-
-
-def _function(tool: Fields) -> dict[str, Any]:
-    tool.needed_text("name")
-    function = {name: tool.get(name) for name in tool.names() if name != "type"}
-    return {"type": "function", "function": function}
 
 
 def read_choice(fields: Fields) -> Any:
@@ -128,12 +124,7 @@ def read_choice(fields: Fields) -> Any:
         name = _flat(chosen.text("namespace"), chosen.needed_text("name"))
         return {"type": "function", "function": {"name": name}}
     if kind == "allowed_tools":
-        tools = chosen.items("tools") or []
-        names = [Fields(tool, f"tool_choice.tools[{index}]") for index, tool in enumerate(tools)]
-        return {
-            "type": kind,
-            kind: {"mode": chosen.get("mode"), "tools": [_function(tool) for tool in names]},
-        }
+        return {"type": kind, kind: {"mode": chosen.get("mode"), "tools": chosen.items("tools") or []}}
     raise chosen.wrong("type", f"{kind[:40]!r} is not taken; known are function and allowed_tools")
 
 
