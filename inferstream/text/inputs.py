@@ -63,6 +63,15 @@ DECISIVE = frozenset[str]().union(
 )
 """Options that change the answer, of which a function that does not declare them cannot be left unaware."""
 
+NEUTRAL = dict.fromkeys(
+    ("mirostat", "use_beam_search", "watermark", "truncate", "shift", "min_tokens"), False
+)
+NEUTRAL |= dict.fromkeys(
+    ("ignore_eos", "include_stop_str_in_output", "return_tokens_as_token_ids", "echo"), False
+)
+NEUTRAL |= dict.fromkeys(("skip_special_tokens", "typical_p", "tfs_z", "length_penalty", "best_of"), True)
+"""Options of other servers, each with the value that changes nothing, or the number that equals it."""
+
 
 class FieldTexts(list[str | bytes]):
     """The values of an input, which the client has given in a field of another name."""

@@ -245,3 +245,35 @@ def test_clients_of_open_responses_get_numbers(url: str, stream: bool) -> None:
     response = response["response"] if stream else response
     names = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
     assert [response[name] for name in names] == [1, 0.5, 0, 0]
+
+
+NEUTRAL = {
+    "use_beam_search": False,
+    "min_tokens": 0,
+    "ignore_eos": False,
+    "mirostat": 0,
+    "length_penalty": 1.0,
+}
+NEUTRAL |= {"typical_p": 1.0, "best_of": 1, "echo": False, "include_stop_str_in_output": False}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "within"),
+    [
+        ("/v1/chat/completions", {"messages": SAID}, ""),
+        ("/v1/responses", {"input": "hello"}, ""),
+        ("/v1/messages", {"messages": SAID, "max_tokens": 9}, ""),
+        ("/api/chat", {"messages": SAID, "stream": False}, "options"),
+    ],
+    ids=["chat", "responses", "Anthropic", "Ollama"],
+)
+def test_a_function_takes_options_that_change_nothing(
+    url: str, path: str, body: dict[str, Any], within: str
+) -> None:
+    asked(url, path, {"model": "words", **body, **({within: NEUTRAL} if within else NEUTRAL)})
+    for name in NEUTRAL:
+        other = {name: 2}
+        answer = httpx.post(
+            f"{url}{path}", json={"model": "words", **body, **({within: other} if within else other)}
+        )
+        assert answer.status_code == 400 and name in answer.text, answer.text

@@ -324,8 +324,7 @@ class EmbedRequest(KeepingRequest, VectorsRequest):
         if self._one:
             fields.needed_text("prompt")
         known = KNOWN_OF_VECTORS | {"prompt", "keep_alive"} | UNUSED
-        # True is the default. The server gives whole texts to a function.
-        if fields.flag("truncate") or (keep.admission.text and keep.admission.text.function):
+        if fields.flag("truncate"):  # which is Ollama's default
             known |= {"truncate"}
         super().__init__(keep.admission, name, fields, "prompt" if self._one else "input", known)
 

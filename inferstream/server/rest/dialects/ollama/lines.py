@@ -122,16 +122,10 @@ def _thoughts(reader: TextReader) -> dict[str, str]:
 
 def _calls(reader: TextReader) -> list[dict[str, Any]]:
     cut = reader.finish_reason == LENGTH
+    calls = [(call["id"], call["function"]["name"], arguments_of(call, cut)) for call in reader.tool_calls]
     return [
-        {
-            "id": call["id"],
-            "function": {
-                "index": index,
-                "name": call["function"]["name"],
-                "arguments": arguments_of(call, cut),
-            },
-        }
-        for index, call in enumerate(reader.tool_calls)
+        {"id": id, "function": {"index": index, "name": name, "arguments": arguments}}
+        for index, (id, name, arguments) in enumerate(calls)
     ]
 
 
