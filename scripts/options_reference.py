@@ -37,6 +37,7 @@ performance have no effect.
 - A model that lacks the input for a field, such as `tools`, refuses the field.
 - Without the argument, a function refuses `logit_bias`. The other fields have no effect, because such a function does
   not sample.
+- A value that changes nothing, such as `ignore_eos: false`, is taken.
 
 A class gets every other field as a parameter of its request, lists and objects as JSON. The columns *transformers* and
 *llama.cpp* are about the [language models](language-models.md) that inferstream runs itself, and about

@@ -87,9 +87,8 @@ def _chosen(choice: Fields, tools: list[Any], names: Sequence[str]) -> tuple[lis
             raise wrong_field("tool_choice", f"no tool is called {name[:40]!r}")
         return tools, {"type": "function", "function": {"name": name}}
     path = inner.path("tools")
-    allowed = {
-        _name(nested(tool), f"{path}[{index}]") for index, tool in enumerate(inner.items("tools") or [])
-    }
+    named = [nested(tool) for tool in inner.items("tools") or ()]
+    allowed = {_name(tool, f"{path}[{index}]") for index, tool in enumerate(named)}
     if unknown := sorted(allowed.difference(names)):
         raise wrong_field("tool_choice", f"no tool is called {unknown[0][:40]!r}")
     mode = inner.choice("mode", CHOICES[1:])

@@ -91,8 +91,7 @@ class EventStream(StreamWriter):
 
     def _open(self, headers: RawHeaders) -> None:
         self.is_open = True
-        if self._asked.media_type.startswith(IN_LINES):
-            self._escape = escape_line_ends
+        self._escape = escape_line_ends if self._asked.media_type.startswith(IN_LINES) else None
         self._exchange.open([(b"content-type", self._asked.media_type), *HEADERS, *headers])
 
     async def _end(self, error: Exception | None = None) -> None:

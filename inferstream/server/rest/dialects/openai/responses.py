@@ -141,10 +141,8 @@ def _document(fields: Fields, id: str, name: str) -> dict[str, Any]:
         "top_logprobs": fields.get("top_logprobs") or 0,
         "truncation": "disabled",
         "usage": None,
-        **{
-            field: default if (value := fields.get(field)) is None else value
-            for field, default in ECHOED.items()
-        },
+        **ECHOED,
+        **{field: fields.get(field) for field in fields.names() if field in ECHOED},
     }
 
 
