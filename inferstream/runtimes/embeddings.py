@@ -42,9 +42,10 @@ class EmbeddingsModel(EncoderModel):
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         given = {} if payload.parameters is None else dict(payload.parameters.items())
-        whole = given.get("truncate") is False
         for name, value in given.items():
-            refuse_unknown(name, value, (TOKEN_IDS, "prompt_name"), {"truncate": not whole})
+            refuse_unknown(
+                name, value, (TOKEN_IDS, "prompt_name"), {"truncate": given.get("truncate") is not False}
+            )
         texts: list[Any] = self._texts(payload)
         prompt: Any = self._prompt(payload)
         if given.get(TOKEN_IDS):
@@ -53,7 +54,7 @@ class EmbeddingsModel(EncoderModel):
             name, tokenizer = self.inputs[0].name, self._encoder.tokenizer
             texts = [read_tokens(name, text, len(tokenizer), self._encoder.max_length) for text in texts]
             prompt = []
-        elif whole:
+        elif given.get("truncate") is False:
             self._encoder.check_lengths(self.inputs[0].name, [prompt + text for text in texts])
         vectors, tokens = self._encoder.encode(texts, prompt, request_context())
         outputs = [NumpyCodec.encode_output(self.outputs[0].name, vectors)]

@@ -278,3 +278,18 @@ def test_a_function_takes_options_that_change_nothing(
         )
         assert answer.status_code == 400, answer.text
         assert name in answer.text
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"), [({}, 1), ({"keep": {"type": "thinking_turns", "value": 2}}, 2), ({"keep": "all"}, 3)]
+)
+def test_reasoning_is_cleared_as_the_client_of_anthropic_asks(
+    url: str, keep: dict[str, Any], left: int
+) -> None:
+    said = {"type": "text", "text": "42"}
+    turn = {"role": "assistant", "content": [{"type": "thinking", "thinking": THOUGHT}, said]}
+    edits = {"edits": [{"type": "clear_thinking_20251015", **keep}]}
+    body = {"model": "echo", "max_tokens": 900, "messages": [*SAID, turn] * 3 + SAID}
+    [block] = asked(url, "/v1/messages", {**body, "context_management": edits})["content"]
+    turns = [message for message in json.loads(block["text"]) if message["role"] == "assistant"]
+    assert ["reasoning_content" in each for each in turns] == [False] * (3 - left) + [True] * left

@@ -124,9 +124,14 @@ def read_generation(
     """What is asked of the model. Raises InvalidRequest that names the wrong field."""
     chat = read_messages(fields)
     management = fields.object("context_management") or Fields({})
-    for edit in management.items("edits") or ():
-        if not Fields(edit, "context_management.edits").needed_text("type").startswith("clear_thinking"):
+    for item in management.items("edits") or ():
+        edit = Fields(item, "context_management.edits")
+        if not edit.needed_text("type").startswith("clear_thinking"):
             raise wrong_field("context_management.edits", "the server edits no messages")
+        if edit.get("keep") != "all":
+            kept = (edit.object("keep") or Fields({})).integer("value", 1) or 1
+            for message in [message for message in chat.messages if THOUGHTS in message][:-kept]:
+                del message[THOUGHTS]
     tools, choice = _tools(fields), fields.object("tool_choice")
     parallel = choice is None or not choice.flag("disable_parallel_tool_use")
     inputs, parameters = offered(interface, tools, None if choice is None else _choice(choice), parallel)
