@@ -43,9 +43,7 @@ class EmbeddingsModel(EncoderModel):
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         given = {} if payload.parameters is None else dict(payload.parameters.items())
         for name, value in given.items():
-            refuse_unknown(
-                name, value, (TOKEN_IDS, "prompt_name"), {"truncate": given.get("truncate") is not False}
-            )
+            refuse_unknown(name, value, (TOKEN_IDS, "prompt_name"), {"truncate": value is not False})
         texts: list[Any] = self._texts(payload)
         prompt: Any = self._prompt(payload)
         if given.get(TOKEN_IDS):
