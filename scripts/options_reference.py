@@ -37,6 +37,7 @@ performance have no effect.
 - A model that lacks the input for a field, such as `tools`, refuses the field.
 - Without the argument, a function refuses `logit_bias`. The other fields have no effect, because such a function does
   not sample.
+- A value that changes nothing, such as `ignore_eos: false`, is taken.
 
 A class gets every other field as a parameter of its request, lists and objects as JSON. The columns *transformers* and
 *llama.cpp* are about the [language models](language-models.md) that inferstream runs itself, and about
@@ -75,6 +76,8 @@ READ: dict[str, tuple[Set[str], Set[str], Set[str]]] = {
 def outcomes(api: Api, name: str) -> tuple[str, str]:
     """What becomes of a field with a function, and with our own runtimes."""
     known, unused, refused = READ[api.title]
+    if api is api_fields.OLLAMA_EMBED and name == "truncate":
+        return UNUSED, APPLIED
     if name in HINTS:
         return HINT, HINT
     if name in unused:

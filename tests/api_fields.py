@@ -311,7 +311,7 @@ OLLAMA_EMBED = Api(
         "dimensions": Field("integer", 2),
         "keep_alive": Field("string or number", "5m"),
         "options": Field("object", {"mirostat": 2}),
-        "truncate": Field("boolean", False),
+        "truncate": Field("boolean", False, {"input": "hello " * 600}),
     },
 )
 

@@ -227,6 +227,8 @@ class StreamWriter(StallGuard):
         self._beat: asyncio.Task[None] | None = None
         self._sign = b""
         """What says that a silent stream is alive; empty for nothing."""
+        self._escape: Callable[[bytes], bytes] | None = None
+        """What escapes characters beyond ASCII at which a reader of the stream might end a line."""
 
     async def _write_all(self, reply: Source, writer: Writer) -> None:
         """Send every item of `reply`. What is left when this ends, or fails, leaves with the next `_flush`."""
@@ -305,6 +307,8 @@ class StreamWriter(StallGuard):
         events = self._events
         body = events[0] if len(events) == 1 else b"".join(events)
         events.clear()
+        if self._escape is not None and not body.isascii():
+            body = self._escape(body)
         self._size = 0
         self._last_sent = self._loop.time()
         waiting = self._recipient.send(body, last)

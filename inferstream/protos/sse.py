@@ -22,6 +22,17 @@ HEARTBEAT = b": \n\n"
 """A comment. It keeps proxies from closing an idle stream; clients ignore it."""
 
 
+LINE_ENDS = {end.encode(): b"\\u%04x" % ord(end) for end in "\u0085\u2028\u2029"}
+"""Characters that end a line for `str.splitlines`, by which many clients read streams, and their escapes in JSON."""
+
+
+def escape_line_ends(events: bytes) -> bytes:
+    """Events, or lines of JSON, in which only line feeds end a line."""
+    for end, escape in LINE_ENDS.items():
+        events = events.replace(end, escape)
+    return events
+
+
 def event(payload: bytes) -> bytes:
     """One `data:` event. `payload` is compact JSON, which contains no raw newline."""
     return b"data: " + payload + b"\n\n"

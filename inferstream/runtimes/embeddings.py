@@ -43,7 +43,7 @@ class EmbeddingsModel(EncoderModel):
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         given = {} if payload.parameters is None else dict(payload.parameters.items())
         for name, value in given.items():
-            refuse_unknown(name, value, (TOKEN_IDS, "prompt_name"), {"truncate": True})
+            refuse_unknown(name, value, (TOKEN_IDS, "prompt_name"), {"truncate": value is not False})
         texts: list[Any] = self._texts(payload)
         prompt: Any = self._prompt(payload)
         if given.get(TOKEN_IDS):
@@ -52,6 +52,8 @@ class EmbeddingsModel(EncoderModel):
             name, tokenizer = self.inputs[0].name, self._encoder.tokenizer
             texts = [read_tokens(name, text, len(tokenizer), self._encoder.max_length) for text in texts]
             prompt = []
+        elif given.get("truncate") is False:
+            self._encoder.check_lengths(self.inputs[0].name, [prompt + text for text in texts])
         vectors, tokens = self._encoder.encode(texts, prompt, request_context())
         outputs = [NumpyCodec.encode_output(self.outputs[0].name, vectors)]
         parameters = Parameters.of({"prompt_tokens": tokens}) if not self._gathers else None

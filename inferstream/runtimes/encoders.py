@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..context import RequestContext
 from ..errors import Cancelled
+from ..text.context_length import report_overflow
 from .sentences import Pooling, Sentences
 
 Backend = Literal["sentence-transformers", "transformers"]
@@ -78,6 +79,14 @@ class Encoder(ABC):
     def warm(self) -> None:
         """Encode a text, which shows how long the vectors are."""
         self.dimension = len(self._encoded(["warm"])[0][0])
+
+    def check_lengths(self, name: str, texts: Sequence[str]) -> None:
+        """Raise InvalidRequest that names the input if a text has more tokens than count."""
+        for text in texts:
+            with self._tokenizing:
+                count = len(self.tokenizer(text)["input_ids"])
+            if count > self.max_length:
+                raise report_overflow(name, count, self.max_length)
 
     def encode(
         self, texts: Sequence[Any], prompt: Any, context: RequestContext

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ..errors import InvalidRequest
-from ..text.inputs import TOKEN_IDS
+from ..text.inputs import NEUTRAL, TOKEN_IDS
 
 MOST_LOGPROBS = 20
 """Most likely tokens that a request may ask for, as with OpenAI."""
@@ -20,10 +20,6 @@ OF_SERVER = frozenset(
 
 OF_CHATS = frozenset(("tool_choice", "parallel_tool_calls", TOKEN_IDS))
 """Parameters that are read with the prompt."""
-
-NEUTRAL = dict.fromkeys(("mirostat", "use_beam_search", "watermark", "truncate", "shift"), False)
-NEUTRAL |= dict.fromkeys(("skip_special_tokens", "typical_p"), True)
-"""Options of other servers, each with the value that changes nothing, or the number that equals it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ MOST_MESSAGES = 4096
 """Messages of one request at most."""
 
 
+THOUGHTS = "reasoning_content"
+"""Where messages of the assistant have their reasoning for chat templates."""
+
 NO_TEMPLATE = "the model has no chat template that takes them"
 
 NONE: Mapping[str, Any] = MappingProxyType({})
@@ -95,6 +98,8 @@ class Chat:
         read = dict(item)
         if content is None and role == "assistant":
             content = message.text("refusal")
+        if isinstance(thoughts := item.get("reasoning"), str):  # its name at vLLM and OpenRouter
+            read[THOUGHTS] = item.get(THOUGHTS) or thoughts
         if content is not None:
             read["content"] = self.content(content, message.path("content"))
         self.messages.append(read)

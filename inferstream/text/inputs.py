@@ -63,6 +63,12 @@ DECISIVE = frozenset[str]().union(
 )
 """Options that change the answer, of which a function that does not declare them cannot be left unaware."""
 
+NEUTRAL = dict.fromkeys(("mirostat", "use_beam_search", "watermark", "truncate", "shift"), False)
+NEUTRAL |= dict.fromkeys(("min_tokens", "ignore_eos", "include_stop_str_in_output", "echo"), False)
+NEUTRAL |= dict.fromkeys(("skip_special_tokens", "typical_p", "tfs_z", "length_penalty", "best_of"), True)
+NEUTRAL |= dict.fromkeys(("include_reasoning", "separate_reasoning", "stream_reasoning"), True)
+"""Options of other servers, each with the value that changes nothing, or the number that equals it."""
+
 
 class FieldTexts(list[str | bytes]):
     """The values of an input, which the client has given in a field of another name."""

@@ -35,7 +35,7 @@ def offered(
     interface: TextInterface, tools: list[Any] | None, choice: Any, parallel: bool
 ) -> tuple[Inputs, dict[str, Any]]:
     """Inputs and parameters of tools and a choice among them, both in the form of chat completions."""
-    tools = tools or []
+    tools, choice = [nested(tool) for tool in tools or ()], nested(choice)
     names = [_name(tool, f"tools[{index}]") for index, tool in enumerate(tools)]
     if isinstance(choice, str):
         Fields({"tool_choice": choice}).choice("tool_choice", CHOICES)
@@ -57,6 +57,19 @@ def offered(
     return {TOOLS: [orjson.dumps(tools).decode()]}, parameters
 
 
+def nested(tool: Any) -> Any:
+    """A function in the form of chat completions; agents mix in the form of responses, which has no inner object."""
+    if (
+        not isinstance(tool, dict)
+        or tool.get("type") != "function"
+        or "name" not in tool
+        or "function" in tool
+    ):
+        return tool
+    function = {name: value for name, value in tool.items() if name != "type" and value is not None}
+    return {"type": "function", "function": function}
+
+
 def _name(tool: Any, path: str) -> str:
     """The name of a tool. Only functions are tools."""
     described = Fields(tool, path)
@@ -74,7 +87,8 @@ def _chosen(choice: Fields, tools: list[Any], names: Sequence[str]) -> tuple[lis
             raise wrong_field("tool_choice", f"no tool is called {name[:40]!r}")
         return tools, {"type": "function", "function": {"name": name}}
     path = inner.path("tools")
-    allowed = {_name(tool, f"{path}[{index}]") for index, tool in enumerate(inner.items("tools") or [])}
+    named = [nested(tool) for tool in inner.items("tools") or ()]
+    allowed = {_name(tool, f"{path}[{index}]") for index, tool in enumerate(named)}
     if unknown := sorted(allowed.difference(names)):
         raise wrong_field("tool_choice", f"no tool is called {unknown[0][:40]!r}")
     mode = inner.choice("mode", CHOICES[1:])

@@ -188,6 +188,7 @@ def test_the_system_prompt_and_the_turns_reach_the_model(serving: Running) -> No
             {
                 "role": "assistant",
                 "content": "b",
+                "reasoning_content": "hm",
                 "tool_calls": [{"id": "toolu_1", "type": "function", "function": function}],
             },
             {"role": "tool", "tool_call_id": "toolu_1", "content": "5"},

@@ -265,7 +265,8 @@ def test_what_there_is_to_call(serving: Running) -> None:
     assert {model.model for model in asked.ps().models} == {"assistant", "continuing"}
     shown = asked.show("assistant:latest")
     assert shown.capabilities == ["completion", "tools", "vision"]
-    assert shown.modelinfo == {"general.name": "assistant", "general.architecture": "unknown"}
+    named = dict.fromkeys(("general.name", "general.basename"), "assistant")
+    assert shown.modelinfo == {**named, "general.architecture": "unknown"}
     assert asked.show("continuing").capabilities == ["completion"]
     assert httpx.get(f"{serving.url}/api/version").json()["version"]
     for name in ("nobody", "nobody:1"):

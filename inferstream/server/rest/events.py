@@ -6,10 +6,14 @@ from typing import Protocol, TypeVar
 
 from ...concurrency.outgoing import Source, StreamWriter, Writer
 from ...errors import InferstreamError
+from ...protos.sse import escape_line_ends
 from .exchange import Exchange
 from .messages import RawHeaders, wrap
 
 Begun = TypeVar("Begun")
+
+IN_LINES = (b"text/event-stream", b"application/x-ndjson")
+"""Media types of streams of JSON, which many clients cut at the ends of lines."""
 
 HEADERS = [
     (b"cache-control", b"no-cache"),
@@ -87,6 +91,7 @@ class EventStream(StreamWriter):
 
     def _open(self, headers: RawHeaders) -> None:
         self.is_open = True
+        self._escape = escape_line_ends if self._asked.media_type.startswith(IN_LINES) else None
         self._exchange.open([(b"content-type", self._asked.media_type), *HEADERS, *headers])
 
     async def _end(self, error: Exception | None = None) -> None:

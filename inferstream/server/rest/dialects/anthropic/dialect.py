@@ -10,7 +10,7 @@ from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
 from .....errors import Code, InferstreamError, Unsupported, own_status
-from .....text.chat import MOST_MESSAGES, Chat, base64_bytes
+from .....text.chat import MOST_MESSAGES, THOUGHTS, Chat, base64_bytes
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, sampling
 from .....text.interface import TextInterface
@@ -36,7 +36,7 @@ REQUEST_ID = b"request-id"
 MOST_COUNTED = 16
 """Responses after which a model that has not said how many tokens it has read is not asked any longer."""
 
-IGNORED = frozenset(("thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use", "container_upload"))
+IGNORED = frozenset(("redacted_thinking", "server_tool_use", "mcp_tool_use", "container_upload"))
 """Blocks of earlier turns that are no part of a chat."""
 
 TEXTUAL = ("search_result", "tool_reference", "compaction")
@@ -44,6 +44,9 @@ TEXTUAL = ("search_result", "tool_reference", "compaction")
 
 TEXTS = frozenset(("title", "text", "content", "stdout", "stderr", "tool_name"))
 """Where their text is."""
+
+BILLING = "x-anthropic-billing-header:"
+"""How Claude Code begins a text that differs in each request, so that no prefix of prompts would be the same."""
 
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 """Choices among the tools that name none, in the words of chat completions."""
@@ -121,9 +124,14 @@ def read_generation(
     """What is asked of the model. Raises InvalidRequest that names the wrong field."""
     chat = read_messages(fields)
     management = fields.object("context_management") or Fields({})
-    for edit in management.items("edits") or ():
-        if not Fields(edit, "context_management.edits").needed_text("type").startswith("clear_thinking"):
+    for item in management.items("edits") or ():
+        edit = Fields(item, "context_management.edits")
+        if not edit.needed_text("type").startswith("clear_thinking"):
             raise wrong_field("context_management.edits", "the server edits no messages")
+        if edit.get("keep") != "all":
+            kept = (edit.object("keep") or Fields({})).integer("value", 1) or 1
+            for message in [message for message in chat.messages if THOUGHTS in message][:-kept]:
+                del message[THOUGHTS]
     tools, choice = _tools(fields), fields.object("tool_choice")
     parallel = choice is None or not choice.flag("disable_parallel_tool_use")
     inputs, parameters = offered(interface, tools, None if choice is None else _choice(choice), parallel)
@@ -141,8 +149,8 @@ def read_generation(
 def read_messages(fields: Fields) -> Chat:
     """The system prompt and the turns as chat messages. Raises InvalidRequest that names the wrong block."""
     chat = Chat()
-    if (system := fields.get("system")) is not None:
-        chat.messages.append({"role": "system", "content": _plain(system, "system")})
+    if (system := fields.get("system")) is not None and (text := _plain(system, "system")):
+        chat.messages.append({"role": "system", "content": text})
     for index, item in enumerate(fields.needed_items(chat.field, "messages", MOST_MESSAGES)):
         turn = Fields(item, f"{chat.field}[{index}]")
         role = turn.needed_choice("role", ("user", "assistant", "system"))
@@ -166,12 +174,11 @@ def _blocks(content: Any, path: str) -> list[Fields]:
 
 def _plain(content: Any, path: str) -> str:
     """The text of a content in which there are no other blocks."""
-    if isinstance(content, str):
-        return content
-    blocks = _blocks(content, path)
+    blocks = [] if isinstance(content, str) else _blocks(content, path)
     for block in blocks:
         block.choice("type", ("text",))
-    return "".join(block.needed_text("text") for block in blocks)
+    texts = [content] if isinstance(content, str) else [block.needed_text("text") for block in blocks]
+    return "".join(text.partition("\n")[2] if text.startswith(BILLING) else text for text in texts)
 
 
 def _add_blocks(chat: Chat, role: str, blocks: list[Fields]) -> None:
@@ -184,6 +191,9 @@ def _add_blocks(chat: Chat, role: str, blocks: list[Fields]) -> None:
             chat.messages.append(_result(chat, block))
         elif kind == "tool_use":
             message.setdefault("tool_calls", []).append(_call(block))
+        elif kind == "thinking":
+            if thoughts := block.text("thinking"):
+                message[THOUGHTS] = message.get(THOUGHTS, "") + thoughts
         elif kind not in IGNORED and (part := _part(chat, block, kind)) != EMPTY:
             parts.append(part)
     if parts or "tool_calls" in message:

@@ -13,7 +13,7 @@ from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
 from .....dataplane.reply import Reply
 from .....errors import ModelNotFound
-from .....text.chat import MOST_MESSAGES, Chat, base64_bytes
+from .....text.chat import MOST_MESSAGES, THOUGHTS, Chat, base64_bytes
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.inputs import MESSAGES
@@ -109,12 +109,14 @@ class Ollama(TextDialect):
         name = fields.needed_text("model")
         admission = admit_named(self._dataplane, name.removesuffix(LATEST), caller)
         keep = KeepAlive(self._dataplane.access, admission, fields)
+        if route.template == EMBED and fields.get("input") == []:
+            return LoadRequest(keep, orjson.dumps({"model": name, "embeddings": []}))
         if route.template in (EMBED, EMBEDDINGS):
             return EmbedRequest(keep, name, fields, route.template)
         interface = generating(admission, name)
         chat = route.template == CHAT
         if not (fields.items("messages") if chat else fields.text("prompt")):
-            return LoadRequest(keep, LineFormat(name, chat=chat).loaded())
+            return LoadRequest(keep, LineFormat(name, chat=chat).loaded(keep.leaves))
         for field, sentence in REFUSED.items():
             if fields.get(field):
                 raise fields.wrong(field, sentence)
@@ -216,6 +218,8 @@ def _add(chat: Chat, turn: Fields, pending: list[str]) -> None:
     if images := _images(chat, turn):
         content = [{"type": "text", "text": content}, *images]
     message: dict[str, Any] = {"role": role, "content": content}
+    if thoughts := turn.text("thinking"):
+        message[THOUGHTS] = thoughts
     for index, item in enumerate(turn.items("tool_calls") or ()):
         call = Fields(item, f"{turn.path('tool_calls')}[{index}]")
         function = call.needed_object("function")
@@ -320,6 +324,8 @@ class EmbedRequest(KeepingRequest, VectorsRequest):
         if self._one:
             fields.needed_text("prompt")
         known = KNOWN_OF_VECTORS | {"prompt", "keep_alive"} | UNUSED
+        if fields.flag("truncate"):  # which is Ollama's default
+            known |= {"truncate"}
         super().__init__(keep.admission, name, fields, "prompt" if self._one else "input", known)
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:

@@ -23,6 +23,8 @@ class KeepAlive:
         self.admission = admission
         self._stated = fields.get("keep_alive") is not None
         self._seconds = kept(fields) if self._stated else None
+        self.leaves = self._stated and self._seconds == 0
+        """Whether the model is to leave memory at once."""
 
     async def apply(self, load: bool = False) -> None:
         """Keep a model that may leave memory so long, and `load` it unless it is to leave at once.
@@ -38,7 +40,7 @@ class KeepAlive:
         async def act() -> None:
             if resident is not None and changes:
                 resident.keep = self._seconds
-            if resident is not None and load and not (self._stated and self._seconds == 0):
+            if resident is not None and load and not self.leaves:
                 await resident.enter()
                 resident.left()
 

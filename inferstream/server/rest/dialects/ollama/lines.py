@@ -13,9 +13,6 @@ from .....text.reader import LENGTH, TextReader
 from .....text.tools import arguments_of
 from ..text import TextFormat, token_logprobs
 
-LINE_ENDS = "\u0085\u2028\u2029"
-"""Characters at which a text has another line, and which JSON need not escape."""
-
 
 def timestamp(seconds: float | None = None) -> str:
     """A time as Ollama writes it; now without one."""
@@ -55,7 +52,7 @@ class LineFormat(TextFormat):
         before = self._before
         if not before or reader.logprobs or reader.reasoning:
             return self._noted(text, reader)
-        return b"%b%b%b" % (before, _json(text), self._after) if text else b""
+        return b"%b%b%b" % (before, orjson.dumps(text), self._after) if text else b""
 
     def last(self, index: int, text: str, reader: TextReader) -> bytes:
         piece = self.piece(index, text, reader)
@@ -77,9 +74,9 @@ class LineFormat(TextFormat):
             document["logprobs"] = token_logprobs(reader)
         return orjson.dumps(document)
 
-    def loaded(self) -> bytes:
-        """The response to a request without a prompt."""
-        return orjson.dumps(self._document("", True) | {"done_reason": "load"})
+    def loaded(self, leaves: bool) -> bytes:
+        """The response to a request without a prompt, after which the model may leave memory."""
+        return orjson.dumps(self._document("", True) | {"done_reason": "unload" if leaves else "load"})
 
     def failure(self, error: InferstreamError) -> bytes:
         return _line(error_object(error))
@@ -94,7 +91,7 @@ class LineFormat(TextFormat):
         if reader.logprobs or reader.reasoning:
             logprobs = {"logprobs": token_logprobs(reader)} if reader.logprobs else {}
             return _line(self._document(text, False, **_thoughts(reader)) | logprobs)
-        return b"%b%b%b" % (self._before, _json(text), self._after) if text else b""
+        return b"%b%b%b" % (self._before, orjson.dumps(text), self._after) if text else b""
 
     def _document(self, text: str, done: bool, **more: Any) -> dict[str, Any]:
         head = {"model": self._model, "created_at": self._created}
@@ -125,20 +122,12 @@ def _thoughts(reader: TextReader) -> dict[str, str]:
 
 def _calls(reader: TextReader) -> list[dict[str, Any]]:
     cut = reader.finish_reason == LENGTH
+    calls = [(call["id"], call["function"]["name"], arguments_of(call, cut)) for call in reader.tool_calls]
     return [
-        {"function": {"name": call["function"]["name"], "arguments": arguments_of(call, cut)}}
-        for call in reader.tool_calls
+        {"id": id, "function": {"index": index, "name": name, "arguments": arguments}}
+        for index, (id, name, arguments) in enumerate(calls)
     ]
 
 
-def _json(value: Any) -> bytes:
-    """JSON on one line, also for clients that split lines as `str.splitlines` does."""
-    text = orjson.dumps(value)
-    if not text.isascii():
-        for end in LINE_ENDS:
-            text = text.replace(end.encode(), b"\\u%04x" % ord(end))
-    return text
-
-
 def _line(document: dict[str, Any]) -> bytes:
-    return _json(document) + b"\n"
+    return orjson.dumps(document) + b"\n"

@@ -58,7 +58,8 @@ def shown_model(name: str, created: int, described: Described) -> dict[str, Any]
     """One model, with what it can do."""
     architecture = described.signature.parameters.get(ARCHITECTURE) or UNKNOWN
     length = context_length_of(described.signature)
-    info: dict[str, Any] = {"general.name": name, "general.architecture": architecture}
+    # GitHub Copilot shows the base name.
+    info = {"general.name": name, "general.basename": name, "general.architecture": architecture}
     if length is not None:
         info[f"{architecture}.context_length"] = length
     return {

@@ -72,7 +72,7 @@ def _logprobs(reader: TextReader) -> dict[str, Any] | None:
 def _logprobs_asked(fields: Fields) -> int | None:
     """How many of the most likely tokens a client of chat wants at each place; None if no log probabilities."""
     wanted, top = fields.flag("logprobs"), fields.integer("top_logprobs", 0, 20)
-    if top is not None and not wanted:
+    if top and not wanted:
         raise fields.wrong("top_logprobs", "needs logprobs to be true")
     return (top or 0) if wanted else None
 

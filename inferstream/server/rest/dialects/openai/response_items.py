@@ -5,8 +5,9 @@ from typing import Any
 
 import orjson
 
-from .....text.chat import MOST_MESSAGES, Chat
+from .....text.chat import MOST_MESSAGES, THOUGHTS, Chat
 from .....text.fields import Fields, wrong_field
+from .....text.tools import nested
 
 INPUT = "input"
 
@@ -31,8 +32,9 @@ def read_input(fields: Fields, previous: Sequence[Any], recall: Recall) -> Chat:
     chat = Chat(INPUT)
     if (instructions := fields.text("instructions")) is not None:
         chat.messages.append({"role": "system", "content": instructions})
+    thoughts: list[str] = []
     for item in previous:
-        _read(chat, Fields(item, PREVIOUS), PREVIOUS, recall)
+        _read(chat, Fields(item, PREVIOUS), PREVIOUS, recall, thoughts)
     if isinstance(text := fields.get(INPUT), str):
         chat.messages.append({"role": "user", "content": text})
         return chat
@@ -40,23 +42,26 @@ def read_input(fields: Fields, previous: Sequence[Any], recall: Recall) -> Chat:
         raise fields.wrong(INPUT, "must be a string or a list of items")
     most = max(MOST_MESSAGES - len(previous), 0)
     for index, item in enumerate(fields.needed_items(INPUT, "messages", most)):
-        _read(chat, Fields(item, f"{INPUT}[{index}]"), f"{INPUT}[{index}]", recall)
+        _read(chat, Fields(item, f"{INPUT}[{index}]"), f"{INPUT}[{index}]", recall, thoughts)
     return chat
 
 
-def _read(chat: Chat, item: Fields, path: str, recall: Recall) -> None:
+def _read(chat: Chat, item: Fields, path: str, recall: Recall, thoughts: list[str]) -> None:
+    """Add an item to a chat. `thoughts` are reasoning that waits for the message of the assistant behind it."""
     kind = item.text("type") or "message"
     if kind == "message":
         chat.read({"role": item.get("role"), "content": item.get("content")}, path)
+        _attach(chat.messages[-1], thoughts)
     elif kind == "item_reference":
         if (known := recall(item.needed_text("id"))) is None:
             raise item.wrong("id", "the item is not known, or not any longer; send the item itself")
-        _read(chat, Fields(known, path), path, recall)
+        _read(chat, Fields(known, path), path, recall, thoughts)
     elif kind in CALLS:
         last = chat.messages[-1] if chat.messages else None
-        if last is None or last["role"] != "assistant":
+        if last is None or last["role"] != "assistant" or thoughts:
             last = {"role": "assistant", "content": None}
             chat.messages.append(last)
+            _attach(last, thoughts)
         name = _flat(item.text("namespace"), item.needed_text("name"))
         if kind == "function_call":
             arguments = item.needed_text("arguments")
@@ -69,9 +74,18 @@ def _read(chat: Chat, item: Fields, path: str, recall: Recall) -> None:
         chat.messages.append(
             {"role": "tool", "tool_call_id": item.needed_text("call_id"), "content": content}
         )
-    elif kind != "reasoning" and not kind.endswith(("_call", "_call_output")) and not kind.startswith("mcp_"):
+    elif kind == "reasoning":
+        parts = item.items("content") or item.items("summary") or ()
+        thoughts += [Fields(part, item.path("content")).text("text") or "" for part in parts]
+    elif not kind.endswith(("_call", "_call_output")) and not kind.startswith("mcp_"):
         kinds = "message, item_reference, and calls and their outputs"
         raise item.wrong("type", f"{kind[:40]!r} is not known; known are {kinds}")
+
+
+def _attach(message: dict[str, Any], thoughts: list[str]) -> None:
+    if thoughts and message["role"] == "assistant":
+        message[THOUGHTS] = "\n".join(thoughts)
+    thoughts.clear()
 
 
 def _flat(namespace: str | None, name: str) -> str:
@@ -86,7 +100,8 @@ def read_functions(fields: Fields) -> tuple[list[dict[str, Any]], Names]:
     for index, item in enumerate(fields.items("tools") or ()):
         tool = Fields(item, fields.path(f"tools[{index}]"))
         if (kind := tool.needed_text("type")) == "function":
-            functions.append(_function(tool))
+            tool.needed_text("name")
+            functions.append(nested(item))
         elif kind == "namespace":
             namespace = tool.needed_text("name")
             inner, _ = read_functions(Fields({"tools": tool.get("tools")}, fields.path(f"tools[{index}]")))
@@ -96,12 +111,6 @@ def read_functions(fields: Fields) -> tuple[list[dict[str, Any]], Names]:
                 names[each["function"]["name"]] = namespace, name
             functions += inner
     return functions, names
-
-
-def _function(tool: Fields) -> dict[str, Any]:
-    tool.needed_text("name")
-    function = {name: tool.get(name) for name in tool.names() if name != "type"}
-    return {"type": "function", "function": function}
 
 
 def read_choice(fields: Fields) -> Any:
@@ -115,12 +124,7 @@ def read_choice(fields: Fields) -> Any:
         name = _flat(chosen.text("namespace"), chosen.needed_text("name"))
         return {"type": "function", "function": {"name": name}}
     if kind == "allowed_tools":
-        tools = chosen.items("tools") or []
-        names = [Fields(tool, f"tool_choice.tools[{index}]") for index, tool in enumerate(tools)]
-        return {
-            "type": kind,
-            kind: {"mode": chosen.get("mode"), "tools": [_function(tool) for tool in names]},
-        }
+        return {"type": kind, kind: {"mode": chosen.get("mode"), "tools": chosen.items("tools") or []}}
     raise chosen.wrong("type", f"{kind[:40]!r} is not taken; known are function and allowed_tools")
 
 

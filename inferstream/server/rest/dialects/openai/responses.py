@@ -52,8 +52,12 @@ KNOWN = (
 )
 """Fields that never become parameters of the request to the model."""
 
-ECHOED = ("max_output_tokens", "temperature", "top_p", "user", "safety_identifier", "prompt_cache_key")
-"""Fields of the response that are those of the request, or null."""
+ECHOED: Mapping[str, float | None] = {
+    **dict.fromkeys(("max_output_tokens", "user", "safety_identifier", "prompt_cache_key")),
+    **dict.fromkeys(("temperature", "top_p"), 1.0),
+    **dict.fromkeys(("presence_penalty", "frequency_penalty"), 0.0),
+}
+"""Fields of the response that are those of the request, or OpenAI's default: clients of Open Responses need numbers."""
 
 
 def read_response(
@@ -137,7 +141,8 @@ def _document(fields: Fields, id: str, name: str) -> dict[str, Any]:
         "top_logprobs": fields.get("top_logprobs") or 0,
         "truncation": "disabled",
         "usage": None,
-        **{field: fields.get(field) for field in ECHOED},
+        **ECHOED,
+        **{field: fields.get(field) for field in fields.names() if field in ECHOED},
     }
 
 

@@ -18,7 +18,7 @@ def lines(*texts: str, chat: bool = True, calls: list[dict] | None = None) -> li
     for call in calls or []:
         deltas.add(call)
     written += format.last(0, reader.end(), reader) + format.closing([reader])
-    return [json.loads(line) for line in written.decode().splitlines()]  # at more ends than those of bytes
+    return [json.loads(line) for line in written.splitlines()]
 
 
 @pytest.mark.parametrize("text", ['"', "\\", "\n\r", "\u0000", "\u0085", "a\u2028b\u2029", "🎉", "a" * 1000])
@@ -43,7 +43,9 @@ def test_calls_come_whole_behind_the_text() -> None:
     ]
     text, call, last = lines("a", calls=pieces)
     assert text["message"]["content"] == "a"
-    assert call["message"]["tool_calls"] == [{"function": {"name": "f", "arguments": {"x": 1}}}]
+    assert call["message"]["tool_calls"] == [
+        {"id": "a", "function": {"index": 0, "name": "f", "arguments": {"x": 1}}}
+    ]
     assert last["done"]
 
 
