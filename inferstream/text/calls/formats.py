@@ -3,39 +3,93 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 
-from .coder import Coder
+from .coder import GLM, INVOKE, QWEN, TagParser
 from .harmony import Harmony
-from .objects import Hermes, Llama, Mistral
+from .objects import FAMILIES, ObjectParser
 from .parser import CallParser, Chain, Tools
 from .pythonic import Pythonic
-from .thinking import FORMATS, Thinking, is_open
+from .thinking import OPENED, Thinking, is_open, tags_of
+
+TAGS = {"qwen_coder": QWEN, "seed": QWEN, "minimax": INVOKE, "deepseek_v32": INVOKE, "glm": GLM}
 
 PARSERS: Mapping[str, Callable[[Tools], CallParser]] = {
-    "hermes": Hermes,
-    "mistral": Mistral,
-    "llama": Llama,
+    **{name: partial(ObjectParser, markers) for name, markers in FAMILIES.items()},
+    **{name: partial(TagParser, tags) for name, tags in TAGS.items()},
     "pythonic": Pythonic,
-    "qwen_coder": Coder,
     "harmony": Harmony,
 }
 
-SPECIAL = frozenset(("mistral", "llama", "pythonic", "harmony"))
-"""Formats whose markers are special tokens, which a runtime has to write out."""
+TEXTUAL = frozenset(("hermes", "qwen_coder", "glm", "none", None))
+"""Formats of calls without special tokens, which a runtime has to write out in the others."""
+
+SPECIAL = frozenset(("cohere", "kimi_vl", "mistral", "seed"))
+"""Formats of reasoning with special tokens."""
 
 MARKS = {
     "<|channel|>": "harmony",
+    "<seed:tool_call>": "seed",
+    "<minimax:tool_call>": "minimax",
+    "｜DSML｜": "deepseek_v32",
+    "<｜tool▁call": "deepseek",
+    "<|tool_calls_section_begin|>": "kimi",
+    "<|im_middle|>": "kimi",
+    "<arg_key>": "glm",
+    "<|START_ACTION|>": "cohere",
+    "<TOOLCALL>": "nemotron",
     "<function=": "qwen_coder",
     "[TOOL_CALLS]": "mistral",
+    "<|tool|>": "phi",
+    "<|/tool_call|>": "phi",
+    "functools[": "phi",
+    "<|tool_call|>": "granite",
+    "<tool_calls>": "minimax_m1",
     "<tool_call>": "hermes",
     "<|python_start|>": "pythonic",
+    "<|tool_call_start|>": "pythonic",
+    "<function_calls>": "pythonic",
+    "tool_code": "pythonic",
     '"parameters": dictionary': "llama",
     "<|python_tag|>": "llama",
 }
 """What the template of each format holds, the clearest first."""
 
-OPENED = re.compile(r"<think>(?!(\\n|\s)*</think>)")
-"""Reasoning that a template opens, and does not close at once for models that are not to think."""
+REASONING_MARKS = {
+    "<seed:think>": "seed",
+    "[THINK]": "mistral",
+    "<|START_THINKING|>": "cohere",
+    "◁think▷": "kimi_vl",
+    "Here is my thought process": "granite",
+    "<response></response>": "granite",
+    "<think>": "think",
+    "</think>": "think",
+}
+"""The same of reasoning."""
+
+OPENINGS = {
+    "hermes": '<tool_call>\n{"name": "%s", "arguments": {',
+    "llama": '{"name": "%s", "parameters": {',
+    "mistral": "[TOOL_CALLS]",
+    "granite": '<|tool_call|>[{"name": "%s", "arguments": {',
+    "phi": '<|tool_call|>[{"name": "%s", "arguments": {',
+    "cohere": '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "%s", "parameters": {',
+    "minimax_m1": '<tool_calls>\n{"name": "%s", "arguments": {',
+    "nemotron": '<TOOLCALL>[{"name": "%s", "arguments": {',
+    "kimi": "<|tool_calls_section_begin|><|tool_call_begin|>functions.%s:0<|tool_call_argument_begin|>{",
+    "deepseek": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>%s<｜tool▁sep｜>{",
+    "qwen_coder": "<tool_call>\n<function=%s>",
+    "seed": "<seed:tool_call>\n<function=%s>",
+    "minimax": '<minimax:tool_call>\n<invoke name="%s">',
+    "deepseek_v32": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="%s">',
+    "glm": "<tool_call>%s\n",
+    "pythonic": "[%s(",
+    "harmony": "<|channel|>commentary to=functions.%s<|message|>{",
+}
+"""How the call of a function begins. A call of any begins in front of the name."""
+
+REASONING_ENDS = {"kimi": ("<|tool_calls_section_begin|>",), "deepseek": ("<｜tool▁calls▁begin｜>",)}
+"""Markers of calls that end reasoning; in other formats it is a line of `<tool_call>`."""
 
 
 def call_format(template: str) -> str | None:
@@ -44,11 +98,21 @@ def call_format(template: str) -> str | None:
 
 
 def reasoning_format(template: str) -> str | None:
-    """`think`, or `think_open` where the template itself opens the reasoning of an answer."""
-    if "<think>" not in template and "</think>" not in template:
+    """The format of the reasoning that a template shows, with `_open` where it opens that of an answer itself."""
+    format = next((format for mark, format in REASONING_MARKS.items() if mark in template), None)
+    if format is None or (tags := tags_of(format)) is None:
         return None
     _, prompted, last = template.rpartition("add_generation_prompt")
-    return "think_open" if prompted and OPENED.search(last) else "think"
+    open, close = (re.escape(each[0]) for each in tags[:2])
+    # Not one that is closed at once, for models that are not to think.
+    opened = prompted and re.search(rf"{open}(?!(\\n|\s)*{close})", last)
+    return format + OPENED if opened else format
+
+
+def has_special_tokens(calls: str | None, reasoning: str | None, tools: bool, chat: bool) -> bool:
+    """Whether an answer may have markers that are special tokens, which a runtime has to write out."""
+    marked = calls == "harmony" or (reasoning or "").removesuffix(OPENED) in SPECIAL
+    return (tools and calls not in TEXTUAL) or (chat and marked)
 
 
 def reading(
@@ -58,9 +122,10 @@ def reading(
     if calls == "harmony":
         return Harmony(tools or ())
     parser = PARSERS[calls](tools) if calls and calls in PARSERS and tools is not None else None
-    if reasoning not in FORMATS:
+    if (tags := tags_of(reasoning)) is None:
         return parser
-    thinking = Thinking(is_open(prompt, reasoning), *(["<tool_call>\n"] if parser else []))
+    ends = REASONING_ENDS.get(str(calls), ("<tool_call>\n",)) if parser else ()
+    thinking = Thinking(tags, is_open(prompt, reasoning), ends)
     return Chain(thinking, parser) if parser else thinking
 
 
@@ -75,25 +140,10 @@ def opening(calls: str | None, choice: object) -> str:
         name = None if choice == "required" else str(json.loads(str(choice))["function"]["name"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError("tool_choice cannot be read") from error
-    return _begun(calls, name)
+    begun, _, rest = OPENINGS[calls].partition("%s")
+    return begun if name is None else begun + json.dumps(name, ensure_ascii=False)[1:-1] + rest
 
 
 def opening_of_text(calls: str | None) -> str:
     """How an answer begins that is no call and has no reasoning in front."""
     return "<|channel|>final<|message|>" if calls == "harmony" else ""
-
-
-def _begun(calls: str, name: str | None) -> str:
-    """How the call of this function begins, else of any."""
-    quoted = None if name is None else json.dumps(name, ensure_ascii=False)
-    if calls in ("hermes", "llama"):
-        key = "arguments" if calls == "hermes" else "parameters"
-        begun = '{"name": "' if quoted is None else f'{{"name": {quoted}, "{key}": {{'
-        return f"<tool_call>\n{begun}" if calls == "hermes" else begun
-    if calls == "harmony":
-        return f"<|channel|>commentary to=functions.{'' if name is None else f'{name}<|message|>{{'}"
-    if calls == "qwen_coder":
-        return f"<tool_call>\n<function={'' if name is None else f'{name}>'}"
-    if calls == "mistral":
-        return "[TOOL_CALLS]"
-    return "[" if name is None else f"[{name}("

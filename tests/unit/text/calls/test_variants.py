@@ -96,6 +96,8 @@ def meant(deltas: list[Delta]) -> list[Any]:
     """Texts, pairs of a call's name and arguments, and reasoning as a list of one text."""
     found: list[Any] = []
     for kind, text in deltas:
+        if kind == "id":
+            continue
         if kind == "call":
             found.append((text, ""))
         elif kind == "arguments":
