@@ -25,7 +25,7 @@ ObjectFormat = Literal[
 ]
 TagFormat = Literal["qwen_coder", "deepseek_v32", "glm", "minimax", "seed"]
 ToolFormat = Literal[ObjectFormat, TagFormat, "pythonic", "harmony", "none"]
-ReasoningFormat = Literal["think", "think_open", "cohere", "granite", "kimi_vl", "mistral", "seed", "none"]
+ReasoningFormat = Literal["think", "think_open", "cohere", "granite", "mistral", "seed", "none"]
 InputValidation = Literal["auto", "declared", "strict", "off"]
 
 

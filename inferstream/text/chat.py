@@ -41,6 +41,8 @@ class Chat:
         self.audio: list[bytes] = []
         self.options: dict[str, Any] = {}
         """Variables for the chat template, and what its prompt ends with."""
+        self.thought = ""
+        """Reasoning that belongs to the next message of the assistant."""
         self.needs_template = False
         """Whether the client names variables, which no model ignores."""
 
@@ -73,6 +75,12 @@ class Chat:
         self.set_thinking(fields.text("reasoning_effort"))
         if self.options.get("continue_final_message") and self.options.get("add_generation_prompt"):
             raise fields.wrong("continue_final_message", "needs add_generation_prompt to be false")
+
+    def place_thought(self) -> None:
+        """Give the reasoning to the last message; that of a user ends it."""
+        thought, self.thought = self.thought, ""
+        if thought and (last := self.messages[-1])["role"] == "assistant":
+            last["reasoning_content"] = last.get("reasoning_content", "") + thought
 
     def continue_answer(self) -> None:
         """Let the model continue the last message if the assistant has begun it."""

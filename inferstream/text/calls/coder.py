@@ -38,22 +38,13 @@ QWEN = Tags(
     ("</function>",),
     ("</tool_call>", "</seed:tool_call>"),
 )
+DSML = "(?:｜DSML｜)?"
 INVOKE = Tags(
-    (
-        "<minimax:tool_call>",
-        "<｜DSML｜function_calls>",
-        "<｜DSML｜tool_calls>",
-        "<invoke name=",
-        "<｜DSML｜invoke name=",
-    ),
-    re.compile(
-        r"""(<minimax:tool_call>\s*|<｜DSML｜\w+>\s*)?<(?:｜DSML｜)?invoke name=["']?([^<>"']{1,128})["']?>"""
-    ),
-    re.compile(
-        r"""<(?:｜DSML｜)?parameter name=["']?([^<>"']{1,128})["']?(?:\s+string="(?P<string>true|false)")?>"""
-    ),
+    ("<minimax:tool_call>", "<｜DSML｜", "<invoke name="),
+    re.compile(rf"""(<(?:minimax:|｜DSML｜)\w+>\s*)?<{DSML}invoke name="([^<>"]{{1,128}})">"""),
+    re.compile(rf"""<{DSML}parameter name="([^<>"]{{1,128}})"(?: string="(?P<string>true|false)")?>"""),
     ("<parameter name=", "<｜DSML｜parameter name="),
-    re.compile(r"</(?:｜DSML｜)?parameter>|(?=\n<(?:｜DSML｜)?(?:parameter name=[^<>]{1,128}|/invoke)>)"),
+    re.compile(rf"</{DSML}parameter>|(?=\n<{DSML}(?:parameter name=[^<>]{{1,128}}|/invoke)>)"),
     ("</invoke>", "</｜DSML｜invoke>"),
     ("</minimax:tool_call>", "</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"),
 )

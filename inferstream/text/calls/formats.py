@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from .coder import GLM, INVOKE, QWEN, TagParser
@@ -10,7 +10,7 @@ from .harmony import Harmony
 from .objects import FAMILIES, ObjectParser
 from .parser import CallParser, Chain, Tools
 from .pythonic import Pythonic
-from .thinking import OPENED, Thinking, is_open, tags_of
+from .thinking import FORMATS, OPENED, Thinking, is_open, tags_of
 
 TAGS = {"qwen_coder": QWEN, "seed": QWEN, "minimax": INVOKE, "deepseek_v32": INVOKE, "glm": GLM}
 
@@ -24,69 +24,42 @@ PARSERS: Mapping[str, Callable[[Tools], CallParser]] = {
 TEXTUAL = frozenset(("hermes", "qwen_coder", "glm", "none", None))
 """Formats of calls without special tokens, which a runtime has to write out in the others."""
 
-SPECIAL = frozenset(("cohere", "kimi_vl", "mistral", "seed"))
+SPECIAL = frozenset(("cohere", "mistral", "seed"))
 """Formats of reasoning with special tokens."""
 
-MARKS = {
-    "<|channel|>": "harmony",
-    "<seed:tool_call>": "seed",
-    "<minimax:tool_call>": "minimax",
-    "｜DSML｜": "deepseek_v32",
-    "<｜tool▁call": "deepseek",
-    "<|tool_calls_section_begin|>": "kimi",
-    "<|im_middle|>": "kimi",
-    "<arg_key>": "glm",
-    "<|START_ACTION|>": "cohere",
-    "<TOOLCALL>": "nemotron",
-    "<function=": "qwen_coder",
-    "[TOOL_CALLS]": "mistral",
-    "<|tool|>": "phi",
-    "<|/tool_call|>": "phi",
-    "functools[": "phi",
-    "<|tool_call|>": "granite",
-    "<tool_calls>": "minimax_m1",
-    "<tool_call>": "hermes",
-    "<|python_start|>": "pythonic",
-    "<|tool_call_start|>": "pythonic",
-    "<function_calls>": "pythonic",
-    "tool_code": "pythonic",
-    '"parameters": dictionary': "llama",
-    "<|python_tag|>": "llama",
-}
-"""What the template of each format holds, the clearest first."""
+SHOWN: Sequence[tuple[str, str, Sequence[str]]] = (
+    ("harmony", "<|channel|>commentary to=functions.%s<|message|>{", ["<|channel|>"]),
+    ("seed", "<seed:tool_call>\n<function=%s>", ["<seed:tool_call>"]),
+    ("minimax", '<minimax:tool_call>\n<invoke name="%s">', ["<minimax:tool_call>"]),
+    ("deepseek_v32", '<｜DSML｜function_calls>\n<｜DSML｜invoke name="%s">', ["｜DSML｜"]),
+    ("deepseek", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>%s<｜tool▁sep｜>{", ["<｜tool▁call"]),
+    (
+        "kimi",
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.%s:0<|tool_call_argument_begin|>{",
+        ["<|tool_calls_section_begin|>", "<|im_middle|>"],
+    ),
+    ("glm", "<tool_call>%s\n", ["<arg_key>"]),
+    (
+        "cohere",
+        '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "%s", "parameters": {',
+        ["<|START_ACTION|>"],
+    ),
+    ("nemotron", '<TOOLCALL>[{"name": "%s", "arguments": {', ["<TOOLCALL>"]),
+    ("qwen_coder", "<tool_call>\n<function=%s>", ["<function="]),
+    ("mistral", "[TOOL_CALLS]", ["[TOOL_CALLS]"]),
+    ("phi", '<|tool_call|>[{"name": "%s", "arguments": {', ["<|tool|>", "<|/tool_call|>", "functools["]),
+    ("granite", '<|tool_call|>[{"name": "%s", "arguments": {', ["<|tool_call|>"]),
+    ("minimax_m1", '<tool_calls>\n{"name": "%s", "arguments": {', ["<tool_calls>"]),
+    ("hermes", '<tool_call>\n{"name": "%s", "arguments": {', ["<tool_call>"]),
+    ("pythonic", "[%s(", ["<|python_start|>", "<|tool_call_start|>", "<function_calls>", "tool_code"]),
+    ("llama", '{"name": "%s", "parameters": {', ['"parameters": dictionary', "<|python_tag|>"]),
+)
+"""Formats, how the call of a function begins in them, and what their templates hold, the clearest first.
 
-REASONING_MARKS = {
-    "<seed:think>": "seed",
-    "[THINK]": "mistral",
-    "<|START_THINKING|>": "cohere",
-    "◁think▷": "kimi_vl",
-    "Here is my thought process": "granite",
-    "<response></response>": "granite",
-    "<think>": "think",
-    "</think>": "think",
-}
-"""The same of reasoning."""
+A call of any function begins in front of the name.
+"""
 
-OPENINGS = {
-    "hermes": '<tool_call>\n{"name": "%s", "arguments": {',
-    "llama": '{"name": "%s", "parameters": {',
-    "mistral": "[TOOL_CALLS]",
-    "granite": '<|tool_call|>[{"name": "%s", "arguments": {',
-    "phi": '<|tool_call|>[{"name": "%s", "arguments": {',
-    "cohere": '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "%s", "parameters": {',
-    "minimax_m1": '<tool_calls>\n{"name": "%s", "arguments": {',
-    "nemotron": '<TOOLCALL>[{"name": "%s", "arguments": {',
-    "kimi": "<|tool_calls_section_begin|><|tool_call_begin|>functions.%s:0<|tool_call_argument_begin|>{",
-    "deepseek": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>%s<｜tool▁sep｜>{",
-    "qwen_coder": "<tool_call>\n<function=%s>",
-    "seed": "<seed:tool_call>\n<function=%s>",
-    "minimax": '<minimax:tool_call>\n<invoke name="%s">',
-    "deepseek_v32": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="%s">',
-    "glm": "<tool_call>%s\n",
-    "pythonic": "[%s(",
-    "harmony": "<|channel|>commentary to=functions.%s<|message|>{",
-}
-"""How the call of a function begins. A call of any begins in front of the name."""
+OPENINGS = {format: opening for format, opening, _ in SHOWN}
 
 REASONING_ENDS = {"kimi": ("<|tool_calls_section_begin|>",), "deepseek": ("<｜tool▁calls▁begin｜>",)}
 """Markers of calls that end reasoning; in other formats it is a line of `<tool_call>`."""
@@ -94,19 +67,19 @@ REASONING_ENDS = {"kimi": ("<|tool_calls_section_begin|>",), "deepseek": ("<｜t
 
 def call_format(template: str) -> str | None:
     """The format of the calls that a chat template shows to its model."""
-    return next((format for mark, format in MARKS.items() if mark in template), None)
+    return next((format for format, _, marks in SHOWN if any(mark in template for mark in marks)), None)
 
 
 def reasoning_format(template: str) -> str | None:
     """The format of the reasoning that a template shows, with `_open` where it opens that of an answer itself."""
-    format = next((format for mark, format in REASONING_MARKS.items() if mark in template), None)
-    if format is None or (tags := tags_of(format)) is None:
-        return None
-    _, prompted, last = template.rpartition("add_generation_prompt")
-    open, close = (re.escape(each[0]) for each in tags[:2])
-    # Not one that is closed at once, for models that are not to think.
-    opened = prompted and re.search(rf"{open}(?!(\\n|\s)*{close})", last)
-    return format + OPENED if opened else format
+    for format, tags in FORMATS.items():
+        if any(mark in template for mark in tags.marks or (tags.opens[0], tags.closes[0])):
+            _, prompted, last = template.rpartition("add_generation_prompt")
+            open, close = re.escape(tags.opens[0]), re.escape(tags.closes[0])
+            # Not one that is closed at once, for models that are not to think.
+            opened = prompted and re.search(rf"{open}(?!(\\n|\s)*{close})", last)
+            return format + OPENED if opened else format
+    return None
 
 
 def has_special_tokens(calls: str | None, reasoning: str | None, tools: bool, chat: bool) -> bool:

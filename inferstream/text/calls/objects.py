@@ -33,7 +33,7 @@ class Markers(NamedTuple):
     """What announces calls. An object that calls a tool on offer needs no such thing where a line begins."""
     ends: Sequence[str] = ()
     """What may follow a call."""
-    named: re.Pattern[str] | None = None
+    named: str | None = None
     """A call up to its arguments, if the name is outside of the object: its `name`, and its `id` if there is one."""
     bare: bool = False
     """Whether an object at the beginning is a call of any function."""
@@ -42,33 +42,33 @@ class Markers(NamedTuple):
 NAME = r"(?P<name>[\w.\-]{1,128})"
 MISTRAL = rf"\[TOOL_CALLS\]\s*{NAME}(?:\[CALL_ID\](?P<id>\w{{1,64}}))?(?:\[ARGS\])?\s*(?=\{{)"
 KIMI = (
-    r"(?:<\|tool_calls?_section_begin\|>\s*)?(?:<\|tool_call_begin\|>)?\s*"
-    r"(?:(?P<id>(?:functions\.)?(?P<name>[\w.\-]{1,128}):\d{1,9})|(?:functions\.)?(?P<other>[\w.\-]{1,128}))"
-    r"\s*<\|tool_call_argument_begin\|>\s*(?=\{|<\|tool_call_end)"
+    r"(?:<\|tool_calls_section_begin\|>\s*)?(?:<\|tool_call_begin\|>)?\s*(?P<id>(?:functions\.)?"
+    rf"{NAME}(?::\d{{1,9}})?)\s*<\|tool_call_argument_begin\|>\s*(?=\{{|<\|tool_call_end)"
 )
 DEEPSEEK = (
     rf"(?:<｜tool▁calls▁begin｜>\s*)?<｜tool▁call▁begin｜>\s*(?:function<｜tool▁sep｜>)?{NAME}"
     r"\s*(?:<｜tool▁sep｜>)?\s*(?:```json)?\s*(?=\{|<｜tool▁call▁end)"
 )
+"""Version 3 writes a kind before the name and a fence around the arguments, 3.1 does not."""
 
 FAMILIES: Mapping[str, Markers] = {
     "hermes": Markers(["<tool_call>"], ["</tool_call>"]),
     "llama": Markers(["<|python_tag|>"], [";"], bare=True),
-    "mistral": Markers(["[TOOL_CALLS]"], named=re.compile(MISTRAL)),
+    "mistral": Markers(["[TOOL_CALLS]"], named=MISTRAL),
     "granite": Markers(["<|tool_call|>", "<tool_call>", "<function_call>"], ["</tool_call>"]),
     "phi": Markers(["<|tool_call|>", "functools"], ["<|/tool_call|>"]),
     "cohere": Markers(["<|START_ACTION|>", "Action:"], ["<|END_ACTION|>", "```"]),
     "minimax_m1": Markers(["<tool_calls>"], ["</tool_calls>"]),
     "nemotron": Markers(["<TOOLCALL>"], ["</TOOLCALL>"]),
     "kimi": Markers(
-        ["<|tool_calls_section_begin|>", "<|tool_call_section_begin|>", "<|tool_call_begin|>"],
-        ["<|tool_call_end|>", "<|tool_calls_section_end|>", "<|tool_call_section_end|>"],
-        re.compile(KIMI),
+        ["<|tool_calls_section_begin|>", "<|tool_call_begin|>"],
+        ["<|tool_call_end|>", "<|tool_calls_section_end|>"],
+        KIMI,
     ),
     "deepseek": Markers(
         ["<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"],
         ["```", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"],
-        re.compile(DEEPSEEK),
+        DEEPSEEK,
     ),
 }
 
@@ -114,11 +114,10 @@ class ObjectParser(CallParser):
 
     def _opened(self) -> bool:
         text, pattern = self._text, self._markers.named
-        if pattern and (named := pattern.match(text, 0, LONGEST)):
-            found = named.groupdict()
-            self._say(ID, found.get("id") or "")
+        if pattern and (named := re.compile(pattern).match(text, 0, LONGEST)):
+            self._say(ID, named.groupdict().get("id") or "")
             self._brackets, self._depth = Brackets(named.end()), 0
-            return self._call(found["name"] or found["other"], named.end())
+            return self._call(named["name"], named.end())
         gap = GAP.match(text, self._begin, LONGEST)
         begin = gap.end() if gap else self._begin
         if begin == len(text):

@@ -47,6 +47,11 @@ class CallParser(ABC):
         self._quoted, self._backslash = False, ""
         """Whether the arguments given so far end within a string, and the beginning of an escape behind them."""
 
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the text so far ends within reasoning."""
+        return self._rest == REASONING
+
     def push(self, text: str) -> list[Delta]:
         """What a further piece makes clear. Neighbours are of different kinds, but for calls."""
         self._text += text
@@ -138,6 +143,10 @@ class Chain:
 
     def __init__(self, first: CallParser, second: CallParser) -> None:
         self._first, self._second = first, second
+
+    @property
+    def is_thinking(self) -> bool:
+        return self._first.is_thinking
 
     def push(self, text: str) -> list[Delta]:
         return self._through(self._first.push(text))

@@ -33,7 +33,10 @@ class CallReader(TextReader):
         """The id of the next call, if the model gives one."""
 
     def _shown(self, text: str) -> str:
+        thinking = self._parser.is_thinking
         deltas = self._parser.push(text)
+        if (thinking and self._parser.is_thinking) or any(kind == REASONING for kind, _ in deltas):
+            self.reasoning_tokens = (self.reasoning_tokens or 0) + 1
         if self.finish_reason is not None:  # a text that has ended is not asked for its end
             cut = self.finish_reason == LENGTH
             deltas += self._parser.push(self._undecoded()) + self._parser.finish(cut)

@@ -19,13 +19,13 @@ class Tags(NamedTuple):
     closes: Sequence[str]
     answer_opens: Sequence[str] = ()
     answer_closes: Sequence[str] = ()
+    marks: Sequence[str] = ()
+    """What a template holds, if it is not the first tags."""
 
 
 FORMATS: Mapping[str, Tags] = {
-    "think": Tags(["<think>"], ["</think>"]),
     "seed": Tags(["<seed:think>"], ["</seed:think>"]),
     "mistral": Tags(["[THINK]"], ["[/THINK]"]),
-    "kimi_vl": Tags(["◁think▷"], ["◁/think▷"]),
     "cohere": Tags(
         ["<|START_THINKING|>"],
         ["<|END_THINKING|>"],
@@ -37,8 +37,11 @@ FORMATS: Mapping[str, Tags] = {
         ["</think>", "Here is my response:", "Here's my response:"],
         ["<response>"],
         ["</response>"],
+        ["Here is my thought process", "<response></response>"],
     ),
+    "think": Tags(["<think>"], ["</think>"]),
 }
+"""The clearest first."""
 
 
 def tags_of(reasoning: str | None) -> Tags | None:

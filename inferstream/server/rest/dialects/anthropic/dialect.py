@@ -36,7 +36,7 @@ REQUEST_ID = b"request-id"
 MOST_COUNTED = 16
 """Responses after which a model that has not said how many tokens it has read is not asked any longer."""
 
-IGNORED = frozenset(("thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use", "container_upload"))
+IGNORED = frozenset(("redacted_thinking", "server_tool_use", "mcp_tool_use", "container_upload"))
 """Blocks of earlier turns that are no part of a chat."""
 
 TEXTUAL = ("search_result", "tool_reference", "compaction")
@@ -184,11 +184,14 @@ def _add_blocks(chat: Chat, role: str, blocks: list[Fields]) -> None:
             chat.messages.append(_result(chat, block))
         elif kind == "tool_use":
             message.setdefault("tool_calls", []).append(_call(block))
+        elif kind == "thinking":
+            chat.thought += block.text("thinking") or ""
         elif kind not in IGNORED and (part := _part(chat, block, kind)) != EMPTY:
             parts.append(part)
     if parts or "tool_calls" in message:
         message["content"] = _joined(parts) if parts else None
         chat.messages.append(message)
+        chat.place_thought()
 
 
 def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:

@@ -235,6 +235,8 @@ def _add(chat: Chat, turn: Fields, pending: list[str]) -> None:
         if (name := turn.text("tool_name")) is not None:
             message["name"] = name
     chat.messages.append(message)
+    chat.thought = turn.text("thinking") or ""
+    chat.place_thought()
 
 
 def _images(chat: Chat, fields: Fields) -> list[dict[str, Any]]:

@@ -48,6 +48,7 @@ def _read(chat: Chat, item: Fields, path: str, recall: Recall) -> None:
     kind = item.text("type") or "message"
     if kind == "message":
         chat.read({"role": item.get("role"), "content": item.get("content")}, path)
+        chat.place_thought()
     elif kind == "item_reference":
         if (known := recall(item.needed_text("id"))) is None:
             raise item.wrong("id", "the item is not known, or not any longer; send the item itself")
@@ -62,6 +63,7 @@ def _read(chat: Chat, item: Fields, path: str, recall: Recall) -> None:
             arguments = item.needed_text("arguments")
         else:
             arguments = orjson.dumps({"input": item.needed_text("input")}).decode()
+        chat.place_thought()
         call = {"id": item.needed_text("call_id"), "type": "function"}
         last.setdefault("tool_calls", []).append({**call, "function": {"name": name, "arguments": arguments}})
     elif kind.removesuffix("_output") in CALLS:
@@ -69,7 +71,10 @@ def _read(chat: Chat, item: Fields, path: str, recall: Recall) -> None:
         chat.messages.append(
             {"role": "tool", "tool_call_id": item.needed_text("call_id"), "content": content}
         )
-    elif kind != "reasoning" and not kind.endswith(("_call", "_call_output")) and not kind.startswith("mcp_"):
+    elif kind == "reasoning":
+        parts = item.items("content") or item.items("summary") or ()
+        chat.thought += "".join(Fields(part, path).text("text") or "" for part in parts)
+    elif not kind.endswith(("_call", "_call_output")) and not kind.startswith("mcp_"):
         kinds = "message, item_reference, and calls and their outputs"
         raise item.wrong("type", f"{kind[:40]!r} is not known; known are {kinds}")
 
