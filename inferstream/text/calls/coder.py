@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .parser import ARGUMENTS, CALL, HELD, TEXT, CallParser, Delta, Tools
@@ -13,49 +12,47 @@ PARTIAL = re.compile(r"(?:<[^<>]*>[^<>]*){0,2}(?:<[^<>]*)?")
 
 
 class Tags(NamedTuple):
-    """What a family of models writes around a call and its parameters."""
+    """What a family of models writes around a call and its parameters.
 
-    opens: Sequence[str]
+    - `opens`: how a call begins. `head` matches what announces it, if anything does, and its name.
+    - `parameter`: the beginning of a parameter, with its name, and whether it is a `string`, if the tag says so.
+    - `value_end`: the end of a parameter. `ends`: how a call ends, and what may follow it.
+    """
+
+    opens: tuple[str, ...]
     head: re.Pattern[str]
-    """The beginning of a call: what announces it, if anything does, and its name."""
     parameter: re.Pattern[str]
-    """The beginning of a parameter: its name, and whether it is a `string`, if the tag says so."""
-    begins: Sequence[str]
-    """How it begins."""
     value_end: re.Pattern[str]
     ends: tuple[str, ...]
-    """Ends of a call."""
-    closes: Sequence[str]
-    """What may follow it."""
 
 
 QWEN = Tags(
     ("<tool_call>", "<seed:tool_call>", "<function="),
     re.compile(r"(<(?:seed:)?tool_call>\s*)?<function=([^<>\s]{1,128})>"),
     re.compile(r"<parameter=([^<>\s]{1,128})>"),
-    ("<parameter=",),
     re.compile(r"</parameter>|(?=\n<parameter=[^<>\s]{1,128}>|\n</function>)"),
-    ("</function>",),
-    ("</tool_call>", "</seed:tool_call>"),
+    ("</function>", "</tool_call>", "</seed:tool_call>"),
 )
-DSML = "(?:｜DSML｜)?"
 INVOKE = Tags(
-    ("<minimax:tool_call>", "<｜DSML｜", "<invoke name="),
-    re.compile(rf"""(<(?:minimax:|｜DSML｜)\w+>\s*)?<{DSML}invoke name="([^<>"]{{1,128}})">"""),
-    re.compile(rf"""<{DSML}parameter name="([^<>"]{{1,128}})"(?: string="(?P<string>true|false)")?>"""),
-    ("<parameter name=", "<｜DSML｜parameter name="),
-    re.compile(rf"</{DSML}parameter>|(?=\n<{DSML}(?:parameter name=[^<>]{{1,128}}|/invoke)>)"),
-    ("</invoke>", "</｜DSML｜invoke>"),
-    ("</minimax:tool_call>", "</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"),
+    ("<minimax:tool_call>", "<invoke name="),
+    re.compile(r"""(<minimax:tool_call>\s*)?<invoke name="([^<>"]{1,128})">"""),
+    re.compile(r"""<parameter name="([^<>"]{1,128})">"""),
+    re.compile(r"</parameter>|(?=\n<parameter name=[^<>]{1,128}>|\n</invoke>)"),
+    ("</invoke>", "</minimax:tool_call>"),
+)
+DSML = Tags(
+    ("<｜DSML｜",),
+    re.compile(r"""(<｜DSML｜\w+>\s*)?<｜DSML｜invoke name="([^<>"]{1,128})">"""),
+    re.compile(r"""<｜DSML｜parameter name="([^<>"]{1,128})"(?: string="(?P<string>true|false)")?>"""),
+    re.compile(r"</｜DSML｜parameter>"),
+    ("</｜DSML｜invoke>", "</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"),
 )
 GLM = Tags(
     ("<tool_call>",),
     re.compile(r"(<tool_call>)\s*([^<>\s{]{1,128})\s*(?=<arg_key>|</tool_call>)"),
     re.compile(r"<arg_key>\s*([^<>]{1,128}?)\s*</arg_key>\s*<arg_value>"),
-    ("<arg_key>",),
     re.compile(r"</arg_value>|(?=\n<arg_key>)"),
     ("</tool_call>",),
-    (),
 )
 
 KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
@@ -105,8 +102,7 @@ class TagParser(CallParser):
         if not self._skip_space():
             return False
         text, tags = self._text, self._tags
-        if end := next((each for each in tags.ends if text.startswith(each)), ""):
-            self._take(len(end))
+        if text.startswith(tags.ends):
             return self._close(self._behind)
         if opening := tags.parameter.match(text):
             if found := tags.value_end.search(text, max(opening.end(), self._searched), HELD):
@@ -116,10 +112,8 @@ class TagParser(CallParser):
                 return True
             self._searched = len(text) - LONGEST_HEAD
             return len(text) >= HELD and self._close(self._start)
-        begun = len(text) < LONGEST_HEAD and text.startswith(tuple(tags.begins)) and PARTIAL.fullmatch(text)
-        if begun or any(each.startswith(text) for each in (*tags.ends, *tags.begins)):
-            return False
-        return self._close(self._behind)
+        undecided = text[0] == "<" and len(text) < LONGEST_HEAD and PARTIAL.fullmatch(text)
+        return not undecided and self._close(self._behind)
 
     def _parameter(self, opening: re.Match[str], text: str) -> None:
         kinds = _kinds(_at(self._schema, "properties", opening[1]), self._schema)
@@ -136,7 +130,7 @@ class TagParser(CallParser):
         return self._go(state)
 
     def _behind(self) -> bool:
-        return self._skip_ends(self._tags.closes, self._start)
+        return self._skip_ends(self._tags.ends, self._start)
 
 
 def _kinds(schema: Any, root: Any) -> set[str]:

@@ -5,14 +5,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from .coder import GLM, INVOKE, QWEN, TagParser
+from .coder import DSML, GLM, INVOKE, QWEN, TagParser
 from .harmony import Harmony
 from .objects import FAMILIES, ObjectParser
 from .parser import CallParser, Chain, Tools
 from .pythonic import Pythonic
 from .thinking import FORMATS, OPENED, Thinking, is_open, tags_of
 
-TAGS = {"qwen_coder": QWEN, "seed": QWEN, "minimax": INVOKE, "deepseek_v32": INVOKE, "glm": GLM}
+TAGS = {"qwen_coder": QWEN, "seed": QWEN, "minimax": INVOKE, "deepseek_v32": DSML, "glm": GLM}
 
 PARSERS: Mapping[str, Callable[[Tools], CallParser]] = {
     **{name: partial(ObjectParser, markers) for name, markers in FAMILIES.items()},

@@ -27,16 +27,18 @@ LONGEST = 512
 
 
 class Markers(NamedTuple):
-    """What a family of models writes around calls."""
+    """What a family of models writes around calls.
+
+    - `opens`: what announces calls. An object that calls a tool on offer needs no such thing where a line begins.
+    - `ends`: what may follow a call.
+    - `named`: a call up to its arguments, if its `name`, and its `id` if it has one, are outside of the object.
+    - `bare`: whether an object at the beginning is a call of any function.
+    """
 
     opens: Sequence[str]
-    """What announces calls. An object that calls a tool on offer needs no such thing where a line begins."""
     ends: Sequence[str] = ()
-    """What may follow a call."""
     named: str | None = None
-    """A call up to its arguments, if the name is outside of the object: its `name`, and its `id` if there is one."""
     bare: bool = False
-    """Whether an object at the beginning is a call of any function."""
 
 
 NAME = r"(?P<name>[\w.\-]{1,128})"
@@ -49,7 +51,7 @@ DEEPSEEK = (
     rf"(?:<｜tool▁calls▁begin｜>\s*)?<｜tool▁call▁begin｜>\s*(?:function<｜tool▁sep｜>)?{NAME}"
     r"\s*(?:<｜tool▁sep｜>)?\s*(?:```json)?\s*(?=\{|<｜tool▁call▁end)"
 )
-"""Version 3 writes a kind before the name and a fence around the arguments, 3.1 does not."""
+# Version 3 writes a kind before the name and a fence around the arguments, 3.1 does not.
 
 FAMILIES: Mapping[str, Markers] = {
     "hermes": Markers(["<tool_call>"], ["</tool_call>"]),

@@ -13,35 +13,31 @@ OPENED = "_open"
 
 
 class Tags(NamedTuple):
-    """What is before and behind the reasoning, and what may be around the answer."""
+    """What is before and behind reasoning, what may be around the answer, and what templates hold, if not the first."""
 
-    opens: Sequence[str]
-    closes: Sequence[str]
-    answer_opens: Sequence[str] = ()
-    answer_closes: Sequence[str] = ()
-    marks: Sequence[str] = ()
-    """What a template holds, if it is not the first tags."""
+    opens: tuple[str, ...]
+    closes: tuple[str, ...]
+    answer_opens: tuple[str, ...] = ()
+    answer_closes: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
 
+# The clearest first.
 FORMATS: Mapping[str, Tags] = {
-    "seed": Tags(["<seed:think>"], ["</seed:think>"]),
-    "mistral": Tags(["[THINK]"], ["[/THINK]"]),
+    "seed": Tags(("<seed:think>",), ("</seed:think>",)),
+    "mistral": Tags(("[THINK]",), ("[/THINK]",)),
     "cohere": Tags(
-        ["<|START_THINKING|>"],
-        ["<|END_THINKING|>"],
-        ["<|START_RESPONSE|>", "<|START_TEXT|>"],
-        ["<|END_RESPONSE|>", "<|END_TEXT|>"],
+        ("<|START_THINKING|>",), ("<|END_THINKING|>",), ("<|START_RESPONSE|>",), ("<|END_RESPONSE|>",)
     ),
     "granite": Tags(
-        ["<think>", "Here is my thought process:", "Here's my thought process:"],
-        ["</think>", "Here is my response:", "Here's my response:"],
-        ["<response>"],
-        ["</response>"],
-        ["Here is my thought process", "<response></response>"],
+        ("<think>", "Here is my thought process:", "Here's my thought process:"),
+        ("</think>", "Here is my response:", "Here's my response:"),
+        ("<response>",),
+        ("</response>",),
+        ("Here is my thought process", "<response></response>"),
     ),
-    "think": Tags(["<think>"], ["</think>"]),
+    "think": Tags(("<think>",), ("</think>",)),
 }
-"""The clearest first."""
 
 
 def tags_of(reasoning: str | None) -> Tags | None:
@@ -54,8 +50,8 @@ def is_open(prompt: str | None, reasoning: str | None) -> bool:
     end, tags = (prompt or "").rstrip(), tags_of(reasoning)
     if tags is None:
         return False
-    opened = str(reasoning).endswith(OPENED) and not end.endswith(tuple(tags.closes))
-    return opened or end.endswith(tuple(tags.opens))
+    opened = str(reasoning).endswith(OPENED) and not end.endswith(tags.closes)
+    return opened or end.endswith(tags.opens)
 
 
 def begin_answer(prompt: str, reasoning: str | None, opening: str | None) -> tuple[str, str]:

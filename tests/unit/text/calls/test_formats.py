@@ -12,6 +12,18 @@ TEMPLATES = {
     "mistral": "{{ '[TOOL_CALLS] [' }}",
     "llama": '{"name": function name, "parameters": dictionary of argument name and its value}',
     "harmony": "<|channel|>analysis<|message|>",
+    "glm": "<tool_call>{function-name}\n<arg_key>{arg-key-1}</arg_key>",
+    "kimi": "{{ '<|tool_calls_section_begin|>' }}",
+    "deepseek": "{{ '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + tool['function']['name'] }}",
+    "deepseek_v32": "<｜DSML｜invoke name=",
+    "minimax": "{%- set toolcall_begin_token = '<minimax:tool_call>' -%}",
+    "minimax_m1": "return a json object within <tool_calls></tool_calls> XML tags, not <tool_call>",
+    "seed": "<seed:tool_call>\n<function=example_function_name>",
+    "cohere": "Action: write <|START_ACTION|> followed by a list of JSON-formatted tool calls",
+    "granite": "respond only with <|tool_call|> followed by a JSON list of tools used",
+    "phi": "{{ '<|tool|>' + message['tools'] + '<|/tool|>' }}",
+    "nemotron": "<TOOLCALL>[",
+    "pythonic": "{{ '<|tool_call_start|>[' }}",
 }
 
 
@@ -26,6 +38,25 @@ def test_a_template_shows_how_it_thinks() -> None:
     assert reasoning_format("{% if add_generation_prompt %}{{ '<think>\\n' }}") == "think_open"
     assert reasoning_format("{{ '</think>' }}{% if add_generation_prompt %}{{ '<|im_start|>' }}") == "think"
     assert reasoning_format("{% if add_generation_prompt %}{{ '<think>\\n\\n</think>' }}") == "think"
+
+
+@pytest.mark.parametrize(
+    ("template", "format"),
+    [
+        ("{% set think_begin_token = '<seed:think>' %}", "seed"),
+        ("Draft your thinking: [THINK]Your thoughts.[/THINK]", "mistral"),
+        ("Start by writing <|START_THINKING|>", "cohere"),
+        (
+            "{% if add_generation_prompt %}{{ '<|START_THINKING|>' if reasoning else '<|START_THINKING|><|END_THINKING|>' }}",
+            "cohere_open",
+        ),
+        ("Write your thoughts after 'Here is my thought process:'", "granite"),
+        ("between <think></think> and write your response between <response></response>", "granite"),
+        ("<response>{{ message.content }}</response><think>", "think"),
+    ],
+)
+def test_a_template_shows_the_reasoning_of_its_family(template: str, format: str) -> None:
+    assert reasoning_format(template) == format
 
 
 def test_calls_are_read_where_there_are_tools() -> None:

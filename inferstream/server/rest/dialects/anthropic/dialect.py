@@ -178,6 +178,7 @@ def _add_blocks(chat: Chat, role: str, blocks: list[Fields]) -> None:
     """Add the messages that one turn is: a result of a tool is a message of its own, before what is said to it."""
     parts: list[dict[str, Any]] = []
     message: dict[str, Any] = {"role": role, "content": None}
+    chat.thought = ""
     for block in blocks:
         kind = block.needed_text("type")
         if kind == "tool_result":
