@@ -105,10 +105,10 @@ class TagParser(CallParser):
         if text.startswith(tags.ends):
             return self._close(self._behind)
         if opening := tags.parameter.match(text):
-            if found := tags.value_end.search(text, max(opening.end(), self._searched), HELD):
+            if end := tags.value_end.search(text, max(opening.end(), self._searched), HELD):
                 self._searched = 0
-                self._parameter(opening, text[opening.end() : found.start()])
-                self._take(found.end())
+                self._parameter(opening, text[opening.end() : end.start()])
+                self._take(end.end())
                 return True
             self._searched = len(text) - LONGEST_HEAD
             return len(text) >= HELD and self._close(self._start)

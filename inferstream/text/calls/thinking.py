@@ -12,7 +12,7 @@ OPENED = "_open"
 """How the format of reasoning ends whose beginning the template writes."""
 
 
-class Tags(NamedTuple):
+class ReasoningTags(NamedTuple):
     """What is before and behind reasoning, what may be around the answer, and what templates hold, if not the first."""
 
     opens: tuple[str, ...]
@@ -23,24 +23,24 @@ class Tags(NamedTuple):
 
 
 # The clearest first.
-FORMATS: Mapping[str, Tags] = {
-    "seed": Tags(("<seed:think>",), ("</seed:think>",)),
-    "mistral": Tags(("[THINK]",), ("[/THINK]",)),
-    "cohere": Tags(
+FORMATS: Mapping[str, ReasoningTags] = {
+    "seed": ReasoningTags(("<seed:think>",), ("</seed:think>",)),
+    "mistral": ReasoningTags(("[THINK]",), ("[/THINK]",)),
+    "cohere": ReasoningTags(
         ("<|START_THINKING|>",), ("<|END_THINKING|>",), ("<|START_RESPONSE|>",), ("<|END_RESPONSE|>",)
     ),
-    "granite": Tags(
+    "granite": ReasoningTags(
         ("<think>", "Here is my thought process:", "Here's my thought process:"),
         ("</think>", "Here is my response:", "Here's my response:"),
         ("<response>",),
         ("</response>",),
         ("Here is my thought process", "<response></response>"),
     ),
-    "think": Tags(("<think>",), ("</think>",)),
+    "think": ReasoningTags(("<think>",), ("</think>",)),
 }
 
 
-def tags_of(reasoning: str | None) -> Tags | None:
+def tags_of(reasoning: str | None) -> ReasoningTags | None:
     """The tags of a format, which may end with `_open`; None if there are none."""
     return FORMATS.get((reasoning or "").removesuffix(OPENED))
 
@@ -72,7 +72,7 @@ class Thinking(CallParser):
     A marker of `calls` ends it too: models forget the tag.
     """
 
-    def __init__(self, tags: Tags, opened: bool = False, calls: Sequence[str] = ()) -> None:
+    def __init__(self, tags: ReasoningTags, opened: bool = False, calls: Sequence[str] = ()) -> None:
         super().__init__()
         self._tags = tags
         self._opened = opened
