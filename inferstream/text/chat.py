@@ -17,6 +17,9 @@ MOST_MESSAGES = 4096
 
 NO_TEMPLATE = "the model has no chat template that takes them"
 
+THOUGHT = "reasoning_content"
+"""The key of a message for its reasoning."""
+
 NONE: Mapping[str, Any] = MappingProxyType({})
 
 FLAGS = ("enable_thinking", "add_generation_prompt", "continue_final_message")
@@ -43,6 +46,7 @@ class Chat:
         """Variables for the chat template, and what its prompt ends with."""
         self.thought = ""
         """Reasoning that belongs to the next message of the assistant."""
+        self._has_thoughts = False
         self.needs_template = False
         """Whether the client names variables, which no model ignores."""
 
@@ -53,7 +57,10 @@ class Chat:
         """
         inputs: dict[str, Sequence[str | bytes]] = {}
         if takes(MESSAGES):
-            inputs[MESSAGES] = [orjson.dumps(self.messages).decode()]
+            messages = self.messages
+            if self._has_thoughts and not takes(TEMPLATE_OPTIONS):  # which models with a template take
+                messages = [{key: each[key] for key in each if key != THOUGHT} for each in messages]
+            inputs[MESSAGES] = [orjson.dumps(messages).decode()]
             if self.options and takes(TEMPLATE_OPTIONS):
                 inputs[TEMPLATE_OPTIONS] = [orjson.dumps(self.options).decode()]
             elif self.needs_template:
@@ -80,7 +87,8 @@ class Chat:
         """Give the reasoning to the last message; that of a user ends it."""
         thought, self.thought = self.thought, ""
         if thought and (last := self.messages[-1])["role"] == "assistant":
-            last["reasoning_content"] = last.get("reasoning_content", "") + thought
+            last[THOUGHT] = last.get(THOUGHT, "") + thought
+            self._has_thoughts = True
 
     def continue_answer(self) -> None:
         """Let the model continue the last message if the assistant has begun it."""
