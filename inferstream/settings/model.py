@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 SLOWEST = 0.001
 """The lowest `items_per_second`. A stream holds a place of its model until its end."""
 
-ObjectFormat = Literal[
-    "hermes", "mistral", "llama", "cohere", "deepseek", "granite", "kimi", "minimax_m1", "nemotron", "phi"
+JsonFormat = Literal[
+    "hermes", "mistral", "llama", "cohere", "deepseek", "granite", "kimi", "minimax_m1", "phi"
 ]
-TagFormat = Literal["qwen_coder", "deepseek_v32", "glm", "minimax", "seed"]
-ToolFormat = Literal[ObjectFormat, TagFormat, "pythonic", "harmony", "none"]
+ToolFormat = Literal[JsonFormat, "qwen_coder", "glm", "minimax", "pythonic", "harmony", "none"]
 ReasoningFormat = Literal["think", "think_open", "cohere", "granite", "mistral", "seed", "none"]
 InputValidation = Literal["auto", "declared", "strict", "off"]
 

@@ -1,21 +1,22 @@
-"""Calls as tags: Qwen 3 Coder, Seed, MiniMax M2, DeepSeek V3.2 and GLM."""
+"""Calls as tags: Qwen 3 Coder and Seed, MiniMax M2, GLM."""
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from .parser import ARGUMENTS, CALL, HELD, TEXT, CallParser, Delta, Tools
 
 LONGEST_HEAD = 256
 PARTIAL = re.compile(r"(?:<[^<>]*>[^<>]*){0,2}(?:<[^<>]*)?")
-"""What may become the beginning of a call or of a parameter."""
+# What may become the beginning of a call or of a parameter.
 
 
 class Tags(NamedTuple):
     """What a family of models writes around a call and its parameters.
 
     - `opens`: how a call begins. `head` matches what announces it, if anything does, and its name.
-    - `parameter`: the beginning of a parameter, with its name, and whether it is a `string`, if the tag says so.
+    - `parameter`: the beginning of a parameter, with its name.
     - `value_end`: the end of a parameter. `ends`: how a call ends, and what may follow it.
     """
 
@@ -26,34 +27,29 @@ class Tags(NamedTuple):
     ends: tuple[str, ...]
 
 
-QWEN = Tags(
-    ("<tool_call>", "<seed:tool_call>", "<function="),
-    re.compile(r"(<(?:seed:)?tool_call>\s*)?<function=([^<>\s]{1,128})>"),
-    re.compile(r"<parameter=([^<>\s]{1,128})>"),
-    re.compile(r"</parameter>|(?=\n<parameter=[^<>\s]{1,128}>|\n</function>)"),
-    ("</function>", "</tool_call>", "</seed:tool_call>"),
-)
-INVOKE = Tags(
-    ("<minimax:tool_call>", "<invoke name="),
-    re.compile(r"""(<minimax:tool_call>\s*)?<invoke name="([^<>"]{1,128})">"""),
-    re.compile(r"""<parameter name="([^<>"]{1,128})">"""),
-    re.compile(r"</parameter>|(?=\n<parameter name=[^<>]{1,128}>|\n</invoke>)"),
-    ("</invoke>", "</minimax:tool_call>"),
-)
-DSML = Tags(
-    ("<｜DSML｜",),
-    re.compile(r"""(<｜DSML｜\w+>\s*)?<｜DSML｜invoke name="([^<>"]{1,128})">"""),
-    re.compile(r"""<｜DSML｜parameter name="([^<>"]{1,128})"(?: string="(?P<string>true|false)")?>"""),
-    re.compile(r"</｜DSML｜parameter>"),
-    ("</｜DSML｜invoke>", "</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"),
-)
-GLM = Tags(
-    ("<tool_call>",),
-    re.compile(r"(<tool_call>)\s*([^<>\s{]{1,128})\s*(?=<arg_key>|</tool_call>)"),
-    re.compile(r"<arg_key>\s*([^<>]{1,128}?)\s*</arg_key>\s*<arg_value>"),
-    re.compile(r"</arg_value>|(?=\n<arg_key>)"),
-    ("</tool_call>",),
-)
+TAGS: Mapping[str, Tags] = {
+    "qwen_coder": Tags(
+        ("<tool_call>", "<seed:tool_call>", "<function="),
+        re.compile(r"(<(?:seed:)?tool_call>\s*)?<function=([^<>\s]{1,128})>"),
+        re.compile(r"<parameter=([^<>\s]{1,128})>"),
+        re.compile(r"</parameter>|(?=\n<parameter=[^<>\s]{1,128}>|\n</function>)"),
+        ("</function>", "</tool_call>", "</seed:tool_call>"),
+    ),
+    "minimax": Tags(
+        ("<minimax:tool_call>", "<invoke name="),
+        re.compile(r"""(<minimax:tool_call>\s*)?<invoke name="([^<>"]{1,128})">"""),
+        re.compile(r"""<parameter name="([^<>"]{1,128})">"""),
+        re.compile(r"</parameter>|(?=\n<parameter name=[^<>]{1,128}>|\n</invoke>)"),
+        ("</invoke>", "</minimax:tool_call>"),
+    ),
+    "glm": Tags(
+        ("<tool_call>",),
+        re.compile(r"(<tool_call>)\s*([^<>\s{]{1,128})\s*(?=<arg_key>|</tool_call>)"),
+        re.compile(r"<arg_key>\s*([^<>]{1,128}?)\s*</arg_key>\s*<arg_value>"),
+        re.compile(r"</arg_value>|(?=\n<arg_key>)"),
+        ("</tool_call>",),
+    ),
+}
 
 KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 PYTHON = {"True": "true", "False": "false", "None": "null"}
@@ -117,8 +113,6 @@ class TagParser(CallParser):
 
     def _parameter(self, opening: re.Match[str], text: str) -> None:
         kinds = _kinds(_at(self._schema, "properties", opening[1]), self._schema)
-        if said := opening.groupdict().get("string"):
-            kinds = {"string"} if said == "true" else {"object"}
         written = json.dumps(_value(text.removeprefix("\n").removesuffix("\n"), kinds))
         self._say(ARGUMENTS, f"{self._before}{json.dumps(opening[1])}: {written}")
         self._before = ", "

@@ -5,14 +5,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from .coder import DSML, GLM, INVOKE, QWEN, TagParser
+from .coder import TAGS, TagParser
 from .harmony import Harmony
-from .objects import FAMILIES, ObjectParser
+from .objects import FAMILIES, SECTION, ObjectParser
 from .parser import CallParser, Chain, Tools
 from .pythonic import Pythonic
 from .thinking import FORMATS, OPENED, Thinking, is_open, tags_of
-
-TAGS = {"qwen_coder": QWEN, "seed": QWEN, "minimax": INVOKE, "deepseek_v32": DSML, "glm": GLM}
 
 PARSERS: Mapping[str, Callable[[Tools], CallParser]] = {
     **{name: partial(ObjectParser, markers) for name, markers in FAMILIES.items()},
@@ -21,30 +19,24 @@ PARSERS: Mapping[str, Callable[[Tools], CallParser]] = {
     "harmony": Harmony,
 }
 
+# Formats of calls without special tokens, which a runtime has to write out in the others.
 TEXTUAL = frozenset(("hermes", "qwen_coder", "glm", "none", None))
-"""Formats of calls without special tokens, which a runtime has to write out in the others."""
-
+# Formats of reasoning with special tokens.
 SPECIAL = frozenset(("cohere", "mistral", "seed"))
-"""Formats of reasoning with special tokens."""
 
+# Formats, how the call of a function begins in them, and what their templates hold, the clearest first.
+# A call of any function begins in front of the name.
 SHOWN: Sequence[tuple[str, str, Sequence[str]]] = (
     ("harmony", "<|channel|>commentary to=functions.%s<|message|>{", ["<|channel|>"]),
-    ("seed", "<seed:tool_call>\n<function=%s>", ["<seed:tool_call>"]),
     ("minimax", '<minimax:tool_call>\n<invoke name="%s">', ["<minimax:tool_call>"]),
-    ("deepseek_v32", '<｜DSML｜function_calls>\n<｜DSML｜invoke name="%s">', ["｜DSML｜"]),
     ("deepseek", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>%s<｜tool▁sep｜>{", ["<｜tool▁call"]),
     (
         "kimi",
-        "<|tool_calls_section_begin|><|tool_call_begin|>functions.%s:0<|tool_call_argument_begin|>{",
-        ["<|tool_calls_section_begin|>", "<|im_middle|>"],
+        f"{SECTION}<|tool_call_begin|>functions.%s:0<|tool_call_argument_begin|>{{",
+        [SECTION, "<|im_middle|>"],
     ),
     ("glm", "<tool_call>%s\n", ["<arg_key>"]),
-    (
-        "cohere",
-        '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "%s", "parameters": {',
-        ["<|START_ACTION|>"],
-    ),
-    ("nemotron", '<TOOLCALL>[{"name": "%s", "arguments": {', ["<TOOLCALL>"]),
+    ("cohere", '<|START_ACTION|>[{"tool_name": "%s", "parameters": {', ["<|START_ACTION|>"]),
     ("qwen_coder", "<tool_call>\n<function=%s>", ["<function="]),
     ("mistral", "[TOOL_CALLS]", ["[TOOL_CALLS]"]),
     ("phi", '<|tool_call|>[{"name": "%s", "arguments": {', ["<|tool|>", "<|/tool_call|>", "functools["]),
@@ -54,15 +46,10 @@ SHOWN: Sequence[tuple[str, str, Sequence[str]]] = (
     ("pythonic", "[%s(", ["<|python_start|>", "<|tool_call_start|>", "<function_calls>", "tool_code"]),
     ("llama", '{"name": "%s", "parameters": {', ['"parameters": dictionary', "<|python_tag|>"]),
 )
-"""Formats, how the call of a function begins in them, and what their templates hold, the clearest first.
-
-A call of any function begins in front of the name.
-"""
-
 OPENINGS = {format: opening for format, opening, _ in SHOWN}
 
-REASONING_ENDS = {"kimi": ("<|tool_calls_section_begin|>",), "deepseek": ("<｜tool▁calls▁begin｜>",)}
-"""Markers of calls that end reasoning; in other formats it is a line of `<tool_call>`."""
+# Markers of calls that end reasoning; in other formats it is a line of `<tool_call>`.
+REASONING_ENDS = {"kimi": (SECTION,), "deepseek": ("<｜tool▁calls▁begin｜>",)}
 
 
 def call_format(template: str) -> str | None:

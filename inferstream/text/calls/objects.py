@@ -41,6 +41,7 @@ class Markers(NamedTuple):
     bare: bool = False
 
 
+SECTION = "<|tool_calls_section_begin|>"
 NAME = r"(?P<name>[\w.\-]{1,128})"
 MISTRAL = rf"\[TOOL_CALLS\]\s*{NAME}(?:\[CALL_ID\](?P<id>\w{{1,64}}))?(?:\[ARGS\])?\s*(?=\{{)"
 KIMI = (
@@ -61,9 +62,8 @@ FAMILIES: Mapping[str, Markers] = {
     "phi": Markers(["<|tool_call|>", "functools"], ["<|/tool_call|>"]),
     "cohere": Markers(["<|START_ACTION|>", "Action:"], ["<|END_ACTION|>", "```"]),
     "minimax_m1": Markers(["<tool_calls>"], ["</tool_calls>"]),
-    "nemotron": Markers(["<TOOLCALL>"], ["</TOOLCALL>"]),
     "kimi": Markers(
-        ["<|tool_calls_section_begin|>", "<|tool_call_begin|>"],
+        [SECTION, "<|tool_call_begin|>"],
         ["<|tool_call_end|>", "<|tool_calls_section_end|>"],
         KIMI,
     ),

@@ -15,14 +15,11 @@ TEMPLATES = {
     "glm": "<tool_call>{function-name}\n<arg_key>{arg-key-1}</arg_key>",
     "kimi": "{{ '<|tool_calls_section_begin|>' }}",
     "deepseek": "{{ '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + tool['function']['name'] }}",
-    "deepseek_v32": "<｜DSML｜invoke name=",
     "minimax": "{%- set toolcall_begin_token = '<minimax:tool_call>' -%}",
     "minimax_m1": "return a json object within <tool_calls></tool_calls> XML tags, not <tool_call>",
-    "seed": "<seed:tool_call>\n<function=example_function_name>",
     "cohere": "Action: write <|START_ACTION|> followed by a list of JSON-formatted tool calls",
     "granite": "respond only with <|tool_call|> followed by a JSON list of tools used",
     "phi": "{{ '<|tool|>' + message['tools'] + '<|/tool|>' }}",
-    "nemotron": "<TOOLCALL>[",
     "pythonic": "{{ '<|tool_call_start|>[' }}",
 }
 

@@ -35,11 +35,6 @@ GLM = (
     '<arg_key>filter</arg_key>\n<arg_value>{"a": "</tool_call>é"}</arg_value>\n</tool_call>'
 )
 INVOKE = '<invoke name="ls">\n<parameter name="path">src</parameter>\n</invoke>'
-DSML = (
-    '<｜DSML｜invoke name="ls">\n<｜DSML｜parameter name="path" string="true">7</｜DSML｜parameter>\n<｜DSML｜parameter '
-    'name="n" string="false">7</｜DSML｜parameter>\n<｜DSML｜parameter name="more" string="false">[1]</｜DSML｜parameter>\n'
-    "</｜DSML｜invoke>"
-)
 ACTION = '{"tool_call_id": "0", "tool_name": "ls", "parameters": {"path": "src"}}'
 
 ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
@@ -102,6 +97,9 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
         ("no end of the function", f"<tool_call>\n{FUNCTION.removesuffix('</function>')}</tool_call>", [LS]),
         ("line breaks in an object", FUNCTION.replace("path", "filter").replace("src", '{"a": "x\ny"}'),
          [("ls", {"filter": {"a": "x\ny"}})]),
+        ("several of Seed", f"I look.<seed:tool_call>\n{FUNCTION}\n</seed:tool_call><seed:tool_call>\n{FUNCTION}"
+         "\n</seed:tool_call>", ["I look.", LS, LS]),
+        ("no end of Seed", f"<seed:tool_call>{FUNCTION.removesuffix('</function>')}", [LS]),
         ("about the syntax", "The syntax is <function=name> for all.", ["The syntax is <function=name> for all."]),
     ],
     "harmony": [
@@ -149,15 +147,6 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
         ("markup", INVOKE.replace("src", "<a></invoke>\n"), [("ls", {"path": "<a></invoke>"})]),
         ("about the syntax", '<invoke name="x">', ['<invoke name="x">']),
     ],
-    "deepseek_v32": [
-        ("typed by its tags", f"<｜DSML｜function_calls>\n{DSML}\n</｜DSML｜function_calls>",
-         [("ls", {"path": "7", "n": 7, "more": [1]})]),
-    ],
-    "seed": [
-        ("several", f"I look.<seed:tool_call>\n{FUNCTION}\n</seed:tool_call><seed:tool_call>\n{FUNCTION}"
-         "\n</seed:tool_call>", ["I look.", LS, LS]),
-        ("no end", f"<seed:tool_call>{FUNCTION.removesuffix('</function>')}", [LS]),
-    ],
     "cohere": [
         ("several", f"<|START_ACTION|>[\n    {ACTION},\n    {ACTION}\n]<|END_ACTION|>", [LS, LS]),
         ("the first Command R", "Action: ```json\n[" + ACTION.replace('"tool_call_id": "0", ', "") + "]\n```", [LS]),
@@ -180,7 +169,6 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
         ("a list", f"<tool_calls>[{OBJECT}]</tool_calls>", [LS]),
         ("no end", f"<tool_calls>\n{OBJECT}", [LS]),
     ],
-    "nemotron": [("a list", f"<TOOLCALL>[{OBJECT}, {OBJECT}]</TOOLCALL>", [LS, LS])],
 }  # fmt: skip
 
 
