@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from .parser import ARGUMENTS, CALL, HELD, TEXT, CallParser, Delta, Tools
 
 LONGEST_HEAD = 256
-PARTIAL = re.compile(r"(?:<[^<>]*>[^<>]*){0,2}(?:<[^<>]*)?")
 # What may become the beginning of a call or of a parameter.
+PARTIAL = re.compile(r"(?:<[^<>]*>[^<>]*){0,2}(?:<[^<>]*)?")
 
 
 class Tags(NamedTuple):

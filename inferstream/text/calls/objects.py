@@ -48,11 +48,11 @@ KIMI = (
     r"(?:<\|tool_calls_section_begin\|>\s*)?(?:<\|tool_call_begin\|>)?\s*(?P<id>(?:functions\.)?"
     rf"{NAME}(?::\d{{1,9}})?)\s*<\|tool_call_argument_begin\|>\s*(?=\{{|<\|tool_call_end)"
 )
+# Version 3 writes a kind before the name and a fence around the arguments, 3.1 does not.
 DEEPSEEK = (
     rf"(?:<｜tool▁calls▁begin｜>\s*)?<｜tool▁call▁begin｜>\s*(?:function<｜tool▁sep｜>)?{NAME}"
     r"\s*(?:<｜tool▁sep｜>)?\s*(?:```json)?\s*(?=\{|<｜tool▁call▁end)"
 )
-# Version 3 writes a kind before the name and a fence around the arguments, 3.1 does not.
 
 FAMILIES: Mapping[str, Markers] = {
     "hermes": Markers(["<tool_call>"], ["</tool_call>"]),
