@@ -20,7 +20,7 @@ from ..repository.trust import PermittedCall
 from ..repository.uri import get_model_uri
 from ..settings import ModelSettings
 from ..signature import Description
-from ..text.calls.formats import PARSERS, SPECIAL
+from ..text.calls.formats import PARSERS, has_special_tokens
 from ..text.calls.thinking import begin_answer
 from ..text.chat_prompts import ChatPrompts
 from ..text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
@@ -153,7 +153,7 @@ class LlamaCppModel(FrameworkModel):
         if given.get(TOKEN_IDS) and name == "prompt":
             numbers = texts.get(name) or ""
             prompt = read_tokens(name, numbers, self._llama.n_vocab(), len(numbers))
-        special = self._calls in SPECIAL and (tools is not None or (self._calls == "harmony" and chat))
+        special = has_special_tokens(self._calls, self._reasoning, tools is not None, chat)
         room = self._context - len(prompt)
         if room < 1:
             raise report_overflow(name, len(prompt), self._context)

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 SLOWEST = 0.001
 """The lowest `items_per_second`. A stream holds a place of its model until its end."""
 
-ToolFormat = Literal["hermes", "mistral", "llama", "pythonic", "qwen_coder", "harmony", "none"]
+JsonFormat = Literal[
+    "hermes", "mistral", "llama", "cohere", "deepseek", "granite", "kimi", "minimax_m1", "phi"
+]
+ToolFormat = Literal[JsonFormat, "qwen_coder", "glm", "minimax", "pythonic", "harmony", "none"]
+ReasoningFormat = Literal["think", "think_open", "cohere", "granite", "mistral", "seed", "none"]
 InputValidation = Literal["auto", "declared", "strict", "off"]
 
 
@@ -205,9 +209,9 @@ class ModelSettings(EnvironmentModel):
     tool_format: ToolFormat | None = None
     """How the model writes tool calls in its text. If absent: what its chat template shows."""
 
-    reasoning_format: Literal["think", "think_open", "none"] | None = None
+    reasoning_format: ReasoningFormat | None = None
     """How the model writes reasoning: between `<think>` and `</think>`, of which `think_open` has the first in its
-    prompt. If absent: what its chat template shows."""
+    prompt, or as another family. If absent: what its chat template shows."""
 
     def __init__(self, **values: Any) -> None:
         source = values.pop("_source", None)

@@ -14,11 +14,10 @@ ROLES = ("developer", "system", "user", "assistant", "tool", "function")
 MOST_MESSAGES = 4096
 """Messages of one request at most."""
 
-
-THOUGHTS = "reasoning_content"
-"""Where messages of the assistant have their reasoning for chat templates."""
-
 NO_TEMPLATE = "the model has no chat template that takes them"
+
+THOUGHT = "reasoning_content"
+"""The key of a message for its reasoning."""
 
 NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -44,6 +43,8 @@ class Chat:
         self.audio: list[bytes] = []
         self.options: dict[str, Any] = {}
         """Variables for the chat template, and what its prompt ends with."""
+        self.thought = ""
+        """Reasoning that belongs to the next message of the assistant."""
         self.needs_template = False
         """Whether the client names variables, which no model ignores."""
 
@@ -77,6 +78,12 @@ class Chat:
         if self.options.get("continue_final_message") and self.options.get("add_generation_prompt"):
             raise fields.wrong("continue_final_message", "needs add_generation_prompt to be false")
 
+    def place_thought(self) -> None:
+        """Give the reasoning to the last message; that of a user ends it."""
+        thought, self.thought = self.thought, ""
+        if thought and (last := self.messages[-1])["role"] == "assistant":
+            last[THOUGHT] = last.get(THOUGHT, "") + thought
+
     def continue_answer(self) -> None:
         """Let the model continue the last message if the assistant has begun it."""
         if self.messages and self.messages[-1]["role"] == "assistant":
@@ -99,7 +106,7 @@ class Chat:
         if content is None and role == "assistant":
             content = message.text("refusal")
         if isinstance(thoughts := item.get("reasoning"), str):  # its name at vLLM and OpenRouter
-            read[THOUGHTS] = item.get(THOUGHTS) or thoughts
+            read[THOUGHT] = item.get(THOUGHT) or thoughts
         if content is not None:
             read["content"] = self.content(content, message.path("content"))
         self.messages.append(read)

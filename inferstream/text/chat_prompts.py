@@ -22,6 +22,7 @@ SAMPLES: dict[str, Message] = {
     **{role: {"role": role, "content": "fact"} for role in ("system", "user", "assistant")},
     "image": {"role": "user", "content": [{"type": "text", "text": "fact"}, {"type": "image"}]},
     "calls": {"role": "assistant", "content": "fact", "tool_calls": [CALL]},
+    "thoughts": {"role": "assistant", "content": "fact", "thinking": "fact", "tool_calls": [CALL]},
     "tool": {"role": "tool", "tool_call_id": "call_0", "name": "f", "content": "fact"},
 }
 """Messages by which a template shows what it reads."""
@@ -33,13 +34,18 @@ PROBES = (
     ("system user", ("no_system",)),
     ("system system user assistant system user", ("one_system",)),
     ("user calls tool assistant user", ("short_ids", "text_arguments", "split_calls")),
+    ("user thoughts tool assistant user", ("only_thoughts",)),
 )
 """Chats of these messages, and the repairs after which more templates read all of them.
 
 `parts` makes each content a list, `images` leaves a list with images as it is, `alternate` joins neighbours of one
 role, `no_system` and `one_system` give system messages as those of the user, `short_ids` makes ids of nine letters and
-digits, as Mistral's, `split_calls` makes text and calls two messages, the second with a null as its content.
+digits, as Mistral's, `split_calls` makes text and calls two messages, the second with a null as its content,
+`only_thoughts` makes the text next to calls a part of the reasoning, if there is any.
 """
+
+THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+"""Names that clients and templates have for the reasoning of a message."""
 
 UGLY = ("{'type'", "'key'", '\\"key')
 """Signs that a template has written a Python value, or JSON within JSON."""
@@ -145,7 +151,9 @@ class ChatPrompts(ABC):
             role = "system"
         elif role == "function":
             role = "tool"
+        thought = next((each for name in THOUGHTS if isinstance(each := message.get(name), str) and each), "")
         read = {**message, "role": role, "content": content}
+        read |= dict.fromkeys(THOUGHTS, thought) if thought and role == "assistant" else {}
         calls, call = read.pop("tool_calls", None), read.pop("function_call", None)
         if role == "tool":
             read["tool_call_id"] = _id(read.get("tool_call_id"), repairs)
@@ -154,6 +162,8 @@ class ChatPrompts(ABC):
         read["tool_calls"] = [
             _call(each, repairs) for each in calls or [{"type": "function", "function": call}]
         ]
+        if "only_thoughts" in repairs and thought and content:
+            return [{**read, "content": "", "thinking": f"{thought}\n\n{content}"}]
         if "split_calls" not in repairs:
             return [read]
         text = [{"role": role, "content": content}] if content else []

@@ -69,7 +69,9 @@ class Generation:
         if parser is None:
             return TextReader(self.stop, self.max_tokens, self.logprobs)
         parallel = self.parameters.get("parallel_tool_calls", True)
-        return CallReader(parser, parallel, self._thoughts, self.stop, self.max_tokens, self.logprobs)
+        reader = CallReader(parser, parallel, self._thoughts, self.stop, self.max_tokens, self.logprobs)
+        reader.reasoning_tokens = 0 if interface is not None and interface.thinks else None
+        return reader
 
     def parse(
         self,

@@ -16,6 +16,7 @@ from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, TensorData
 from .calls.formats import reading
 from .calls.parser import CallParser, Chain
+from .calls.thinking import OPENED, tags_of
 from .chat import NO_TEMPLATE, Chat, plain_prompt
 from .fields import wrong_field
 from .inputs import DECISIVE, FIELD, MESSAGES, NEUTRAL, SAMPLING, SPECIAL, TEMPLATE_OPTIONS, TOOLS, FieldTexts
@@ -66,7 +67,7 @@ class TextInterface:
     @property
     def thinks(self) -> bool:
         """Whether its texts have reasoning that can be told from the answer."""
-        return self.calls == "harmony" or self.reasoning in ("think", "think_open")
+        return self.calls == "harmony" or tags_of(self.reasoning) is not None
 
     def chat_prompt(
         self, chat: Chat, inputs: Mapping[str, Sequence[str | bytes]]
@@ -91,7 +92,7 @@ class TextInterface:
         """
         rendered = self.reasoning is not None and not self.takes(MESSAGES)
         prompt = str(request.inputs[0].data.peek()[0]) if rendered else None
-        reasoning = "think" if closed and self.reasoning == "think_open" else self.reasoning
+        reasoning = self.reasoning and self.reasoning.removesuffix(OPENED) if closed else self.reasoning
         return reading(self.calls, reasoning, tools, prompt)
 
     def request(
@@ -151,7 +152,7 @@ def text_interface(
         return None
     calls, reasoning = (signature.formats or text_formats(settings, origin)) if generates else (None, None)
     if signature.formats or (settings.reasoning_format is None and MESSAGES not in extras):
-        reasoning = reasoning and reasoning.removesuffix("_open")  # each text or prompt shows it
+        reasoning = reasoning and reasoning.removesuffix(OPENED)  # each text or prompt shows it
     return TextInterface(
         prompt,
         extras,

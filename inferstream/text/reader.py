@@ -52,6 +52,7 @@ class TextReader:
         "prompt",
         "prompt_tokens",
         "reasoning",
+        "reasoning_tokens",
         "stopped",
         "token_id",
         "tokens",
@@ -86,6 +87,8 @@ class TextReader:
         self._calls = CallDeltas(self.tool_calls)
         self.reasoning = ""
         """What the model has thought since somebody last emptied it; only some readers find it."""
+        self.reasoning_tokens: int | None = None
+        """Tokens of all its reasoning, without the markers; None for a model whose reasoning is not found."""
 
     @property
     def completion_count(self) -> int:

@@ -173,6 +173,30 @@ def test_a_history_with_a_call_is_a_prompt_of_the_family(serving: Running, famil
     assert "{'city" not in prompt
 
 
+THOUGHTS: dict[str, list[dict[str, Any]]] = {
+    "/v1/chat/completions": [{"role": "assistant", "content": "yes", "reasoning_content": "because"}],
+    "/v1/messages": [
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "because", "signature": "s"}, {"type": "text", "text": "yes"}]},
+    ],
+    "/v1/responses": [
+        {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "because"}]},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "yes"}]},
+    ],
+    "/api/chat": [{"role": "assistant", "content": "yes", "thinking": "because"}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", THOUGHTS)
+def test_a_prompt_has_the_reasoning_of_earlier_turns(serving: Running, path: str) -> None:
+    name = "input" if path == "/v1/responses" else "messages"
+    turns = [*ASK, *THOUGHTS[path], {"role": "user", "content": "more"}]
+    prompt = text_of(serving, path, "qwen3.5", **{name: turns})
+    assert "<|im_start|>assistant\n<think>because</think>yes<|im_end|>" in prompt
+    echoed = json.loads(text_of(serving, path, "echo", **{name: turns}))["messages"]
+    thought = {"reasoning_content": "because"} if path == "/v1/chat/completions" else {}
+    assert echoed[1] == {"role": "assistant", "content": "yes", **thought}
+
+
 def test_each_api_makes_the_same_prompt(serving: Running) -> None:
     for family in ("qwen2.5", "qwen3.5", "llama3.1"):
         assert len({text_of(serving, path, family, **body) for path, body in HISTORIES.items()}) == 1

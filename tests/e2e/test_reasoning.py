@@ -204,6 +204,29 @@ def test_reasoning_is_apart_and_the_answer_stops(
     assert APIS[api](serving.url, model, stop) == ("A Question: 6*7", text, 7)
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_usage_counts_the_tokens_of_reasoning(serving: Running, model: str) -> None:
+    counts = []
+    with openai_client(serving.url) as client:
+        whole = client.chat.completions.create(model=model, messages=SAID).usage
+        options: Any = {"include_usage": True}
+        chunks = [
+            *client.chat.completions.create(model=model, messages=SAID, stream=True, stream_options=options)
+        ]
+        for usage in (whole, chunks[-1].usage):
+            assert usage is not None
+            assert usage.completion_tokens_details is not None
+            counts.append((usage.completion_tokens_details.reasoning_tokens, usage.completion_tokens))
+        answer = client.responses.create(model=model, input="6*7?").usage
+        events: Any = [*client.responses.create(model=model, input="6*7?", stream=True)]
+        for told in (answer, events[-1].response.usage):
+            assert told is not None
+            counts.append((told.output_tokens_details.reasoning_tokens, told.output_tokens))
+    assert len(set(counts)) == 1
+    # Of 15 characters, three at a time, some with a part of a marker.
+    assert 5 <= (counts[0][0] or 0) <= 8 < counts[0][1]
+
+
 def test_clients_that_do_not_ask_get_the_answer_alone(serving: Running) -> None:
     with anthropic.Anthropic(base_url=serving.url, api_key="none", max_retries=0) as client:
         for thinking in ({"type": "disabled"}, {"type": "adaptive", "display": "omitted"}, None):

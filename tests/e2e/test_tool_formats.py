@@ -50,6 +50,13 @@ OUTPUTS = {
     "Let me see.<|end|><|start|>assistant<|channel|>commentary to=functions.weather <|constrain|>json<|message|>"
     '{"city": "Zürich"}<|call|><|start|>assistant<|channel|>commentary to=functions.time<|message|>{}<|call|>',
     "pythonic": "[weather(city='Zürich'), time()]",
+    "kimi": "Let me see.<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>"
+    '{"city": "Zürich"}<|tool_call_end|><|tool_call_begin|>functions.time:1<|tool_call_argument_begin|>{}<|tool_call_end|>'
+    "<|tool_calls_section_end|>",
+    "glm": "Let me see.<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Zürich</arg_value>\n</tool_call>"
+    "<tool_call>time\n</tool_call>",
+    "cohere": '<|START_RESPONSE|>Let me see.<|END_RESPONSE|><|START_ACTION|>[{"tool_call_id": "0", "tool_name": "weather", '
+    '"parameters": {"city": "Zürich"}},\n{"tool_call_id": "1", "tool_name": "time", "parameters": {}}]<|END_ACTION|>',
 }
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 FUNCTIONS = [{"name": name, "description": "d", "parameters": SCHEMA} for name in ("weather", "time")]
@@ -75,7 +82,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             inputs=inputs,
             outputs=[{"name": "text", "datatype": "BYTES", "shape": [1]}],
             tool_format=format,
-            reasoning_format="think" if format == "hermes" else None,
+            reasoning_format={"hermes": "think", "cohere": "cohere"}.get(format),
         )
     running = Running(folder)
     yield running

@@ -16,7 +16,7 @@ from ...imports.untrusted import untrusted
 from ...model import Emission, Finished, StepModel
 from ...settings import ModelSettings
 from ...signature import Description
-from ...text.calls.formats import PARSERS, SPECIAL
+from ...text.calls.formats import PARSERS, has_special_tokens
 from ...text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
 from ...text.detokenizer import REPLACEMENT, Detokenizer
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOKEN_IDS, TOOLS, field_of
@@ -117,7 +117,7 @@ class CausalLM(FrameworkModel, StepModel):
         if len(prompt) >= self._context:
             raise report_overflow(name, len(prompt), self._context)
         most = sampling.max_tokens or self._max_tokens or self._context
-        marked = self._calls in SPECIAL and (tools is not None or (self._calls == "harmony" and chat))
+        marked = has_special_tokens(self._calls, self._prompts.reasoning, tools is not None, chat)
         decode = partial(self._decode, skip=not marked)  # some models mark calls by special tokens
         detokenizer = Detokenizer(decode, prompt[-CONTEXT:])
         limit = min(len(prompt) + most, self._context)

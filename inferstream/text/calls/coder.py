@@ -1,52 +1,95 @@
-"""Calls as tags: Qwen 3 Coder."""
+"""Calls as tags: Qwen 3 Coder and Seed, MiniMax M2, GLM."""
 
 import json
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from .parser import ARGUMENTS, CALL, HELD, TEXT, CallParser, Tools
+from .parser import ARGUMENTS, CALL, HELD, TEXT, CallParser, Delta, Tools
 
-OPEN, CLOSE = "<tool_call>", "</tool_call>"
-BARE = "<function="
-HEAD = re.compile(r"(<tool_call>\s*)?<function=([^<>\s]{1,128})>")
 LONGEST_HEAD = 256
-PARTIAL_HEAD = re.compile(r"<tool_call>\s*(?:<[^<>\s]*)?|<function=[^<>\s]{0,128}")
-OPENING = re.compile(r"<parameter=([^<>\s]{1,128})>")
-PARTIAL_OPENING = re.compile(r"<parameter=[^<>\s]{0,128}")
-VALUE_END = re.compile(r"</parameter>|(?=\n<parameter=[^<>\s]{1,128}>|\n</function>)")
-END, BEGIN = "</function>", "<parameter="
+# What may become the beginning of a call or of a parameter.
+PARTIAL = re.compile(r"(?:<[^<>]*>[^<>]*){0,2}(?:<[^<>]*)?")
+
+
+class Tags(NamedTuple):
+    """What a family of models writes around a call and its parameters.
+
+    - `opens`: how a call begins. `head` matches what announces it, if anything does, and its name.
+    - `parameter`: the beginning of a parameter, with its name.
+    - `value_end`: the end of a parameter. `ends`: how a call ends, and what may follow it.
+    """
+
+    opens: tuple[str, ...]
+    head: re.Pattern[str]
+    parameter: re.Pattern[str]
+    value_end: re.Pattern[str]
+    ends: tuple[str, ...]
+
+
+TAGS: Mapping[str, Tags] = {
+    "qwen_coder": Tags(
+        ("<tool_call>", "<seed:tool_call>", "<function="),
+        re.compile(r"(<(?:seed:)?tool_call>\s*)?<function=([^<>\s]{1,128})>"),
+        re.compile(r"<parameter=([^<>\s]{1,128})>"),
+        re.compile(r"</parameter>|(?=\n<parameter=[^<>\s]{1,128}>|\n</function>)"),
+        ("</function>", "</tool_call>", "</seed:tool_call>"),
+    ),
+    "minimax": Tags(
+        ("<minimax:tool_call>", "<invoke name="),
+        re.compile(r"""(<minimax:tool_call>\s*)?<invoke name="([^<>"]{1,128})">"""),
+        re.compile(r"""<parameter name="([^<>"]{1,128})">"""),
+        re.compile(r"</parameter>|(?=\n<parameter name=[^<>]{1,128}>|\n</invoke>)"),
+        ("</invoke>", "</minimax:tool_call>"),
+    ),
+    "glm": Tags(
+        ("<tool_call>",),
+        re.compile(r"(<tool_call>)\s*([^<>\s{]{1,128})\s*(?=<arg_key>|</tool_call>)"),
+        re.compile(r"<arg_key>\s*([^<>]{1,128}?)\s*</arg_key>\s*<arg_value>"),
+        re.compile(r"</arg_value>|(?=\n<arg_key>)"),
+        ("</tool_call>",),
+    ),
+}
 
 KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
-class Coder(CallParser):
+class TagParser(CallParser):
     """`<tool_call><function=f><parameter=a>1</parameter></function></tool_call>`. A parameter is given when it ends.
 
     The schemas of the tools say which parameters are no texts. Models leave tags out: a call of a tool on offer needs
     no `<tool_call>`, and a parameter no end.
     """
 
-    def __init__(self, tools: Tools = ()) -> None:
+    def __init__(self, tags: Tags, tools: Tools = ()) -> None:
         super().__init__(tools)
+        self._tags = tags
         self._schema: Any = None
         """That of the call's parameters."""
         self._before = "{"
         self._searched = 0
         """Characters of the unread text that hold no end of a parameter."""
 
+    def finish(self, cut: bool = False) -> list[Delta]:
+        if self._state == self._parameters and not cut:
+            if opening := self._tags.parameter.match(self._text):
+                self._parameter(opening, self._take(len(self._text))[opening.end() :])
+            self._close(self._start)
+        return super().finish(cut)
+
     def _start(self) -> bool:
-        return bool(self._give_up_to(TEXT, OPEN, BARE)) and self._go(self._opened)
+        return bool(self._give_up_to(TEXT, *self._tags.opens)) and self._go(self._opened)
 
     def _opened(self) -> bool:
         text = self._text
-        if (head := HEAD.match(text, 0, LONGEST_HEAD)) and (head[1] or head[2] in self._tools):
+        if (head := self._tags.head.match(text, 0, LONGEST_HEAD)) and (head[1] or head[2] in self._tools):
             self._say(CALL, head[2])
             self._schema = self._tools.get(head[2], {}).get("parameters")
             self._before = "{"
             self._take(head.end())
             return self._go(self._parameters)
-        if len(text) < LONGEST_HEAD and PARTIAL_HEAD.fullmatch(text):
+        if head is None and len(text) < LONGEST_HEAD and PARTIAL.fullmatch(text):
             return False
         self._give(TEXT, 1)
         return self._go(self._start)
@@ -54,27 +97,24 @@ class Coder(CallParser):
     def _parameters(self) -> bool:
         if not self._skip_space():
             return False
-        text = self._text
-        if text.startswith(END):
-            self._take(len(END))
+        text, tags = self._text, self._tags
+        if text.startswith(tags.ends):
             return self._close(self._behind)
-        if opening := OPENING.match(text):
-            if end := VALUE_END.search(text, max(opening.end(), self._searched), HELD):
+        if opening := tags.parameter.match(text):
+            if end := tags.value_end.search(text, max(opening.end(), self._searched), HELD):
                 self._searched = 0
-                self._parameter(opening[1], text[opening.end() : end.start()])
+                self._parameter(opening, text[opening.end() : end.start()])
                 self._take(end.end())
                 return True
             self._searched = len(text) - LONGEST_HEAD
             return len(text) >= HELD and self._close(self._start)
-        if END.startswith(text) or BEGIN.startswith(text) or PARTIAL_OPENING.fullmatch(text):
-            return False
-        return self._close(self._behind)
+        undecided = text[0] == "<" and len(text) < LONGEST_HEAD and PARTIAL.fullmatch(text)
+        return not undecided and self._close(self._behind)
 
-    def _parameter(self, name: str, value: str) -> None:
-        schema = _at(self._schema, "properties", name)
-        text = value.removeprefix("\n").removesuffix("\n")
-        written = json.dumps(_value(text, _kinds(schema, self._schema)))
-        self._say(ARGUMENTS, f"{self._before}{json.dumps(name)}: {written}")
+    def _parameter(self, opening: re.Match[str], text: str) -> None:
+        kinds = _kinds(_at(self._schema, "properties", opening[1]), self._schema)
+        written = json.dumps(_value(text.removeprefix("\n").removesuffix("\n"), kinds))
+        self._say(ARGUMENTS, f"{self._before}{json.dumps(opening[1])}: {written}")
         self._before = ", "
 
     def _close(self, state: Any) -> bool:
@@ -84,10 +124,7 @@ class Coder(CallParser):
         return self._go(state)
 
     def _behind(self) -> bool:
-        return self._skip_end(CLOSE, self._space)
-
-    def _space(self) -> bool:
-        return self._skip_space() and self._go(self._start)
+        return self._skip_ends(self._tags.ends, self._start)
 
 
 def _kinds(schema: Any, root: Any) -> set[str]:

@@ -48,8 +48,9 @@ class CallDeltas:
         self.argue(number, arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode())
 
     def begin(self, name: str, id: Any = None) -> int:
-        """Begin a call; returns its number."""
+        """Begin a call; returns its number. An id that another call has is not taken."""
         number = len(self._ids)
+        id = None if id in self._ids else id
         self._ids.append(id)
         self._bare.add(number)
         # Nine letters and digits, because templates of Mistral take no other ids.

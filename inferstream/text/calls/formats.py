@@ -2,53 +2,77 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
-from .coder import Coder
+from .coder import TAGS, TagParser
 from .harmony import Harmony
-from .objects import Hermes, Llama, Mistral
+from .objects import FAMILIES, SECTION, ObjectParser
 from .parser import CallParser, Chain, Tools
 from .pythonic import Pythonic
-from .thinking import FORMATS, Thinking, is_open
+from .thinking import FORMATS, OPENED, Thinking, is_open, tags_of
 
 PARSERS: Mapping[str, Callable[[Tools], CallParser]] = {
-    "hermes": Hermes,
-    "mistral": Mistral,
-    "llama": Llama,
+    **{name: partial(ObjectParser, markers) for name, markers in FAMILIES.items()},
+    **{name: partial(TagParser, tags) for name, tags in TAGS.items()},
     "pythonic": Pythonic,
-    "qwen_coder": Coder,
     "harmony": Harmony,
 }
 
-SPECIAL = frozenset(("mistral", "llama", "pythonic", "harmony"))
-"""Formats whose markers are special tokens, which a runtime has to write out."""
+# Formats of calls without special tokens, which a runtime has to write out in the others.
+TEXTUAL = frozenset(("hermes", "qwen_coder", "glm", "none", None))
+# Formats of reasoning with special tokens.
+SPECIAL = frozenset(("cohere", "mistral", "seed"))
 
-MARKS = {
-    "<|channel|>": "harmony",
-    "<function=": "qwen_coder",
-    "[TOOL_CALLS]": "mistral",
-    "<tool_call>": "hermes",
-    "<|python_start|>": "pythonic",
-    '"parameters": dictionary': "llama",
-    "<|python_tag|>": "llama",
-}
-"""What the template of each format holds, the clearest first."""
+# Formats, how the call of a function begins in them, and what their templates hold, the clearest first.
+# A call of any function begins in front of the name.
+SHOWN: Sequence[tuple[str, str, Sequence[str]]] = (
+    ("harmony", "<|channel|>commentary to=functions.%s<|message|>{", ["<|channel|>"]),
+    ("minimax", '<minimax:tool_call>\n<invoke name="%s">', ["<minimax:tool_call>"]),
+    ("deepseek", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>%s<｜tool▁sep｜>{", ["<｜tool▁call"]),
+    (
+        "kimi",
+        f"{SECTION}<|tool_call_begin|>functions.%s:0<|tool_call_argument_begin|>{{",
+        [SECTION, "<|im_middle|>"],
+    ),
+    ("glm", "<tool_call>%s\n", ["<arg_key>"]),
+    ("cohere", '<|START_ACTION|>[{"tool_name": "%s", "parameters": {', ["<|START_ACTION|>"]),
+    ("qwen_coder", "<tool_call>\n<function=%s>", ["<function="]),
+    ("mistral", "[TOOL_CALLS]", ["[TOOL_CALLS]"]),
+    ("phi", '<|tool_call|>[{"name": "%s", "arguments": {', ["<|tool|>", "<|/tool_call|>", "functools["]),
+    ("granite", '<|tool_call|>[{"name": "%s", "arguments": {', ["<|tool_call|>"]),
+    ("minimax_m1", '<tool_calls>\n{"name": "%s", "arguments": {', ["<tool_calls>"]),
+    ("hermes", '<tool_call>\n{"name": "%s", "arguments": {', ["<tool_call>"]),
+    ("pythonic", "[%s(", ["<|python_start|>", "<|tool_call_start|>", "<function_calls>", "tool_code"]),
+    ("llama", '{"name": "%s", "parameters": {', ['"parameters": dictionary', "<|python_tag|>"]),
+)
+OPENINGS = {format: opening for format, opening, _ in SHOWN}
 
-OPENED = re.compile(r"<think>(?!(\\n|\s)*</think>)")
-"""Reasoning that a template opens, and does not close at once for models that are not to think."""
+# Markers of calls that end reasoning; in other formats it is a line of `<tool_call>`.
+REASONING_ENDS = {"kimi": (SECTION,), "deepseek": ("<｜tool▁calls▁begin｜>",)}
 
 
 def call_format(template: str) -> str | None:
     """The format of the calls that a chat template shows to its model."""
-    return next((format for mark, format in MARKS.items() if mark in template), None)
+    return next((format for format, _, marks in SHOWN if any(mark in template for mark in marks)), None)
 
 
 def reasoning_format(template: str) -> str | None:
-    """`think`, or `think_open` where the template itself opens the reasoning of an answer."""
-    if "<think>" not in template and "</think>" not in template:
-        return None
-    _, prompted, last = template.rpartition("add_generation_prompt")
-    return "think_open" if prompted and OPENED.search(last) else "think"
+    """The format of the reasoning that a template shows, with `_open` where it opens that of an answer itself."""
+    for format, tags in FORMATS.items():
+        if any(mark in template for mark in tags.marks or (tags.opens[0], tags.closes[0])):
+            _, prompted, last = template.rpartition("add_generation_prompt")
+            open, close = re.escape(tags.opens[0]), re.escape(tags.closes[0])
+            # Not one that is closed at once, for models that are not to think.
+            opened = prompted and re.search(rf"{open}(?!(\\n|\s)*{close})", last)
+            return format + OPENED if opened else format
+    return None
+
+
+def has_special_tokens(calls: str | None, reasoning: str | None, tools: bool, chat: bool) -> bool:
+    """Whether an answer may have markers that are special tokens, which a runtime has to write out."""
+    marked = calls == "harmony" or (reasoning or "").removesuffix(OPENED) in SPECIAL
+    return (tools and calls not in TEXTUAL) or (chat and marked)
 
 
 def reading(
@@ -58,9 +82,10 @@ def reading(
     if calls == "harmony":
         return Harmony(tools or ())
     parser = PARSERS[calls](tools) if calls and calls in PARSERS and tools is not None else None
-    if reasoning not in FORMATS:
+    if (tags := tags_of(reasoning)) is None:
         return parser
-    thinking = Thinking(is_open(prompt, reasoning), *(["<tool_call>\n"] if parser else []))
+    ends = REASONING_ENDS.get(str(calls), ("<tool_call>\n",)) if parser else ()
+    thinking = Thinking(tags, is_open(prompt, reasoning), ends)
     return Chain(thinking, parser) if parser else thinking
 
 
@@ -75,25 +100,10 @@ def opening(calls: str | None, choice: object) -> str:
         name = None if choice == "required" else str(json.loads(str(choice))["function"]["name"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError("tool_choice cannot be read") from error
-    return _begun(calls, name)
+    begun, _, rest = OPENINGS[calls].partition("%s")
+    return begun if name is None else begun + json.dumps(name, ensure_ascii=False)[1:-1] + rest
 
 
 def opening_of_text(calls: str | None) -> str:
     """How an answer begins that is no call and has no reasoning in front."""
     return "<|channel|>final<|message|>" if calls == "harmony" else ""
-
-
-def _begun(calls: str, name: str | None) -> str:
-    """How the call of this function begins, else of any."""
-    quoted = None if name is None else json.dumps(name, ensure_ascii=False)
-    if calls in ("hermes", "llama"):
-        key = "arguments" if calls == "hermes" else "parameters"
-        begun = '{"name": "' if quoted is None else f'{{"name": {quoted}, "{key}": {{'
-        return f"<tool_call>\n{begun}" if calls == "hermes" else begun
-    if calls == "harmony":
-        return f"<|channel|>commentary to=functions.{'' if name is None else f'{name}<|message|>{{'}"
-    if calls == "qwen_coder":
-        return f"<tool_call>\n<function={'' if name is None else f'{name}>'}"
-    if calls == "mistral":
-        return "[TOOL_CALLS]"
-    return "[" if name is None else f"[{name}("

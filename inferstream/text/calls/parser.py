@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 
 from ..reader import beginning
 
-TEXT, REASONING, CALL, ARGUMENTS = "text", "reasoning", "call", "arguments"
-"""Kinds of deltas. A call is the name of a function; arguments belong to the call before them."""
+TEXT, REASONING, ID, CALL, ARGUMENTS = "text", "reasoning", "id", "call", "arguments"
+"""Kinds of deltas. A call is the name of a function, behind the id that the model gives it, if any.
+
+Arguments belong to the call before them.
+"""
 
 HELD = 65536
 """Characters that a parser keeps until it knows what they are; beyond, they are text."""
@@ -44,6 +47,11 @@ class CallParser(ABC):
         self._quoted, self._backslash = False, ""
         """Whether the arguments given so far end within a string, and the beginning of an escape behind them."""
 
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the text so far ends within reasoning."""
+        return self._rest == REASONING
+
     def push(self, text: str) -> list[Delta]:
         """What a further piece makes clear. Neighbours are of different kinds, but for calls."""
         self._text += text
@@ -52,8 +60,8 @@ class CallParser(ABC):
         given, self._given = self._given, []
         return given
 
-    def finish(self) -> list[Delta]:
-        """The rest, at the end of the stream."""
+    def finish(self, cut: bool = False) -> list[Delta]:
+        """The rest, at the end of the stream, which may have been cut off."""
         self._give(self._rest, len(self._text))
         given, self._given = self._given, []
         return given
@@ -119,13 +127,15 @@ class CallParser(ABC):
         self._text = self._text.lstrip()
         return bool(self._text)
 
-    def _skip_end(self, marker: str, state: Callable[[], bool]) -> bool:
-        """Drop white space and, if it is there, a marker; then go on with a state."""
-        if not self._skip_space() or (self._text != marker and marker.startswith(self._text)):
-            return False
-        if self._text.startswith(marker):
+    def _skip_ends(self, markers: Sequence[str], state: Callable[[], bool]) -> bool:
+        """Drop white space and markers as long as they follow each other; then go on with a state."""
+        while self._skip_space():
+            marker = next((each for each in markers if self._text.startswith(each)), None)
+            if marker is None:
+                undecided = any(each.startswith(self._text) for each in markers)
+                return not undecided and self._go(state)
             self._take(len(marker))
-        return self._go(state)
+        return False
 
 
 class Chain:
@@ -134,11 +144,15 @@ class Chain:
     def __init__(self, first: CallParser, second: CallParser) -> None:
         self._first, self._second = first, second
 
+    @property
+    def is_thinking(self) -> bool:
+        return self._first.is_thinking
+
     def push(self, text: str) -> list[Delta]:
         return self._through(self._first.push(text))
 
-    def finish(self) -> list[Delta]:
-        return self._through(self._first.finish()) + self._second.finish()
+    def finish(self, cut: bool = False) -> list[Delta]:
+        return self._through(self._first.finish(cut)) + self._second.finish(cut)
 
     def _through(self, deltas: Iterable[Delta]) -> list[Delta]:
         given: list[Delta] = []

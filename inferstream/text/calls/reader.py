@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ..reader import TextReader
-from .parser import CALL, REASONING, TEXT, CallParser, Chain, Delta
+from ..reader import LENGTH, TextReader
+from .parser import CALL, ID, REASONING, TEXT, CallParser, Chain, Delta
 
 
 class CallReader(TextReader):
@@ -13,7 +13,7 @@ class CallReader(TextReader):
     Arguments belong to the call before them.
     """
 
-    __slots__ = ("_call", "_parallel", "_parser", "_thoughts")
+    __slots__ = ("_call", "_id", "_parallel", "_parser", "_thoughts")
 
     def __init__(
         self,
@@ -29,11 +29,17 @@ class CallReader(TextReader):
         self._parallel = parallel
         self._thoughts = thoughts
         self._call = -1
+        self._id: str | None = None
+        """The id of the next call, if the model gives one."""
 
     def _shown(self, text: str) -> str:
+        thinking = self._parser.is_thinking
         deltas = self._parser.push(text)
+        if (thinking and self._parser.is_thinking) or any(kind == REASONING for kind, _ in deltas):
+            self.reasoning_tokens = (self.reasoning_tokens or 0) + 1
         if self.finish_reason is not None:  # a text that has ended is not asked for its end
-            deltas += self._parser.push(self._undecoded()) + self._parser.finish()
+            cut = self.finish_reason == LENGTH
+            deltas += self._parser.push(self._undecoded()) + self._parser.finish(cut)
         shown = self._read(deltas)
         return shown if self.finish_reason is None else shown + self._rest()
 
@@ -53,11 +59,13 @@ class CallReader(TextReader):
             text, self._held = text + self._held, ""
             if kind == REASONING:
                 self.reasoning += piece if self._thoughts else ""
+            elif kind == ID:
+                self._id = piece
             elif kind != CALL:
                 self._calls.argue(self._call, piece)
             elif self._call >= 0 and not self._parallel:
                 self.finish_reason = self.finish_reason or "tool_calls"
                 break
             else:
-                self._call = self._calls.begin(piece)
+                self._call, self._id = self._calls.begin(piece, self._id), None
         return text

@@ -20,7 +20,8 @@ QWEN35 = """{%- for m in messages %}{%- if m.role == 'system' %}
 {%- if not loop.first %}{{- raise_exception('System message must be at the beginning.') }}{%- endif %}
 {{- '<|im_start|>system\\n' + m.content + '<|im_end|>\\n' }}
 {%- elif m.role == 'user' %}{{- '<|im_start|>user\\n' + m.content + '<|im_end|>\\n' }}
-{%- elif m.role == 'assistant' %}{{- '<|im_start|>assistant\\n' + m.content }}
+{%- elif m.role == 'assistant' %}{{- '<|im_start|>assistant\\n' }}
+{%- if m.reasoning_content is string %}{{- '<think>' + m.reasoning_content + '</think>' }}{%- endif %}{{- m.content }}
 {%- for c in m.tool_calls or [] %}{{- '<tool_call>\\n<function=' + c.function.name + '>\\n' }}
 {%- for k, v in c.function.arguments | items %}{{- '<parameter=' + k + '>\\n' ~ v ~ '\\n</parameter>\\n' }}{%- endfor %}
 {{- '</function>\\n</tool_call>' }}{%- endfor %}{{- '<|im_end|>\\n' }}
@@ -75,7 +76,8 @@ GPT_OSS = """{{- '<|start|>system<|message|>Reasoning: ' + (reasoning_effort or 
 {%- else %}{%- set rest = messages %}{%- endif %}{%- set last = namespace(name=none) %}
 {%- for m in rest %}
 {%- if m.role == 'assistant' and m.tool_calls %}
-{%- if m.content %}{{- '<|start|>assistant<|channel|>analysis<|message|>' + m.content + '<|end|>' }}{%- endif %}
+{%- if m.content and m.thinking %}{{- raise_exception('Cannot pass both content and thinking') }}{%- endif %}
+{%- if m.content or m.thinking %}{{- '<|start|>assistant<|channel|>analysis<|message|>' + (m.content or m.thinking) + '<|end|>' }}{%- endif %}
 {%- for c in m.tool_calls %}{{- '<|start|>assistant to=functions.' + c.function.name + '<|channel|>commentary json<|message|>' }}
 {{- c.function.arguments | tojson }}{{- '<|call|>' }}{%- set last.name = c.function.name %}{%- endfor %}
 {%- elif m.role == 'assistant' %}{{- '<|start|>assistant<|channel|>final<|message|>' + m.content + '<|end|>' }}

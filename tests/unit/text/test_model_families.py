@@ -123,6 +123,19 @@ def prompt_of(template: Any, name: str) -> str:
     return template.write(chat.messages, chat.field, chat.options)
 
 
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
+@pytest.mark.parametrize("family", ["qwen3.5", "gpt-oss"])
+def test_a_template_gets_the_reasoning_of_earlier_turns(family: str, name: str) -> None:
+    template = Template(FAMILIES[family], SPECIAL)
+    for content in (None, "answer"):
+        called = said("assistant", content, tool_calls=[call()], **{name: "because"})
+        chat = read_messages(Fields({"messages": [ASK, called, result()]}))
+        prompt = template.write(chat.messages, chat.field, chat.options)
+        assert prompt.count("because") == 1
+        assert content is None or prompt.index("because") < prompt.index("answer")
+        assert "weather" in prompt
+
+
 @pytest.fixture(scope="module")
 def templates() -> dict[str, Template]:
     return {family: Template(source, SPECIAL) for family, source in FAMILIES.items()}

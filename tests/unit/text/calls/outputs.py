@@ -194,6 +194,50 @@ def harmony(random: random.Random) -> tuple[str, Truth]:
     return (whole[first:] if whole.startswith("<|start|>assistant<|channel|>") else whole), truth
 
 
+def glm(random: random.Random) -> tuple[str, Truth]:
+    truth: Truth = []
+    output = around(random, truth)
+    for name, _ in calls(random):
+        line = random.choice(["", "\n"])
+        given = {"city": words(random), "n": random.randint(0, 99), "x": {"k": [value(random)]}}
+        given = {key: given[key] for key in random.sample(list(given), random.randrange(4))}
+        output += f"<tool_call>{name}{line}"
+        for key, each in given.items():
+            text = each if isinstance(each, str) else json.dumps(each)
+            output += f"<arg_key>{key}</arg_key>{line}<arg_value>{text}</arg_value>{line}"
+        output += "</tool_call>"
+        truth.append(("call", (name, given)))
+    return output + around(random, truth), truth
+
+
+def kimi(random: random.Random) -> tuple[str, Truth]:
+    truth: Truth = []
+    output = around(random, truth)
+    made = calls(random)
+    section = [f"<|tool_calls_section_{edge}|>" if made else "" for edge in ("begin", "end")]
+    output += section[0]
+    for index, (name, given) in enumerate(made):
+        head = f"<|tool_call_begin|>functions.{name}:{index}<|tool_call_argument_begin|>"
+        output += f"{head}{written(random, given)}<|tool_call_end|>"
+    truth += [("call", each) for each in made]
+    return output + section[1] + around(random, truth), truth
+
+
+def deepseek(random: random.Random) -> tuple[str, Truth]:
+    truth: Truth = []
+    output = around(random, truth)
+    made = calls(random)
+    output += "<｜tool▁calls▁begin｜>" if made else ""
+    for name, given in made:
+        if random.random() < 0.5:
+            text = f"function<｜tool▁sep｜>{name}\n```json\n{written(random, given)}\n```"
+        else:
+            text = f"{name}<｜tool▁sep｜>{written(random, given)}"
+        output += f"<｜tool▁call▁begin｜>{text}<｜tool▁call▁end｜>{random.choice(['', chr(10)])}"
+    truth += [("call", each) for each in made]
+    return output + ("<｜tool▁calls▁end｜>" if made else "") + around(random, truth), truth
+
+
 def thinking(random: random.Random) -> tuple[str, Truth]:
     """Reasoning in front of calls of Hermes."""
     reasoning = plain(random)
@@ -209,5 +253,8 @@ FORMATS: dict[str, Callable[[random.Random], tuple[str, Truth]]] = {
     "pythonic": pythonic,
     "qwen_coder": qwen_coder,
     "harmony": harmony,
+    "glm": glm,
+    "kimi": kimi,
+    "deepseek": deepseek,
     "thinking": thinking,
 }

@@ -3,14 +3,14 @@ from typing import Any
 
 import pytest
 
-from inferstream.text.calls.coder import Coder
+from inferstream.text.calls.coder import TAGS, TagParser
 
 PROPERTIES = {"s": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "boolean"}}
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"properties": PROPERTIES}}}]
 
 
 def arguments(tools, **parameters: str) -> str:
-    parser = Coder(tools)
+    parser = TagParser(TAGS["qwen_coder"], tools)
     inner = "".join(f"<parameter={name}>\n{text}\n</parameter>\n" for name, text in parameters.items())
     deltas = parser.push(f"<tool_call>\n<function=f>\n{inner}</function>\n</tool_call>")
     assert deltas[0] == ("call", "f")

@@ -12,6 +12,15 @@ TEMPLATES = {
     "mistral": "{{ '[TOOL_CALLS] [' }}",
     "llama": '{"name": function name, "parameters": dictionary of argument name and its value}',
     "harmony": "<|channel|>analysis<|message|>",
+    "glm": "<tool_call>{function-name}\n<arg_key>{arg-key-1}</arg_key>",
+    "kimi": "{{ '<|tool_calls_section_begin|>' }}",
+    "deepseek": "{{ '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + tool['function']['name'] }}",
+    "minimax": "{%- set toolcall_begin_token = '<minimax:tool_call>' -%}",
+    "minimax_m1": "return a json object within <tool_calls></tool_calls> XML tags, not <tool_call>",
+    "cohere": "Action: write <|START_ACTION|> followed by a list of JSON-formatted tool calls",
+    "granite": "respond only with <|tool_call|> followed by a JSON list of tools used",
+    "phi": "{{ '<|tool|>' + message['tools'] + '<|/tool|>' }}",
+    "pythonic": "{{ '<|tool_call_start|>[' }}",
 }
 
 
@@ -28,6 +37,25 @@ def test_a_template_shows_how_it_thinks() -> None:
     assert reasoning_format("{% if add_generation_prompt %}{{ '<think>\\n\\n</think>' }}") == "think"
 
 
+@pytest.mark.parametrize(
+    ("template", "format"),
+    [
+        ("{% set think_begin_token = '<seed:think>' %}", "seed"),
+        ("Draft your thinking: [THINK]Your thoughts.[/THINK]", "mistral"),
+        ("Start by writing <|START_THINKING|>", "cohere"),
+        (
+            "{% if add_generation_prompt %}{{ '<|START_THINKING|>' if reasoning else '<|START_THINKING|><|END_THINKING|>' }}",
+            "cohere_open",
+        ),
+        ("Write your thoughts after 'Here is my thought process:'", "granite"),
+        ("between <think></think> and write your response between <response></response>", "granite"),
+        ("<response>{{ message.content }}</response><think>", "think"),
+    ],
+)
+def test_a_template_shows_the_reasoning_of_its_family(template: str, format: str) -> None:
+    assert reasoning_format(template) == format
+
+
 def test_calls_are_read_where_there_are_tools() -> None:
     assert reading("hermes", None, None) is None
     assert reading("none", "none", []) is None
@@ -42,10 +70,10 @@ def test_an_answer_that_has_to_be_a_call_begins_as_one(format: str, choice: str)
     parser = reading(format, None, [])
     assert parser is not None
     assert [delta for delta in parser.push(begun) if delta.kind == "text"] == []
-    if choice == NAMED and format not in ("mistral", "pythonic"):
+    if choice == NAMED and format not in ("mistral", "pythonic", "glm"):
         parser = reading(format, None, [])
         assert parser is not None
-        assert parser.push(begun)[0] == ("call", "f")
+        assert [text for kind, text in parser.push(begun) if kind == "call"] == ["f"]
 
 
 def test_a_free_choice_begins_with_nothing() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from inferstream.text.calls.objects import Hermes, Llama, Mistral
+from inferstream.text.calls.objects import FAMILIES, ObjectParser
 from inferstream.text.calls.parser import HELD
 
 
@@ -19,24 +19,29 @@ CALL = [("call", "f"), ("arguments", '{"a": 1}')]
     ],
 )
 def test_the_keys_of_an_object_may_have_any_order(text: str) -> None:
-    assert read(Hermes(), f"<tool_call>{text}</tool_call>") == CALL
+    assert read(ObjectParser(FAMILIES["hermes"]), f"<tool_call>{text}</tool_call>") == CALL
 
 
 def test_a_call_of_hermes_may_lack_its_end() -> None:
-    assert read(Hermes(), '<tool_call>{"name": "f", "arguments": {"a": 1}}\nSo') == [*CALL, ("text", "So")]
+    assert read(ObjectParser(FAMILIES["hermes"]), '<tool_call>{"name": "f", "arguments": {"a": 1}}\nSo') == [
+        *CALL,
+        ("text", "So"),
+    ]
 
 
 def test_mistral_has_two_forms() -> None:
-    assert read(Mistral(), '[TOOL_CALLS]f[ARGS]{"a": 1}') == CALL
-    assert read(Mistral(), '[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}]') == CALL
+    assert read(ObjectParser(FAMILIES["mistral"]), '[TOOL_CALLS]f[ARGS]{"a": 1}') == CALL
+    assert (
+        read(ObjectParser(FAMILIES["mistral"]), '[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}}]') == CALL
+    )
 
 
 def test_an_answer_of_json_is_no_call_of_llama() -> None:
     answer = '{"name": {"first": "A"}, "parameters": 3}'
-    assert read(Llama(), answer) == [("text", answer)]
-    assert read(Llama(), '{"name": "f", "parameters": {"a": 1}}') == CALL
+    assert read(ObjectParser(FAMILIES["llama"]), answer) == [("text", answer)]
+    assert read(ObjectParser(FAMILIES["llama"]), '{"name": "f", "parameters": {"a": 1}}') == CALL
 
 
 def test_an_object_that_is_too_large_to_hold_is_text() -> None:
     text = f'<tool_call>{{"x": "{"y" * HELD}", "name": "f", "arguments": {{}}}}</tool_call>'
-    assert read(Hermes(), text) == [("text", text)]
+    assert read(ObjectParser(FAMILIES["hermes"]), text) == [("text", text)]

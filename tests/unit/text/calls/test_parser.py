@@ -40,6 +40,8 @@ def read(format: str, pieces: Iterable[str]) -> list[Delta]:
 def meant(deltas: Sequence[Delta]) -> Truth:
     truth: Truth = []
     for kind, text in deltas:
+        if kind == "id":
+            continue
         if kind == "call":
             truth.append((kind, (text, {})))
         elif kind == "arguments":

@@ -1,10 +1,10 @@
 import pytest
 
-from inferstream.text.calls.thinking import LONGEST, Thinking
+from inferstream.text.calls.thinking import FORMATS, LONGEST, Thinking
 
 
 def read(text: str, opened: bool = False) -> list[tuple[str, str]]:
-    parser = Thinking(opened)
+    parser = Thinking(FORMATS["think"], opened)
     return [tuple(delta) for delta in [*parser.push(text), *parser.finish()]]
 
 

@@ -26,6 +26,17 @@ OBJECT = '{"name": "ls", "arguments": {"path": "src"}}'
 TYPED = '{"name": "ls", "parameters": {"path": "src"}}'
 FUNCTION = "<function=ls>\n<parameter=path>\nsrc\n</parameter>\n</function>"
 
+ARGUMENTS = '{"path": "src"}'
+KIMI = f"<|tool_calls_section_begin|><|tool_call_begin|>functions.ls:0<|tool_call_argument_begin|>{ARGUMENTS}<|tool_call_end|>"
+DEEPSEEK31 = f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>ls<｜tool▁sep｜>{ARGUMENTS}<｜tool▁call▁end｜>"
+DEEPSEEK3 = f"<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>ls\n```json\n{ARGUMENTS}\n```<｜tool▁call▁end｜>"
+GLM = (
+    "<tool_call>ls\n<arg_key>path</arg_key>\n<arg_value>src</arg_value>\n<arg_key>n</arg_key>\n<arg_value>7</arg_value>\n"
+    '<arg_key>filter</arg_key>\n<arg_value>{"a": "</tool_call>é"}</arg_value>\n</tool_call>'
+)
+INVOKE = '<invoke name="ls">\n<parameter name="path">src</parameter>\n</invoke>'
+ACTION = '{"tool_call_id": "0", "tool_name": "ls", "parameters": {"path": "src"}}'
+
 ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
     "hermes": [
         ("line breaks", f'<tool_call>\n{{"name": "ls", "arguments": {BARE_LINES}}}\n</tool_call>', [LINES]),
@@ -69,6 +80,13 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
         ("constants of JSON", "[ls(path='src', filter={'a': true, 'b': [null]})]",
          [("ls", {"path": "src", "filter": {"a": True, "b": [None]}})]),
         ("several", "[ls(path='src'), time()]", [LS, TIME]),
+        ("a name with dashes", "[a.b-c(path='src')]", [("a.b-c", LS[1])]),
+        ("Llama 4 behind a text", "I look.<|python_start|>[ls(path='src')]<|python_end|>", ["I look.", LS]),
+        ("LFM 2", "<|tool_call_start|>[ls(path='src'), time()]<|tool_call_end|>yes", [LS, TIME, "yes"]),
+        ("OLMo 3", "<function_calls>\nls(path='src')\ntime()\n</function_calls>", [LS, TIME]),
+        ("Gemma", "I look.\n```tool_code\nls(path='s\\\\x')\nprint(time())\n```\nyes",
+         ["I look.\n", ("ls", {"path": "s\\x"}), TIME, "yes"]),
+        ("code of Gemma", "```tool_code\nimport os\n```", ["```tool_code\nimport os\n```"]),
     ],
     "qwen_coder": [
         ("no opening", f"{FUNCTION}\n</tool_call>", [LS]),
@@ -79,6 +97,9 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
         ("no end of the function", f"<tool_call>\n{FUNCTION.removesuffix('</function>')}</tool_call>", [LS]),
         ("line breaks in an object", FUNCTION.replace("path", "filter").replace("src", '{"a": "x\ny"}'),
          [("ls", {"filter": {"a": "x\ny"}})]),
+        ("several of Seed", f"I look.<seed:tool_call>\n{FUNCTION}\n</seed:tool_call><seed:tool_call>\n{FUNCTION}"
+         "\n</seed:tool_call>", ["I look.", LS, LS]),
+        ("no end of Seed", f"<seed:tool_call>{FUNCTION.removesuffix('</function>')}", [LS]),
         ("about the syntax", "The syntax is <function=name> for all.", ["The syntax is <function=name> for all."]),
     ],
     "harmony": [
@@ -89,6 +110,65 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
         ("behind the constraint", '<|channel|>commentary<|constrain|>json to=functions.ls<|message|>{"path": "src"}',
          [LS]),
     ],
+    "kimi": [
+        ("several", f"I look. {KIMI}{KIMI.replace('ls:0', 'time:1').replace(ARGUMENTS, '{}')}"
+         "<|tool_calls_section_end|>", ["I look. ", LS, TIME]),
+        ("spaces and line breaks", KIMI.replace(":0", ":0 ").replace(ARGUMENTS, f"{BARE_LINES} "), [LINES]),
+        ("no section, no prefix", KIMI[len("<|tool_calls_section_begin|>"):].replace("functions.", ""), [LS]),
+        ("a name with dots and dashes", KIMI.replace("ls:0", "a.b-c:10"), [("a.b-c", LS[1])]),
+        ("no arguments", KIMI.replace(ARGUMENTS, ""), [("ls", {})]),
+        ("markers inside a string", KIMI.replace("src", "<|tool_call_end|>"), [("ls", {"path": "<|tool_call_end|>"})]),
+        ("no end", KIMI.removesuffix("<|tool_call_end|>"), [LS]),
+        ("no object", KIMI.replace(ARGUMENTS, "no"), [KIMI.replace(ARGUMENTS, "no")]),
+    ],
+    "deepseek": [
+        ("3.1", f"I look.{DEEPSEEK31}<｜tool▁calls▁end｜>", ["I look.", LS]),
+        ("3.1, a function that is called function", DEEPSEEK31.replace(">ls<", ">function<"), [("function", LS[1])]),
+        ("3 and R1, several", f"{DEEPSEEK3}\n{DEEPSEEK3}<｜tool▁calls▁end｜>\nyes",
+         [LS, LS, "yes"]),
+        ("no section", DEEPSEEK31[len("<｜tool▁calls▁begin｜>"):], [LS]),
+        ("no end", DEEPSEEK3.removesuffix("\n```<｜tool▁call▁end｜>"), [LS]),
+        ("no arguments", DEEPSEEK31.replace(ARGUMENTS, ""), [("ls", {})]),
+        ("no object", "<｜tool▁calls▁begin｜>yes", ["<｜tool▁calls▁begin｜>yes"]),
+    ],
+    "glm": [
+        ("4.5", GLM, [("ls", {"path": "src", "n": 7, "filter": {"a": "</tool_call>é"}})]),
+        ("4.7, several", "I look.<tool_call>ls<arg_key>path</arg_key><arg_value>src</arg_value></tool_call>"
+         "<tool_call>time</tool_call>", ["I look.", LS, TIME]),
+        ("no end", GLM.removesuffix("</arg_value>\n</tool_call>"),
+         [("ls", {"path": "src", "n": 7, "filter": {"a": "</tool_call>é"}})]),
+        ("no arguments", "<tool_call>time\n</tool_call>", [TIME]),
+        ("a text", "<tool_call> is a tag, <b>bold</b>", ["<tool_call> is a tag, <b>bold</b>"]),
+    ],
+    "minimax": [
+        ("several", f"I look.\n<minimax:tool_call>\n{INVOKE}\n{INVOKE}\n</minimax:tool_call>", ["I look.\n", LS, LS]),
+        ("no opening nor end", INVOKE.removesuffix("\n</invoke>"), [LS]),
+        ("typed", INVOKE.replace('"path">src', '"n">7'), [("ls", {"n": 7})]),
+        ("markup", INVOKE.replace("src", "<a></invoke>\n"), [("ls", {"path": "<a></invoke>"})]),
+        ("about the syntax", '<invoke name="x">', ['<invoke name="x">']),
+    ],
+    "cohere": [
+        ("several", f"<|START_ACTION|>[\n    {ACTION},\n    {ACTION}\n]<|END_ACTION|>", [LS, LS]),
+        ("the first Command R", "Action: ```json\n[" + ACTION.replace('"tool_call_id": "0", ', "") + "]\n```", [LS]),
+        ("a text", "Action: none", ["Action: none"]),
+    ],
+    "granite": [
+        ("a list", f"<|tool_call|>[{OBJECT}, {OBJECT}]", [LS, LS]),
+        ("a tag", f"<tool_call>[{OBJECT}]", [LS]),
+        ("objects", f"<function_call> {OBJECT}\n<function_call>{OBJECT}", [LS, LS]),
+        ("an empty list", "<|tool_call|>[]", ["<|tool_call|>[]"]),
+    ],
+    "phi": [
+        ("functools", f"I look.\nfunctools[\n  {OBJECT},\n  {OBJECT}\n]\nyes", ["I look.\n", LS, LS, "yes"]),
+        ("an object", f"<|tool_call|>{TYPED}<|/tool_call|>", [LS]),
+        ("a list", f"<|tool_call|>[{OBJECT}]<|/tool_call|>", [LS]),
+        ("a module", "use functools for it", ["use functools for it"]),
+    ],
+    "minimax_m1": [
+        ("lines", f"I look. <tool_calls>\n{OBJECT}\n{OBJECT}\n</tool_calls>", ["I look. ", LS, LS]),
+        ("a list", f"<tool_calls>[{OBJECT}]</tool_calls>", [LS]),
+        ("no end", f"<tool_calls>\n{OBJECT}", [LS]),
+    ],
 }  # fmt: skip
 
 
@@ -96,6 +176,8 @@ def meant(deltas: list[Delta]) -> list[Any]:
     """Texts, pairs of a call's name and arguments, and reasoning as a list of one text."""
     found: list[Any] = []
     for kind, text in deltas:
+        if kind == "id":
+            continue
         if kind == "call":
             found.append((text, ""))
         elif kind == "arguments":
@@ -162,9 +244,30 @@ CALL = f"<tool_call>\n{OBJECT}\n</tool_call>"
             "<think>",
             [["I would write <tool_call> here"], "yes"],
         ),
+        ("<seed:think>hm</seed:think>yes", "seed", None, [["hm"], "yes"]),
+        ("[THINK]hm[/THINK]yes [THINK]", "mistral", None, [["hm"], "yes [THINK]"]),
+        (
+            "<|START_THINKING|> hm<|END_THINKING|>\n<|START_RESPONSE|>yes<|END_RESPONSE|>",
+            "cohere",
+            None,
+            [["hm"], "yes"],
+        ),
+        ("hm<|END_THINKING|>yes", "cohere", "a<|START_THINKING|>", [["hm"], "yes"]),
+        ("<|START_RESPONSE|>yes<|END_RESPONSE|>", "cohere", None, ["yes"]),
+        ("Here is my thought process:\nhm\nHere is my response:\nyes", "granite", None, [["hm\n"], "yes"]),
+        ("Here's my thought process: hm Here's my response: yes", "granite", None, [["hm "], "yes"]),
+        ("<think>hm</think><response>yes</response>", "granite", None, [["hm"], "yes"]),
+        ("Here is my answer", "granite", None, ["Here is my answer"]),
     ],
 )
 def test_reasoning_as_models_write_it(
     text: str, reasoning: str, prompt: str | None, right: list[Any]
 ) -> None:
     check(text, right, "hermes", reasoning, prompt)
+
+
+def test_calls_of_kimi_end_reasoning_and_keep_their_ids() -> None:
+    check(f"<think>hm{KIMI}", [["hm"], LS], "kimi", "think")
+    parser = reading("kimi", None, TOOLS)
+    assert parser is not None
+    assert parser.push(KIMI)[0] == ("id", "functions.ls:0")

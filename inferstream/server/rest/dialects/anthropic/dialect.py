@@ -10,7 +10,7 @@ from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
 from .....errors import Code, InferstreamError, Unsupported, own_status
-from .....text.chat import MOST_MESSAGES, THOUGHTS, Chat, base64_bytes
+from .....text.chat import MOST_MESSAGES, THOUGHT, Chat, base64_bytes
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, sampling
 from .....text.interface import TextInterface
@@ -130,8 +130,8 @@ def read_generation(
             raise wrong_field("context_management.edits", "the server edits no messages")
         if edit.get("keep") != "all":
             kept = (edit.object("keep") or Fields({})).integer("value", 1) or 1
-            for message in [message for message in chat.messages if THOUGHTS in message][:-kept]:
-                del message[THOUGHTS]
+            for message in [message for message in chat.messages if THOUGHT in message][:-kept]:
+                del message[THOUGHT]
     tools, choice = _tools(fields), fields.object("tool_choice")
     parallel = choice is None or not choice.flag("disable_parallel_tool_use")
     inputs, parameters = offered(interface, tools, None if choice is None else _choice(choice), parallel)
@@ -185,6 +185,7 @@ def _add_blocks(chat: Chat, role: str, blocks: list[Fields]) -> None:
     """Add the messages that one turn is: a result of a tool is a message of its own, before what is said to it."""
     parts: list[dict[str, Any]] = []
     message: dict[str, Any] = {"role": role, "content": None}
+    chat.thought = ""
     for block in blocks:
         kind = block.needed_text("type")
         if kind == "tool_result":
@@ -192,13 +193,13 @@ def _add_blocks(chat: Chat, role: str, blocks: list[Fields]) -> None:
         elif kind == "tool_use":
             message.setdefault("tool_calls", []).append(_call(block))
         elif kind == "thinking":
-            if thoughts := block.text("thinking"):
-                message[THOUGHTS] = message.get(THOUGHTS, "") + thoughts
+            chat.thought += block.text("thinking") or ""
         elif kind not in IGNORED and (part := _part(chat, block, kind)) != EMPTY:
             parts.append(part)
     if parts or "tool_calls" in message:
         message["content"] = _joined(parts) if parts else None
         chat.messages.append(message)
+        chat.place_thought()
 
 
 def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:

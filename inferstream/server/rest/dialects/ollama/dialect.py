@@ -13,7 +13,7 @@ from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
 from .....dataplane.reply import Reply
 from .....errors import ModelNotFound
-from .....text.chat import MOST_MESSAGES, THOUGHTS, Chat, base64_bytes
+from .....text.chat import MOST_MESSAGES, Chat, base64_bytes
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.inputs import MESSAGES
@@ -218,8 +218,6 @@ def _add(chat: Chat, turn: Fields, pending: list[str]) -> None:
     if images := _images(chat, turn):
         content = [{"type": "text", "text": content}, *images]
     message: dict[str, Any] = {"role": role, "content": content}
-    if thoughts := turn.text("thinking"):
-        message[THOUGHTS] = thoughts
     for index, item in enumerate(turn.items("tool_calls") or ()):
         call = Fields(item, f"{turn.path('tool_calls')}[{index}]")
         function = call.needed_object("function")
@@ -239,6 +237,8 @@ def _add(chat: Chat, turn: Fields, pending: list[str]) -> None:
         if (name := turn.text("tool_name")) is not None:
             message["name"] = name
     chat.messages.append(message)
+    chat.thought = turn.text("thinking") or ""
+    chat.place_thought()
 
 
 def _images(chat: Chat, fields: Fields) -> list[dict[str, Any]]:

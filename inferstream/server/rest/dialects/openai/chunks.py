@@ -88,7 +88,7 @@ class ChunkFormat(TextFormat):
     def failure(self, error: InferstreamError) -> bytes:
         return sse.event(orjson.dumps(error_object(error)))
 
-    def chunk(self, choices: Sequence[dict[str, Any]], usage: dict[str, int] | None = None) -> bytes:
+    def chunk(self, choices: Sequence[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
         """An event with these choices."""
         document = {**self._head(self.chunk_object), "choices": choices}
         if self._usage:
@@ -107,16 +107,20 @@ class ChunkFormat(TextFormat):
         return before, after
 
 
-def usage_of(readers: Sequence[TextReader], prompts: int = 1) -> dict[str, int]:
+def usage_of(readers: Sequence[TextReader], prompts: int = 1) -> dict[str, Any]:
     """Counts of tokens: those of the model, else one for each response. Each of the prompts counts once.
 
-    Texts of the same prompt follow each other.
+    Texts of the same prompt follow each other. The details are there for models whose reasoning is found.
     """
     texts = len(readers) // prompts
     counts = [reader.prompt_tokens or 0 for reader in readers]
     prompt = sum(max(counts[first : first + texts]) for first in range(0, len(counts), texts))
     completion = sum(reader.completion_count for reader in readers)
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    reasoning = [reader.reasoning_tokens for reader in readers if reader.reasoning_tokens is not None]
+    if not reasoning:
+        return usage
+    return {**usage, "completion_tokens_details": {"reasoning_tokens": min(sum(reasoning), completion)}}
 
 
 def read_generation(

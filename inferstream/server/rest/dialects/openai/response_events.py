@@ -274,7 +274,7 @@ class ResponseFormat(TextFormat):
                 "input_tokens": used["prompt_tokens"],
                 "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
                 "output_tokens": used["completion_tokens"],
-                "output_tokens_details": {"reasoning_tokens": 0},
+                "output_tokens_details": used.get("completion_tokens_details", {"reasoning_tokens": 0}),
                 "total_tokens": used["total_tokens"],
             },
         }

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from .....text.chat import MOST_MESSAGES, THOUGHTS, Chat
+from .....text.chat import MOST_MESSAGES, Chat
 from .....text.fields import Fields, wrong_field
 from .....text.tools import nested
 
@@ -32,9 +32,8 @@ def read_input(fields: Fields, previous: Sequence[Any], recall: Recall) -> Chat:
     chat = Chat(INPUT)
     if (instructions := fields.text("instructions")) is not None:
         chat.messages.append({"role": "system", "content": instructions})
-    thoughts: list[str] = []
     for item in previous:
-        _read(chat, Fields(item, PREVIOUS), PREVIOUS, recall, thoughts)
+        _read(chat, Fields(item, PREVIOUS), PREVIOUS, recall)
     if isinstance(text := fields.get(INPUT), str):
         chat.messages.append({"role": "user", "content": text})
         return chat
@@ -42,31 +41,30 @@ def read_input(fields: Fields, previous: Sequence[Any], recall: Recall) -> Chat:
         raise fields.wrong(INPUT, "must be a string or a list of items")
     most = max(MOST_MESSAGES - len(previous), 0)
     for index, item in enumerate(fields.needed_items(INPUT, "messages", most)):
-        _read(chat, Fields(item, f"{INPUT}[{index}]"), f"{INPUT}[{index}]", recall, thoughts)
+        _read(chat, Fields(item, f"{INPUT}[{index}]"), f"{INPUT}[{index}]", recall)
     return chat
 
 
-def _read(chat: Chat, item: Fields, path: str, recall: Recall, thoughts: list[str]) -> None:
-    """Add an item to a chat. `thoughts` are reasoning that waits for the message of the assistant behind it."""
+def _read(chat: Chat, item: Fields, path: str, recall: Recall) -> None:
     kind = item.text("type") or "message"
     if kind == "message":
         chat.read({"role": item.get("role"), "content": item.get("content")}, path)
-        _attach(chat.messages[-1], thoughts)
+        chat.place_thought()
     elif kind == "item_reference":
         if (known := recall(item.needed_text("id"))) is None:
             raise item.wrong("id", "the item is not known, or not any longer; send the item itself")
-        _read(chat, Fields(known, path), path, recall, thoughts)
+        _read(chat, Fields(known, path), path, recall)
     elif kind in CALLS:
         last = chat.messages[-1] if chat.messages else None
-        if last is None or last["role"] != "assistant" or thoughts:
+        if last is None or last["role"] != "assistant":
             last = {"role": "assistant", "content": None}
             chat.messages.append(last)
-            _attach(last, thoughts)
         name = _flat(item.text("namespace"), item.needed_text("name"))
         if kind == "function_call":
             arguments = item.needed_text("arguments")
         else:
             arguments = orjson.dumps({"input": item.needed_text("input")}).decode()
+        chat.place_thought()
         call = {"id": item.needed_text("call_id"), "type": "function"}
         last.setdefault("tool_calls", []).append({**call, "function": {"name": name, "arguments": arguments}})
     elif kind.removesuffix("_output") in CALLS:
@@ -76,16 +74,10 @@ def _read(chat: Chat, item: Fields, path: str, recall: Recall, thoughts: list[st
         )
     elif kind == "reasoning":
         parts = item.items("content") or item.items("summary") or ()
-        thoughts += [Fields(part, item.path("content")).text("text") or "" for part in parts]
+        chat.thought += "\n".join(Fields(part, path).text("text") or "" for part in parts)
     elif not kind.endswith(("_call", "_call_output")) and not kind.startswith("mcp_"):
         kinds = "message, item_reference, and calls and their outputs"
         raise item.wrong("type", f"{kind[:40]!r} is not known; known are {kinds}")
-
-
-def _attach(message: dict[str, Any], thoughts: list[str]) -> None:
-    if thoughts and message["role"] == "assistant":
-        message[THOUGHTS] = "\n".join(thoughts)
-    thoughts.clear()
 
 
 def _flat(namespace: str | None, name: str) -> str:
