@@ -281,7 +281,7 @@ async def test_token_numbers_are_the_prompt(served) -> None:
     ("parameters", "name"),
     [
         ({"prompt_logprobs": 1}, "echo"),
-        ({"min_tokens": 2}, "min_tokens"),
+        ({"min_tokens": 2, "max_tokens": 1}, "min_tokens"),
         ({"logit_bias": '{"256": 1}'}, "logit_bias"),
         ({"token_ids": True}, "prompt"),
     ],
