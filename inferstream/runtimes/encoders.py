@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..context import RequestContext
 from ..errors import Cancelled
+from ..text.context_length import report_overflow
 from .sentences import Pooling, Sentences
 
 Backend = Literal["sentence-transformers", "transformers"]
@@ -96,6 +97,14 @@ class Encoder(ABC):
             vectors[chunk], count = self._encoded([prompt + texts[index] for index in chunk])
             tokens += count
         return vectors, tokens
+
+    def check_lengths(self, name: str, texts: list[str]) -> None:
+        """Raise InvalidRequest for a text of which a part would be cut off."""
+        with self._tokenizing:
+            rows = self.tokenizer(texts, verbose=False)["input_ids"]
+        longest = max(map(len, rows), default=0)
+        if longest > self.max_length:
+            raise report_overflow(name, longest, self.max_length)
 
     def _encoded(self, texts: list[Any]) -> tuple[Any, int]:
         with self._tokenizing:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ..errors import InvalidRequest
-from ..text.inputs import TOKEN_IDS
+from ..text.inputs import NEUTRAL, TOKEN_IDS
 
 MOST_LOGPROBS = 20
 """Most likely tokens that a request may ask for, as with OpenAI."""
@@ -20,10 +20,6 @@ OF_SERVER = frozenset(
 
 OF_CHATS = frozenset(("tool_choice", "parallel_tool_calls", TOKEN_IDS))
 """Parameters that are read with the prompt."""
-
-NEUTRAL = dict.fromkeys(("mirostat", "use_beam_search", "watermark", "truncate", "shift"), False)
-NEUTRAL |= dict.fromkeys(("typical_p", "length_penalty", "add_special_tokens"), True)
-"""Options of other servers, each with the value that changes nothing, or the number that equals it."""
 
 RULED_OUT = -1e9
 """The logit of a token that may not come. It is finite, so that a token can be chosen even if none may come."""
@@ -148,7 +144,7 @@ def read_sampling(parameters: Mapping[str, Any], default: Sampling, vocabulary: 
         elif name in _INTEGERS:
             given[name] = _integer(name, value)
         elif name in _FLAGS:
-            given[name] = _flag(name, value)
+            given[name] = read_flag(name, value)
         elif name == "logit_bias":
             given[name] = _biases(value, vocabulary)
         elif name in _TOKENS:
@@ -156,7 +152,7 @@ def read_sampling(parameters: Mapping[str, Any], default: Sampling, vocabulary: 
         elif name == "bad_words":
             given[name] = _words(value)
         else:
-            refuse_unknown(name, value, OF_CHATS, NEUTRAL)
+            refuse_unknown(name, value, OF_CHATS)
     if not given:
         return default
     if "temperature" not in given and default.temperature == 0 and any(name in given for name in _SAMPLES):
@@ -171,9 +167,9 @@ def read_sampling(parameters: Mapping[str, Any], default: Sampling, vocabulary: 
     return sampling
 
 
-def refuse_unknown(name: str, value: Any, known: Collection[str], neutral: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest for a parameter that would have no effect, unless it has its `neutral` value."""
-    if name not in known and name not in OF_SERVER and (name not in neutral or value != neutral[name]):
+def refuse_unknown(name: str, value: Any, known: Collection[str]) -> None:
+    """Raise InvalidRequest for a parameter that would have no effect, unless it has its neutral value."""
+    if name not in known and name not in OF_SERVER and (name not in NEUTRAL or value != NEUTRAL[name]):
         raise refused(name, f"{name} is not an option of the model")
 
 
@@ -200,7 +196,7 @@ def _integer(name: str, value: Any) -> int:
     return value
 
 
-def _flag(name: str, value: Any) -> bool:
+def read_flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise refused(name, f"{name} is true or false, not {value!r}")
     return value

@@ -1,6 +1,6 @@
 """Names of the inputs by which a model says that it takes more than a prompt. All of them are BYTES."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..types import RequestInput
 
@@ -62,6 +62,15 @@ DECISIVE = frozenset[str]().union(
     ("context_management",),
 )
 """Options that change the answer, of which a function that does not declare them cannot be left unaware."""
+
+NEUTRAL: Mapping[str, bool] = {
+    **dict.fromkeys(("mirostat", "use_beam_search", "watermark", "truncate", "shift", "ignore_eos"), False),
+    **dict.fromkeys(("min_tokens", "echo", "return_token_ids", "return_tokens_as_token_ids"), False),
+    "include_stop_str_in_output": False,
+    **dict.fromkeys(("typical_p", "tfs_z", "length_penalty", "penalize_newline", "best_of"), True),
+    "add_special_tokens": True,
+}
+"""The value of an option that changes nothing, or the number that equals it."""
 
 
 class FieldTexts(list[str | bytes]):

@@ -18,7 +18,7 @@ from .calls.formats import reading
 from .calls.parser import CallParser, Chain
 from .chat import NO_TEMPLATE, Chat, plain_prompt
 from .fields import wrong_field
-from .inputs import DECISIVE, FIELD, MESSAGES, SAMPLING, SPECIAL, TEMPLATE_OPTIONS, TOOLS, FieldTexts
+from .inputs import DECISIVE, FIELD, MESSAGES, NEUTRAL, SAMPLING, SPECIAL, TEMPLATE_OPTIONS, TOOLS, FieldTexts
 from .template import Origin, Render, chat_template, text_formats
 
 FLOATS = frozenset(("FP16", "BF16", "FP32", "FP64"))
@@ -107,7 +107,13 @@ class TextInterface:
             inputs += [_tensor(self.sampling[name], [parameters[name]]) for name in sorted(taken)]
             parameters = {name: value for name, value in parameters.items() if name not in taken}
         if self.function and not DECISIVE.isdisjoint(parameters):
-            raise wrong_field(min(DECISIVE & parameters.keys()), "is not an option of the model")
+            neutral = {
+                **NEUTRAL,
+                "truncate": self.embeds,
+            }  # texts are not cut, and Ollama cuts those of vectors
+            changed = [name for name in DECISIVE & parameters.keys() if parameters[name] != neutral.get(name)]
+            if changed:
+                raise wrong_field(min(changed), "is not an option of the model")
         if texts is not None:
             if self.prompt is None:
                 raise Unsupported("The model takes no prompt, only messages.")
