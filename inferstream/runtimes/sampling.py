@@ -139,6 +139,8 @@ def read_sampling(parameters: Mapping[str, Any], default: Sampling, vocabulary: 
     for name, value in parameters.items():
         if value is None:
             continue
+        if name == "truncate" and type(value) is int:  # as TGI has it; Ollama's is true or false
+            name = "truncate_prompt_tokens"
         if name in _NUMBERS:
             given[name] = _number(name, value)
         elif name in _INTEGERS:

@@ -17,17 +17,7 @@ MOST_SEQUENCES = 4
 READ = frozenset[str]().union(
     ("best_of", "decoder_input_details", "details", "do_sample", "frequency_penalty", "grammar"),
     ("max_new_tokens", "repetition_penalty", "return_full_text", "seed", "stop", "temperature"),
-    (
-        "top_k",
-        "top_n_tokens",
-        "top_p",
-        "truncate",
-        "typical_p",
-        "watermark",
-        "max_tokens",
-        "logprobs",
-        "top_logprobs",
-    ),
+    ("top_k", "top_n_tokens", "top_p", "typical_p", "watermark", "max_tokens", "logprobs", "top_logprobs"),
 )
 """Parameters that the server reads itself. Every other scalar goes to the model as it is."""
 
@@ -77,8 +67,6 @@ def read_parameters(fields: Fields, interface: TextInterface, streamed: bool) ->
         parameters |= _sampling(read)
     if seed is not None:
         parameters["seed"] = seed
-    if (tokens := read.integer("truncate", 1)) is not None:
-        parameters["truncate_prompt_tokens"] = tokens
     if top := read.integer("top_n_tokens", 0, MOST_TOP_TOKENS):
         if not interface.logprobs:
             raise read.wrong("top_n_tokens", "the model gives no log probabilities")
