@@ -129,7 +129,8 @@ async def metered(
         reply = await handler(call)
         if not reply.single:
             try:
-                return reply.watch(_watcher(metering, use, call, caller, reply.parameters))
+                kind = _UseOfStream if use.unlimited else _LimitedUseOfStream
+                return reply.watch(kind(metering, use, call, caller, reply.parameters))
             except LimitExceeded as error:
                 await reply.aclose(error)
                 raise
@@ -179,13 +180,6 @@ async def counted(
 def _share(key: Principal, caller: Caller, rank: int) -> Share:
     picked = caller.picked
     return Share(key.name if picked is None else picked.fairness_id or key.name, rank)
-
-
-def _watcher(
-    metering: Metering, use: MeteredUse, call: Call, caller: Caller, first: Parameters | None
-) -> "_UseOfStream":
-    kind = _UseOfStream if use.unlimited else _LimitedUseOfStream
-    return kind(metering, use, call, caller, first)
 
 
 class _UseOfStream(Watcher):

@@ -201,7 +201,7 @@ class LlamaCppModel(FrameworkModel):
             tokenize = partial(self._llama.tokenize, add_bos=False)
             ends = filter(self._ends, range(self._llama.n_vocab())) if sampling.min_tokens else ()
             rules = Restrictions(sampling, ends, lambda text: tokenize(text.encode()), np.array)
-            processors.insert(0, partial(_restricted, rules, prompt, written))
+            processors.insert(0, lambda _, logits: rules.apply(logits, prompt + written, len(written)))
         return self._llama.generate(
             prompt,
             temp=sampling.temperature,
@@ -313,14 +313,6 @@ class LlamaCppModel(FrameworkModel):
             return Template(template, special)
         except Exception as error:
             raise self._failed(f"its chat template cannot be used: {error}") from error
-
-
-def _restricted(
-    restrictions: Restrictions, prompt: list[int], written: list[int], _: Any, logits: Any
-) -> Any:
-    """The logits of the next token under the restrictions, as a processor of logits returns them."""
-    restrictions.apply(logits, prompt + written, len(written))
-    return logits
 
 
 def _untemplated(kind: Any) -> Any:

@@ -90,7 +90,7 @@ class Restrictions:
         words = [text for word in sampling.bad_words for text in (word, f" {word}")]
         self._words = [tokens for word in words if (tokens := tokenize(word))]
 
-    def apply(self, scores: Any, tokens: Sequence[int], written: int) -> None:
+    def apply(self, scores: Any, tokens: Sequence[int], written: int) -> Any:
         """Change the logits of the token behind `tokens`, so many of which are written, in place."""
         if self._allowed is not None:
             kept = scores[self._allowed]
@@ -104,6 +104,7 @@ class Restrictions:
         for *before, last in self._words:
             if tokens[len(tokens) - len(before) :] == before:
                 scores[last] = RULED_OUT
+        return scores
 
 
 _NUMBERS = {

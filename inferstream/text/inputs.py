@@ -43,15 +43,7 @@ SAMPLING = frozenset(
 
 
 DECISIVE = frozenset[str]().union(
-    (
-        "logit_bias",
-        "min_tokens",
-        "ignore_eos",
-        "stop_token_ids",
-        "allowed_token_ids",
-        "bad_words",
-        "verbosity",
-    ),
+    ("logit_bias", "min_tokens", "ignore_eos", "stop_token_ids", "allowed_token_ids", "bad_words"),
     ("include_stop_str_in_output", "return_token_ids", "return_tokens_as_token_ids", "use_beam_search"),
     ("length_penalty", "typical_p", "tfs_z", "mirostat", "repeat_last_n", "regex", "ebnf", "json_schema"),
     ("grammar", "chat_template", "documents", "truncate_prompt_tokens", "truncate", "shift", "watermark"),
@@ -59,7 +51,7 @@ DECISIVE = frozenset[str]().union(
     ("thread", "fallbacks", "diagnostics", "image", "access_programs", "adapter_id", "echo", "best_of"),
     ("mirostat_eta", "mirostat_tau", "penalize_newline", "add_special_tokens", "background_options"),
     ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "tools"),
-    ("context_management",),
+    ("context_management", "verbosity"),
 )
 """Options that change the answer, of which a function that does not declare them cannot be left unaware."""
 

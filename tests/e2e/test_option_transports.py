@@ -211,6 +211,22 @@ def test_wrong_options_are_named(served: Running, transport: str) -> None:
         assert name in TRANSPORTS[transport](served, "one", {**MOST, name: value}), name
 
 
+def test_a_form_ends_a_text_whatever_its_least_tokens(served: Running) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "integer"}}}
+    body = {"model": "tiny", "messages": SAID, "response_format": form, "min_tokens": 3, **MOST}
+    assert "min_tokens is not taken with response_format" in refused(
+        posted(served, "/v1/chat/completions", body)
+    )
+
+
+def test_stop_strings_end_nothing_before_the_least_tokens(served: Running, alone: tiny.Alone) -> None:
+    a = alone.tokenizer.decode([A])
+    body = {"model": "tiny", "prompt": "one", "logit_bias": {str(A): 100}, "stop": [a], **MOST}
+    for least, text in ((0, ""), (2, a * 2), (6, a * 6)):
+        answer = posted(served, "/v1/completions", {**body, "min_tokens": least}).json()
+        assert answer["choices"][0]["text"] == text
+
+
 @pytest.mark.parametrize("transport", RAW)
 def test_a_prompt_of_token_numbers(served: Running, alone: tiny.Alone, transport: str) -> None:
     numbers = alone.tokenizer("one two")["input_ids"]

@@ -108,3 +108,18 @@ def test_a_prompt_counts_however_its_stream_ends(served: Running, way: Callable[
     line = eventually(lambda: lines()[before:])[0]
     assert line["tokens"] >= 11 + 3
     assert served.metric("inferstream_input_tokens_total", model="counted") == counted + 11
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason", "tokens"),
+    [({"stop": ["b b b"]}, "stop_sequence", 4), ({"max_new_tokens": 3}, "length", 3)],
+)
+def test_tgi_tells_the_length_of_the_prompt_and_the_reason(
+    served: Running, parameters: dict[str, Any], reason: str, tokens: int
+) -> None:
+    body = {"inputs": "x", "parameters": {**parameters, "details": True}}
+    whole = httpx.post(f"{served.url}/generate", json=body, timeout=20).json()["details"]
+    assert (whole["finish_reason"], whole["generated_tokens"]) == (reason, tokens)
+    *_, last = httpx.post(f"{served.url}/generate_stream", json=body, timeout=20).text.strip().splitlines()
+    details = json.loads(last.removeprefix("data:"))["details"]
+    assert details == {**details, "finish_reason": reason, "generated_tokens": tokens, "input_length": 11}
