@@ -25,7 +25,7 @@ RULED_OUT = -1e9
 """The logit of a token that may not come. It is finite, so that a token can be chosen even if none may come."""
 
 MOST_WORDS = 256
-LONGEST_WORD = 1000
+LONGEST_WORD = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,8 @@ class Sampling:
 
     @property
     def adjusts(self) -> bool:
-        """Whether the logits of a token depend on more than the model."""
-        penalties = self.repetition_penalty != 1 or self.presence_penalty or self.frequency_penalty
-        return bool(penalties or self.restricts)
+        """Whether the logits of a token depend on the tokens before it by more than the model."""
+        return bool(self.repetition_penalty != 1 or self.presence_penalty or self.frequency_penalty)
 
     @property
     def restricts(self) -> bool:

@@ -24,11 +24,10 @@ def choose(logits: torch.Tensor, streams: Sequence[TokenStream]) -> list[ChosenT
     """The next token of each stream, of its row of `logits`."""
     scores = logits.float()
     plain = scores
-    if any(each.sampling.adjusts or each.writing is not None for each in streams):
+    if any(each.sampling.adjusts or each.restrictions or each.writing for each in streams):
         scores = scores.clone()
         for row, stream in zip(scores, streams, strict=True):
-            if stream.sampling.adjusts:
-                _adjust(row, stream)
+            _adjust(row, stream)
             if stream.writing is not None:
                 allowed = torch.from_numpy(stream.writing.allowed(len(row))).to(row.device)
                 row.masked_fill_(~allowed, -torch.inf)
