@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from inferstream.errors import InvalidRequest
+from inferstream.runtimes.embeddings import TRUNCATE
 from inferstream.runtimes.sampling import Sampling, read_sampling, refuse_unknown
 from inferstream.server.rest.dialects import vectors
 from inferstream.server.rest.dialects.anthropic import dialect as anthropic
@@ -99,7 +100,7 @@ def is_refused(api: Api, name: str) -> bool:
     value = orjson.dumps(value).decode() if isinstance(value, (list, dict)) else value
     try:
         if api in (api_fields.EMBEDDINGS, api_fields.OLLAMA_EMBED):
-            refuse_unknown(name, value, (TOKEN_IDS, "prompt_name"), {"truncate": True})
+            refuse_unknown(name, value, (TOKEN_IDS, "prompt_name", TRUNCATE))
         else:
             read_sampling({"logprobs": True, name: value}, Sampling(), 100)
     except InvalidRequest:

@@ -50,10 +50,10 @@ SERVERS: dict[str, Field] = {
     "min_p": Field("number", 0.9, RANDOM),
     "repetition_penalty": Field("number", 1.9),
     "ignore_eos": Field("boolean", True, {"logit_bias": {"0": 100}}),
-    "min_tokens": Field("integer", 3),
-    "stop_token_ids": Field("list of integers", [5]),
+    "min_tokens": Field("integer", 3, {"logit_bias": {"0": 100}}),
+    "stop_token_ids": Field("list of integers", [40], {"logit_bias": {"40": 100}}),
     "allowed_token_ids": Field("list of integers", [5, 6]),
-    "bad_words": Field("list of strings", ["a"]),
+    "bad_words": Field("list of strings", ["H"], {"logit_bias": {"40": 100}}),
     "guided_json": Field("object", SCHEMA),
     "guided_regex": Field("string", "a+b"),
     "guided_choice": Field("list of strings", ["yes", "no"]),
@@ -311,7 +311,7 @@ OLLAMA_EMBED = Api(
         "dimensions": Field("integer", 2),
         "keep_alive": Field("string or number", "5m"),
         "options": Field("object", {"mirostat": 2}),
-        "truncate": Field("boolean", False, {"input": "hello " * 600}),
+        "truncate": Field("boolean", False, {"input": "hello " * 9000}),
     },
 )
 

@@ -15,7 +15,7 @@ from ..keys.quotas import MeteredUse, Quotas
 from ..statuses import CONFLICT, TABLE, Code
 from ..telemetry.masks import without_keys
 from ..text.usage import tokens_of
-from ..types import InferenceResponse
+from ..types import InferenceResponse, Parameters
 from .call import STREAM, Call, Handler
 from .caller import Caller
 from .proxies import Proxies
@@ -129,7 +129,8 @@ async def metered(
         reply = await handler(call)
         if not reply.single:
             try:
-                return reply.watch(_watcher(metering, use, call, caller))
+                kind = _UseOfStream if use.unlimited else _LimitedUseOfStream
+                return reply.watch(kind(metering, use, call, caller, reply.parameters))
             except LimitExceeded as error:
                 await reply.aclose(error)
                 raise
@@ -140,7 +141,7 @@ async def metered(
         share.end(tokens)
         _record(metering, call, caller, key, tokens, 0 if use is None else size, error)
         raise
-    tokens = _tokens(reply)
+    tokens = tokens_of(reply.parameters, 1)
     use.end(tokens)
     share.end(tokens)
     if metering.audit is not None:
@@ -165,7 +166,8 @@ async def counted(
         share.end(0)
         _record(metering, call, caller, key, 0, size, error)
         raise
-    tokens = 1 if reply.first is None or reply.first.parameters is None else _tokens(reply)
+    first = reply.first
+    tokens = 1 if first is None or first.parameters is None else tokens_of(first.parameters, 1)
     own[TOKENS] += tokens
     flow = share.flow
     if flow is not None and (tokens != share.charged or tokens != flow.usual):
@@ -180,26 +182,20 @@ def _share(key: Principal, caller: Caller, rank: int) -> Share:
     return Share(key.name if picked is None else picked.fairness_id or key.name, rank)
 
 
-def _tokens(reply: Reply) -> int:
-    return tokens_of(None if reply.first is None else reply.first.parameters, 1)
-
-
-def _watcher(metering: Metering, use: MeteredUse, call: Call, caller: Caller) -> "_UseOfStream":
-    kind = _UseOfStream if use.unlimited else _LimitedUseOfStream
-    return kind(metering, use, call, caller)
-
-
 class _UseOfStream(Watcher):
     """Counts the items of a stream without a limit of tokens."""
 
-    __slots__ = ("_call", "_caller", "_last", "_metering", "_tokens", "_use")
+    __slots__ = ("_call", "_caller", "_first", "_last", "_metering", "_tokens", "_use")
 
-    def __init__(self, metering: Metering, use: MeteredUse, call: Call, caller: Caller) -> None:
+    def __init__(
+        self, metering: Metering, use: MeteredUse, call: Call, caller: Caller, first: Parameters | None
+    ) -> None:
         self._metering = metering
         self._use = use
         self._call = call
         self._caller = caller
         self._tokens = 0
+        self._first = first
         self._last: InferenceResponse | None = None
 
     def item(self, response: InferenceResponse) -> None:
@@ -209,7 +205,7 @@ class _UseOfStream(Watcher):
     def end(self, error: BaseException | None) -> None:
         use, last = self._use, self._last
         use.tokens += self._tokens
-        use.end(tokens_of(None if last is None else last.parameters, use.tokens))
+        use.end(tokens_of(None if last is None else last.parameters, use.tokens, self._first))
         self._call.share.end(use.tokens)
         _record(self._metering, self._call, self._caller, use.principal, use.tokens, use.bytes, error)
 

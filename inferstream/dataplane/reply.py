@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, Self
 from ..concurrency.scope import Scope, swallowed
 from ..concurrency.tasks import Tasks
 from ..errors import Abandoned
-from ..types import InferenceResponse
+from ..types import InferenceResponse, Parameters
 
 
 class Watcher:
@@ -106,6 +106,11 @@ class Reply:
 
     def __init__(self, first: InferenceResponse | None) -> None:
         self.first = first
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """Those of the first response, until it is read."""
+        return None if self.first is None else self.first.parameters
 
     def watch(self, watcher: Watcher) -> Self:
         """Show `watcher` every response and the end. A single reply has already ended.

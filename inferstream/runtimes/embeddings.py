@@ -9,9 +9,12 @@ from ..text.inputs import TOKEN_IDS
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters
 from .encoder_model import EncoderModel
 from .encoders import Encoder, EncoderSettings
-from .sampling import read_tokens, refuse_unknown, refused
+from .sampling import read_flag, read_tokens, refuse_unknown, refused
 from .tensors import texts_of
 from .untrusted_weights import pretrained
+
+TRUNCATE = "truncate"
+"""Parameter of a request: false if a text that is too long is an error; otherwise its end is cut off."""
 
 
 class EmbeddingsModel(EncoderModel):
@@ -43,7 +46,7 @@ class EmbeddingsModel(EncoderModel):
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         given = {} if payload.parameters is None else dict(payload.parameters.items())
         for name, value in given.items():
-            refuse_unknown(name, value, (TOKEN_IDS, "prompt_name"), {"truncate": value is not False})
+            refuse_unknown(name, value, (TOKEN_IDS, "prompt_name", TRUNCATE))
         texts: list[Any] = self._texts(payload)
         prompt: Any = self._prompt(payload)
         if given.get(TOKEN_IDS):
@@ -52,7 +55,7 @@ class EmbeddingsModel(EncoderModel):
             name, tokenizer = self.inputs[0].name, self._encoder.tokenizer
             texts = [read_tokens(name, text, len(tokenizer), self._encoder.max_length) for text in texts]
             prompt = []
-        elif given.get("truncate") is False:
+        elif not read_flag(TRUNCATE, given.get(TRUNCATE, True)):
             self._encoder.check_lengths(self.inputs[0].name, [prompt + text for text in texts])
         vectors, tokens = self._encoder.encode(texts, prompt, request_context())
         outputs = [NumpyCodec.encode_output(self.outputs[0].name, vectors)]

@@ -80,14 +80,6 @@ class Encoder(ABC):
         """Encode a text, which shows how long the vectors are."""
         self.dimension = len(self._encoded(["warm"])[0][0])
 
-    def check_lengths(self, name: str, texts: Sequence[str]) -> None:
-        """Raise InvalidRequest that names the input if a text has more tokens than count."""
-        for text in texts:
-            with self._tokenizing:
-                count = len(self.tokenizer(text)["input_ids"])
-            if count > self.max_length:
-                raise report_overflow(name, count, self.max_length)
-
     def encode(
         self, texts: Sequence[Any], prompt: Any, context: RequestContext
     ) -> tuple[npt.NDArray[np.float32], int]:
@@ -105,6 +97,14 @@ class Encoder(ABC):
             vectors[chunk], count = self._encoded([prompt + texts[index] for index in chunk])
             tokens += count
         return vectors, tokens
+
+    def check_lengths(self, name: str, texts: list[str]) -> None:
+        """Raise InvalidRequest for a text of which a part would be cut off."""
+        with self._tokenizing:
+            rows = self.tokenizer(texts, verbose=False)["input_ids"]
+        longest = max(map(len, rows), default=0)
+        if longest > self.max_length:
+            raise report_overflow(name, longest, self.max_length)
 
     def _encoded(self, texts: list[Any]) -> tuple[Any, int]:
         with self._tokenizing:

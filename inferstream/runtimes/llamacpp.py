@@ -32,7 +32,7 @@ from ..types import InferenceRequest
 from .framework import TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
-from .sampling import Sampling, read_sampling, read_tokens, refused
+from .sampling import Restrictions, Sampling, read_sampling, read_tokens, refused
 from .transformers.chats import take_options, texts_of, write_prompt
 
 logger = logging.getLogger("inferstream.runtimes")
@@ -153,7 +153,9 @@ class LlamaCppModel(FrameworkModel):
         if given.get(TOKEN_IDS) and name == "prompt":
             numbers = texts.get(name) or ""
             prompt = read_tokens(name, numbers, self._llama.n_vocab(), len(numbers))
+        prompt = prompt[-(sampling.truncate_prompt_tokens or 0) :]
         special = has_special_tokens(self._calls, self._reasoning, tools is not None, chat)
+        special = special or not sampling.skip_special_tokens
         room = self._context - len(prompt)
         if room < 1:
             raise report_overflow(name, len(prompt), self._context)
@@ -161,11 +163,13 @@ class LlamaCppModel(FrameworkModel):
         written: list[int] = []
         writing: FormedText | None = None
         if form is not None:
+            if sampling.min_tokens:
+                raise refused("min_tokens", f"min_tokens is not taken with {asked}, which ends the text")
             writing = FormedText(self._grammars.begin(form, asked).result().deep_copy(), asked)
-        generated = self._generated(prompt, sampling, writing)
+        generated = self._generated(prompt, written, sampling, writing)
         try:
             for token in generated:
-                if not sampling.ignore_eos and self._ends(token):
+                if (not sampling.ignore_eos and self._ends(token)) or token in sampling.stop_token_ids:
                     yield Token(begun, finish_reason="stop", usage=Usage(len(prompt), len(written)))
                     return
                 logprob, top = self._logprobs(token, sampling)
@@ -182,7 +186,9 @@ class LlamaCppModel(FrameworkModel):
         finally:
             generated.close()
 
-    def _generated(self, prompt: list[int], sampling: Sampling, writing: FormedText | None) -> Any:
+    def _generated(
+        self, prompt: list[int], written: list[int], sampling: Sampling, writing: FormedText | None
+    ) -> Any:
         """The library's generator, which keeps what this prompt shares with the one before of its principal."""
         seed = random.randrange(SEEDS) if sampling.seed is None else sampling.seed % SEEDS
         self._llama.set_seed(seed)
@@ -191,8 +197,11 @@ class LlamaCppModel(FrameworkModel):
             self._llama.reset()
             self._salt = salt
         processors = [] if writing is None else [writing.restricted]
-        if sampling.logit_bias is not None:
-            processors.insert(0, partial(_biased, *sampling.logit_bias))
+        if sampling.restricts:
+            tokenize = partial(self._llama.tokenize, add_bos=False)
+            ends = filter(self._ends, range(self._llama.n_vocab())) if sampling.min_tokens else ()
+            rules = Restrictions(sampling, ends, lambda text: tokenize(text.encode()), np.array)
+            processors.insert(0, lambda _, logits: rules.apply(logits, prompt + written, len(written)))
         return self._llama.generate(
             prompt,
             temp=sampling.temperature,
@@ -304,12 +313,6 @@ class LlamaCppModel(FrameworkModel):
             return Template(template, special)
         except Exception as error:
             raise self._failed(f"its chat template cannot be used: {error}") from error
-
-
-def _biased(tokens: list[int], values: list[float], _: Any, logits: Any) -> Any:
-    """The logits of the next token with a bias, as a processor of logits returns them."""
-    logits[tokens] += values
-    return logits
 
 
 def _untemplated(kind: Any) -> Any:

@@ -67,10 +67,13 @@ class Generation:
             else interface.parser(self._tools, request, self._closed)
         )
         if parser is None:
-            return TextReader(self.stop, self.max_tokens, self.logprobs)
-        parallel = self.parameters.get("parallel_tool_calls", True)
-        reader = CallReader(parser, parallel, self._thoughts, self.stop, self.max_tokens, self.logprobs)
-        reader.reasoning_tokens = 0 if interface is not None and interface.thinks else None
+            reader = TextReader(self.stop, self.max_tokens, self.logprobs)
+        else:
+            parallel = self.parameters.get("parallel_tool_calls", True)
+            reader = CallReader(parser, parallel, self._thoughts, self.stop, self.max_tokens, self.logprobs)
+            reader.reasoning_tokens = 0 if interface is not None and interface.thinks else None
+        least = self.parameters.get("min_tokens")
+        reader.least_tokens = least if type(least) is int else 0  # a model refuses any other value
         return reader
 
     def parse(

@@ -108,9 +108,11 @@ class TextInterface:
             inputs += [_tensor(self.sampling[name], [parameters[name]]) for name in sorted(taken)]
             parameters = {name: value for name, value in parameters.items() if name not in taken}
         if self.function and not DECISIVE.isdisjoint(parameters):
-            refused = [name for name in DECISIVE & parameters.keys() if parameters[name] != NEUTRAL.get(name)]
-            if refused:
-                raise wrong_field(min(refused), "is not an option of the model")
+            # Texts are not cut, and Ollama cuts those of vectors.
+            neutral = {**NEUTRAL, "truncate": self.embeds}
+            changed = [name for name in DECISIVE & parameters.keys() if parameters[name] != neutral.get(name)]
+            if changed:
+                raise wrong_field(min(changed), "is not an option of the model")
         if texts is not None:
             if self.prompt is None:
                 raise Unsupported("The model takes no prompt, only messages.")

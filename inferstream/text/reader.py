@@ -48,6 +48,7 @@ class TextReader:
         "_with_logprobs",
         "completion_tokens",
         "finish_reason",
+        "least_tokens",
         "logprobs",
         "prompt",
         "prompt_tokens",
@@ -65,6 +66,8 @@ class TextReader:
         self._with_logprobs = with_logprobs
         self._stop = stop
         self._max_tokens = max_tokens or 0
+        self.least_tokens = 0
+        """Responses with a text among which stop strings end nothing."""
         self._held = ""
         self._decoder: codecs.IncrementalDecoder | None = None
         self.tokens = 0
@@ -174,6 +177,8 @@ class TextReader:
 
     def _unstopped(self, text: str) -> str:
         """What may be shown of a text while stop strings are possible."""
+        if self.tokens <= self.least_tokens:
+            return text
         if self._held:
             text = self._held + text
             self._held = ""

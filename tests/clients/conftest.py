@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,6 +40,21 @@ def language(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "parameters": {"uri": str(found[0]), "extra": {"max_tokens": 80}},
     }
     (folder / "model-settings.json").write_text(json.dumps(settings))
+    yield from language_models(folder)
+
+
+@pytest.fixture(scope="session")
+def memorised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A tiny model that has learnt calls of tools and JSON by heart, in the environment of MODELS_PYTHON."""
+    if not MODELS:
+        pytest.skip("needs MODELS_PYTHON, an environment with torch and transformers")
+    folder = tmp_path_factory.mktemp("memorised") / "models"
+    command = [MODELS, str(APP.with_name("memorised.py")), str(folder)]
+    subprocess.run(command, check=True, timeout=600, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    yield from language_models(folder)
+
+
+def language_models(folder: Path) -> Iterator[Running]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(serving, "SERVER", [MODELS, "-m", "inferstream"])
         running = Running(folder, within=600, HF_HUB_OFFLINE="1")

@@ -44,6 +44,22 @@ def test_answers_one_by_one(agent: Running, mode: str) -> None:
     assert [*found] == [FILLED, FILLED]
 
 
+class Anyone(BaseModel):
+    name: str
+    age: int
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_typed_answers_of_a_language_model(memorised: Running, mode: str) -> None:
+    asked = {"model": "agent", "messages": SAID, "max_retries": 0}
+    person = type("Person", (Anyone,), {})
+    expected = {"name": "Ann", "age": 33}
+    whole = completions(memorised, mode).create(**asked, response_model=person)
+    assert whole.model_dump() == expected
+    *_, last = completions(memorised, mode).create_partial(**asked, response_model=person)
+    assert last.model_dump() == expected
+
+
 def test_a_language_model(language: Running) -> None:
     stream = completions(language, "TOOLS").create(
         model="agent", messages=SAID, response_model=None, stream=True, max_tokens=8

@@ -78,6 +78,31 @@ def test_a_schema(agent: Running) -> None:
     assert last.raw == Person(name="echo found-it", age=6)
 
 
+@pytest.mark.parametrize("required", [False, True])
+def test_tools_of_a_language_model(memorised: Running, required: bool) -> None:
+    asked = client(memorised)
+    *_, streamed = asked.stream_chat_with_tools([MULTIPLY], user_msg="6 times 6", tool_required=required)
+    for answer in (
+        asked.chat_with_tools([MULTIPLY], user_msg="6 times 6", tool_required=required),
+        streamed,
+    ):
+        [call] = asked.get_tool_calls_from_response(answer)
+        assert (call.tool_name, call.tool_kwargs) == ("multiply", {"a": 6, "b": 6})
+    assert asked.predict_and_call([MULTIPLY], "6 times 6").response == "36"
+
+
+async def test_an_agent_with_a_language_model(memorised: Running) -> None:
+    running = FunctionAgent(tools=[MULTIPLY], llm=client(memorised), system_prompt="You multiply.")
+    assert str(await running.run("6 times 6")) == "It is 36."
+
+
+def test_a_schema_of_a_language_model(memorised: Running) -> None:
+    asked = client(memorised).as_structured_llm(Person)
+    assert asked.complete("Ann is 33").raw == Person(name="Ann", age=33)
+    *_, last = asked.stream_chat([ChatMessage(role="user", content="Ann is 33")])
+    assert last.raw == Person(name="Ann", age=33)
+
+
 def test_a_language_model(language: Running) -> None:
     asked = client(language)
     assert asked.chat(HELLO).message.content

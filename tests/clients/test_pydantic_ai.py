@@ -57,6 +57,23 @@ async def test_a_typed_answer(agent: Running, api: str) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
+async def test_tools_and_types_of_a_language_model(memorised: Running, api: str) -> None:
+    multiplying = assistant(memorised, api, system_prompt="You multiply.")
+
+    @multiplying.tool_plain
+    def multiply(a: int, b: int) -> int:
+        return a * b
+
+    assert (await multiplying.run("6 times 6")).output == "It is 36."
+    async with multiplying.run_stream("6 times 6") as stream:
+        assert [text async for text in stream.stream_text()][-1] == "It is 36."
+    typed = assistant(memorised, api, output_type=Person)
+    assert (await typed.run("Ann is 33")).output == Person(name="Ann", age=33)
+    async with typed.run_stream("Ann is 33") as stream:
+        assert [found async for found in stream.stream_output()][-1] == Person(name="Ann", age=33)
+
+
+@pytest.mark.parametrize("api", APIS)
 async def test_a_language_model(language: Running, api: str) -> None:
     answer = await assistant(language, api).run("hello")
     assert answer.output

@@ -86,8 +86,17 @@ def test_lists_have_the_length_of_its_context(served: Running) -> None:
     info = httpx.post(f"{served.url}/api/show", json={"name": "tiny"}).json()["model_info"]
     assert info[f"{info['general.architecture']}.context_length"] == 2048
     assert httpx.get(f"{served.url}/api/ps").json()["models"][0]["context_length"] == 2048
+    info_of_tgi = httpx.get(f"{served.url}/info").json()
+    assert (info_of_tgi["max_input_tokens"], info_of_tgi["max_total_tokens"]) == (2047, 2048)
     parameters = httpx.get(f"{served.url}/v2/models/tiny").json()["parameters"]
     assert parameters == {"context_length": 2048, "architecture": info["general.architecture"]}
+
+
+def test_messages_that_are_too_long_are_counted(served: Running) -> None:
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "one " * 3000}]}
+    answer = httpx.post(f"{served.url}/v1/messages/count_tokens", json=body, timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["input_tokens"] > 3000
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/responses", "/v1/messages", "/api/generate"])

@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from inferstream.text.inputs import NEUTRAL
 from scripts.options_reference import APPLIED, ARGUMENT, HINT, REFUSED, UNUSED, outcomes, render
-from tests.api_fields import APIS, EMBEDDINGS, OLLAMA_EMBED, Api
+from tests.api_fields import APIS, CHAT, COMPLETIONS, EMBEDDINGS, OLLAMA_CHAT, OLLAMA_EMBED, Api
 from tests.serving import Running
 
 APP = '''
@@ -112,8 +113,8 @@ def check(url: str, api: Api, name: str, model: str, expected: str) -> None:
         assert expected in (APPLIED, HINT, REFUSED), answer
 
 
-UNSEEN = {("raw", "plain"), ("raw", "probe")}
-"""Fields without effect on a model: a function has no chat template."""
+UNSEEN = {("raw", "plain"), ("raw", "probe"), ("skip_special_tokens", "tiny")}
+"""Fields without effect on a model: a function has no chat template, and the small model writes no special tokens."""
 
 
 def model_of(api: Api, language: str) -> str:
@@ -137,6 +138,16 @@ def test_a_function_without_arguments(functions: str, api: Api, name: str) -> No
 @pytest.mark.parametrize(("api", "name"), CASES, ids=IDS)
 def test_our_own_runtimes(runtimes: str, api: Api, name: str) -> None:
     check(runtimes, api, name, model_of(api, "tiny"), outcomes(api, name)[1])
+
+
+@pytest.mark.parametrize("api", [CHAT, COMPLETIONS, OLLAMA_CHAT, OLLAMA_EMBED], ids=lambda api: api.title)
+def test_neutral_values_are_taken(functions: str, runtimes: str, api: Api) -> None:
+    neutral = {**NEUTRAL, "min_tokens": 0, "truncate": api is OLLAMA_EMBED}
+    if api is COMPLETIONS:
+        del neutral["best_of"]
+    for url, language in ((functions, "plain"), (functions, "probe"), (runtimes, "tiny")):
+        status, answer = asked(url, api, model_of(api, language), {**api.body, **neutral})
+        assert (status, answer) == asked(url, api, model_of(api, language), {**api.body})
 
 
 def test_the_table_is_that_of_the_code() -> None:

@@ -274,7 +274,7 @@ def test_log_probabilities_need_a_stream_in_the_v2_protocol(url: str) -> None:
     assert "logprobs" in answer.text
 
 
-@pytest.mark.parametrize("name", ["min_tokens", "bad_words", "stop", "n", "what"])
+@pytest.mark.parametrize("name", ["repeat_last_n", "bad_words", "stop", "n", "what"])
 def test_an_unknown_parameter_of_the_v2_protocol_is_named(url: str, name: str) -> None:
     body = {"inputs": [{"name": "prompt", "datatype": "BYTES", "shape": [1], "data": ["one"]}]}
     answer = httpx.post(f"{url}/v2/models/tiny/infer", json={**body, "parameters": {name: 1}})

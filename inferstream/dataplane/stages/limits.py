@@ -7,7 +7,7 @@ from ...concurrency.inflight import InflightBytes, RequestBytes
 from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.stages import QueueMeters
 from ...text.usage import tokens_of
-from ...types import InferenceRequest
+from ...types import InferenceRequest, Parameters
 from ..call import Call, Handler
 from ..reply import Reply, Watcher
 from ..shares import Share, Shares
@@ -141,12 +141,12 @@ class _Used(LastParameters):
 
     __slots__ = ("_share",)
 
-    def __init__(self, share: Share) -> None:
-        super().__init__()
+    def __init__(self, share: Share, first: Parameters | None) -> None:
+        super().__init__(first)
         self._share = share
 
     def end(self, error: BaseException | None) -> None:
-        self._share.end(tokens_of(self.parameters, self.items))
+        self._share.end(tokens_of(self.parameters, self.items, self.first))
 
 
 def settled(inner: Handler) -> Handler:
@@ -158,7 +158,7 @@ def settled(inner: Handler) -> Handler:
         except BaseException:  # a cancelled call too
             call.share.end(0)
             raise
-        return reply.watch(_Used(call.share))
+        return reply.watch(_Used(call.share, reply.parameters))
 
     return handle
 

@@ -37,7 +37,7 @@ class Metrics:
             meters.durations["success"].observe(perf_counter() - started)
             meters.waited += call.waited
             if self._tokens is not None:
-                self._tokens.ended(None if reply.first is None else reply.first.parameters, None)
+                self._tokens.ended(reply.parameters, None)
             return reply
         if self._tokens is None:
             return reply.watch(MeteredStream(meters, started, call.waited))
@@ -54,9 +54,9 @@ class Tokens:
         self._meters = meters
         self._item_is_token = item_is_token
 
-    def ended(self, last: Parameters | None, items: int | None) -> None:
-        """Count a call by the parameters of its last response, and the number of responses in its stream."""
-        usage = usage_of(last)
+    def ended(self, last: Parameters | None, items: int | None, first: Parameters | None = None) -> None:
+        """Count a call by the parameters of its last and first response, and the number of responses in its stream."""
+        usage = usage_of(last, first)
         written = usage.completion_tokens
         if written is None and self._item_is_token:
             written = items
@@ -95,12 +95,13 @@ class MeteredStream(Watcher):
 class MeteredText(MeteredStream):
     """Counts the tokens of a stream of text too."""
 
-    __slots__ = ("_items", "_parameters", "_tokens")
+    __slots__ = ("_first", "_items", "_parameters", "_tokens")
 
     def __init__(self, meters: ModelMeters, started: float, waited: float, tokens: Tokens) -> None:
         super().__init__(meters, started, waited)
         self._tokens = tokens
         self._items = 0
+        self._first: Parameters | None = None
         self._parameters: Parameters | None = None
 
     def item(self, response: InferenceResponse) -> None:
@@ -111,13 +112,14 @@ class MeteredText(MeteredStream):
             streams.gaps.observe(now - self._last)
         else:
             streams.first.observe(now - self._started)
+            self._first = response.parameters
         self._last = now
         self._items += 1
         self._parameters = response.parameters
 
     def end(self, error: BaseException | None) -> None:
         MeteredStream.end(self, error)
-        self._tokens.ended(self._parameters, self._items)
+        self._tokens.ended(self._parameters, self._items, self._first)
 
 
 def metrics(model: Pipeline, shared: Shared) -> Pipeline:

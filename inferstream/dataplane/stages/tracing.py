@@ -67,9 +67,9 @@ class GenAi:
         return values
 
 
-def responded(last: Parameters | None, items: int | None) -> Values:
-    """What the parameters of the last response of a call tell. `items` is the number of responses of a stream."""
-    usage = usage_of(last)
+def responded(last: Parameters | None, items: int | None, first: Parameters | None = None) -> Values:
+    """What the parameters of the responses of a call tell. `items` is the number of responses of a stream."""
+    usage = usage_of(last, first)
     values: Values = {}
     if usage.prompt_tokens is not None:
         values["gen_ai.usage.input_tokens"] = usage.prompt_tokens
@@ -94,11 +94,12 @@ def _parameters(request: InferenceRequest) -> dict[str, Any]:
 
 
 class LastParameters(Watcher):
-    """Keeps the parameters of the last response of a stream, and counts all responses."""
+    """Keeps the parameters of the first and the last response of a stream, and counts all responses."""
 
-    __slots__ = ("items", "parameters")
+    __slots__ = ("first", "items", "parameters")
 
-    def __init__(self) -> None:
+    def __init__(self, first: Parameters | None) -> None:
+        self.first = first
         self.parameters: Parameters | None = None
         self.items = 0
 
@@ -133,14 +134,14 @@ class Tracing:
             raise
         if reply.single:
             if gen_ai is not None:
-                span.note(responded(None if reply.first is None else reply.first.parameters, None))
+                span.note(responded(reply.parameters, None))
             _end(span, None)
             return reply
         if reply.first is not None:
             span.happened("first response")
         if gen_ai is None:
             return reply.watch(AtEnd(partial(_end_stream, span)))
-        return reply.watch(TracedText(span))
+        return reply.watch(TracedText(span, reply.parameters))
 
 
 class TracedText(LastParameters):
@@ -148,12 +149,12 @@ class TracedText(LastParameters):
 
     __slots__ = ("_span",)
 
-    def __init__(self, span: "Span") -> None:
-        super().__init__()
+    def __init__(self, span: "Span", first: Parameters | None) -> None:
+        super().__init__(first)
         self._span = span
 
     def end(self, error: BaseException | None) -> None:
-        self._span.note(responded(self.parameters, self.items))
+        self._span.note(responded(self.parameters, self.items, self.first))
         _end_stream(self._span, error)
 
 

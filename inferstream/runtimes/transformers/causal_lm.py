@@ -25,7 +25,7 @@ from ...text.token import Token, Usage, is_part, spell
 from ...types import InferenceRequest
 from ..framework import TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
-from ..sampling import Sampling, read_sampling, refused
+from ..sampling import Restrictions, Sampling, read_sampling, refused
 from ..untrusted_weights import pretrained
 from .chats import take_options, texts_of
 from .prompts import Prompts
@@ -113,22 +113,25 @@ class CausalLM(FrameworkModel, StepModel):
         options = take_options(texts)
         beginning = self._beginnings.of(given.get("tool_choice"), tools, form, chat, field)
         size = self._vocabulary if given.get(TOKEN_IDS) else 0
+        if beginning.form is not None and sampling.min_tokens:
+            raise refused("min_tokens", f"min_tokens is not taken with {beginning.name}, which ends the text")
         prompt, name, opening = self._prompts.read(texts, options, beginning.opening, size)
+        prompt = prompt[-(sampling.truncate_prompt_tokens or 0) :]
         if len(prompt) >= self._context:
             raise report_overflow(name, len(prompt), self._context)
         most = sampling.max_tokens or self._max_tokens or self._context
         marked = has_special_tokens(self._calls, self._prompts.reasoning, tools is not None, chat)
-        decode = partial(self._decode, skip=not marked)  # some models mark calls by special tokens
+        # Some models mark calls by special tokens.
+        decode = partial(self._decode, skip=not marked and sampling.skip_special_tokens)
         detokenizer = Detokenizer(decode, prompt[-CONTEXT:])
         limit = min(len(prompt) + most, self._context)
         stream = TokenStream(prompt, limit, sampling, detokenizer, context.single)
         if not self._shares_prefixes:
             stream.salt = context.cache_salt
         stream.opening = opening
-        if sampling.logit_bias is not None:
-            tokens, values = sampling.logit_bias
-            indices = self._torch.tensor(tokens, dtype=self._torch.long, device=self._device)
-            stream.bias = indices, self._torch.tensor(values, device=self._device)
+        if sampling.restricts:
+            array = partial(self._torch.tensor, device=self._device)
+            stream.restrictions = Restrictions(sampling, self._ends, self._prompts.tokens, array)
         if sampling.prompt_logprobs is not None:
             stream.scores = []
             stream.salt = uuid4().hex  # what another row holds of a prompt is not read
@@ -161,8 +164,9 @@ class CausalLM(FrameworkModel, StepModel):
         return True
 
     def _emission(self, state: TokenStream, choice: Any) -> Emission:
-        ended = choice.token in self._ends and not state.sampling.ignore_eos
-        complete = ended
+        sampling = state.sampling
+        ended = choice.token in self._ends and not sampling.ignore_eos
+        complete = ended = ended or choice.token in sampling.stop_token_ids
         if state.writing is not None:
             try:
                 complete = state.writing.take(choice.token) or ended

@@ -55,6 +55,11 @@ class Prompts:
         chat = [MESSAGES, *([TOOLS] if tools else []), TEMPLATE_OPTIONS] if self.chats else []
         return text_inputs(PROMPT, *chat, RESPONSE_FORMAT)
 
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a text alone."""
+        tokens: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return tokens
+
     def read(
         self, texts: Mapping[str, str], options: dict[str, Any], opening: str | None = None, size: int = 0
     ) -> tuple[list[int], str, str]:
@@ -69,7 +74,7 @@ class Prompts:
                 raise refused(MESSAGES, f"A request has either messages or a prompt, not {others} too")
             prompt = write_prompt(self._template, texts[MESSAGES], options)
             added, begun = begin_answer(prompt, self.reasoning, opening)
-            return self._tokenizer(prompt + added, add_special_tokens=False)["input_ids"], MESSAGES, begun
+            return self.tokens(prompt + added), MESSAGES, begun
         if len(texts) != 1:
             raise refused(PROMPT, "A request needs one prompt" + (" or messages" if self.chats else ""))
         ((name, text),) = texts.items()

@@ -24,11 +24,10 @@ def choose(logits: torch.Tensor, streams: Sequence[TokenStream]) -> list[ChosenT
     """The next token of each stream, of its row of `logits`."""
     scores = logits.float()
     plain = scores
-    if any(each.sampling.adjusts or each.writing is not None for each in streams):
+    if any(each.sampling.adjusts or each.restrictions or each.writing for each in streams):
         scores = scores.clone()
         for row, stream in zip(scores, streams, strict=True):
-            if stream.sampling.adjusts:
-                _adjust(row, stream)
+            _adjust(row, stream)
             if stream.writing is not None:
                 allowed = torch.from_numpy(stream.writing.allowed(len(row))).to(row.device)
                 row.masked_fill_(~allowed, -torch.inf)
@@ -47,7 +46,7 @@ def choose(logits: torch.Tensor, streams: Sequence[TokenStream]) -> list[ChosenT
 
 
 def _adjust(scores: torch.Tensor, stream: TokenStream) -> None:
-    """Add biases, and make tokens that are there already less likely, in place."""
+    """Make tokens that are there already less likely, and apply the restrictions of the request, in place."""
     sampling = stream.sampling
     if sampling.repetition_penalty != 1:
         seen = torch.tensor(stream.tokens, device=scores.device).unique()
@@ -58,9 +57,8 @@ def _adjust(scores: torch.Tensor, stream: TokenStream) -> None:
     if written and (sampling.presence_penalty or sampling.frequency_penalty):
         tokens, counts = torch.tensor(written, device=scores.device).unique(return_counts=True)
         scores[tokens] -= sampling.presence_penalty + sampling.frequency_penalty * counts
-    if stream.bias is not None:
-        tokens, values = stream.bias
-        scores[tokens] += values
+    if stream.restrictions is not None:
+        stream.restrictions.apply(scores, stream.tokens, stream.written)
 
 
 def _draw(scores: torch.Tensor, streams: Sequence[TokenStream]) -> list[int]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...text.detokenizer import Detokenizer
 from ..grammars.matching import FormedText
-from ..sampling import Sampling
+from ..sampling import Restrictions, Sampling
 
 
 @dataclass(slots=True, eq=False)
@@ -32,8 +32,7 @@ class TokenStream:
     """Whose stream it is: it builds on rows of equal salt only."""
     row: int = -1
     """Its row of the cache; -1 until its prompt begins to be read."""
-    bias: Any = None
-    """Numbers of tokens and what is added to their logits, as two tensors."""
+    restrictions: Restrictions | None = None
     scores: list[Any] | None = None
     """The log probabilities of its prompt so far; None if nobody asks for them."""
     opening: str = ""

@@ -278,10 +278,30 @@ async def test_token_numbers_are_the_prompt(served) -> None:
 
 
 @pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"allowed_token_ids": "[65, 66]"}, "AAA"),
+        ({"allowed_token_ids": "[65, 66]", "bad_words": '["A"]'}, "BBB"),
+        ({"allowed_token_ids": "[65, 66]", "bad_words": '["AA"]'}, "ABA"),
+        ({"allowed_token_ids": "[65, 66]", "stop_token_ids": "[65]"}, ""),
+        ({"allowed_token_ids": "[65, 66]", "stop_token_ids": "[65]", "min_tokens": 3}, "BBB"),
+        ({"allowed_token_ids": "[0, 66]"}, ""),
+        ({"allowed_token_ids": "[0, 66]", "min_tokens": 2}, "BB"),
+        ({"stop_token_ids": "[105]"}, "h"),
+        ({"truncate_prompt_tokens": 1}, "i"),
+    ],
+)
+async def test_tokens_may_be_ruled_out(served, parameters: dict[str, Any], text: str) -> None:
+    assert text_of(await streamed(served, {"prompt": "hi"}, max_tokens=3, **parameters)) == text
+
+
+@pytest.mark.parametrize(
     ("parameters", "name"),
     [
         ({"prompt_logprobs": 1}, "echo"),
-        ({"min_tokens": 2}, "min_tokens"),
+        ({"min_tokens": 2, "max_tokens": 1}, "min_tokens"),
+        ({"bad_words": "[1]"}, "bad_words"),
+        ({"use_beam_search": True}, "use_beam_search"),
         ({"logit_bias": '{"256": 1}'}, "logit_bias"),
         ({"token_ids": True}, "prompt"),
     ],
@@ -306,6 +326,8 @@ async def test_a_text_has_the_form_that_is_asked_for(served) -> None:
     assert parameters_of(last)["completion_tokens"] == 6
     responses = await streamed(served, {"prompt": "a", "response_format": form}, max_tokens=3)
     assert (text_of(responses), parameters_of(responses[-1])["finish_reason"]) == ("yel", "length")
+    with pytest.raises(InvalidRequest, match="min_tokens is not taken with response_format"):
+        await streamed(served, {"prompt": "a", "response_format": form}, min_tokens=3)
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,17 @@ from .....context import request_id_var
 from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
-from .....errors import Code, InferstreamError, Unsupported, own_status
+from .....dataplane.reply import Reply
+from .....errors import Code, InferstreamError, InvalidRequest, Unsupported, own_status
 from .....text.chat import MOST_MESSAGES, THOUGHT, Chat, base64_bytes
+from .....text.context_length import read_overflow
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, sampling
 from .....text.interface import TextInterface
 from .....text.reader import TextReader
 from .....text.response_format import formatted
 from .....text.tools import offered
-from .....types import InferenceRequest, InferenceResponse
+from .....types import InferenceRequest, InferenceResponse, Parameters
 from ....status import status_of
 from ...exchange import Exchange
 from ...messages import JSON, RawHeaders
@@ -311,6 +313,15 @@ class TokenCount(GatheringRequest):
         self.operation = Operation.STREAM if streams else Operation.INFER
         self._reader = TextReader()
         self.headers = _named(id)
+
+    async def open(self) -> Reply:
+        try:
+            return await super().open()
+        except InvalidRequest as error:
+            if (overflow := read_overflow(error)) is None:
+                raise
+            told = Parameters.of({"prompt_tokens": overflow[0]})  # a count has no limit
+            return Reply(InferenceResponse.of(self.admission.model, [], None, None, told))
 
     def add(self, response: InferenceResponse) -> bool:
         """Read a response. False once the number is known, or the model does not tell it."""

@@ -324,8 +324,6 @@ class EmbedRequest(KeepingRequest, VectorsRequest):
         if self._one:
             fields.needed_text("prompt")
         known = KNOWN_OF_VECTORS | {"prompt", "keep_alive"} | UNUSED
-        if fields.flag("truncate"):  # which is Ollama's default
-            known |= {"truncate"}
         super().__init__(keep.admission, name, fields, "prompt" if self._one else "input", known)
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:

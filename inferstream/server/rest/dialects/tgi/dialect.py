@@ -8,13 +8,14 @@ from .....dataplane.admission import Admission
 from .....dataplane.call import Operation
 from .....dataplane.caller import Caller
 from .....errors import InvalidRequest
+from .....text.context_length import context_length_of
 from .....text.fields import MOST_STOPS, Fields, wrong_field
 from .....text.interface import TextInterface
 from ...exchange import Exchange
 from ...messages import Scope
 from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
 from ..operations import FLAG, OBJECT_OR_LIST, STRING, an_object, getting, posting
-from ..text import TextDialect, TextRequest, admit_named, generating
+from ..text import TextDialect, TextRequest, admit_named, generating, listed
 from .errors import error_object, error_status
 from .formats import TgiFormat
 from .parameters import MOST_SEQUENCES, MOST_TOP_TOKENS, SCHEMAS, read_parameters
@@ -74,9 +75,13 @@ class Tgi(TextDialect):
 
     async def _info(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
         """The default model, and the limits of requests. What only a model knows is null."""
+        name = self._dataplane.default_text_model(caller)
+        model = dict(listed(self._dataplane, caller)).get(name)
+        described = model and self._dataplane.described(model.name, model.version)
+        length = context_length_of(described.signature) if described else None
         return in_json(
             {
-                "model_id": self._dataplane.default_text_model(caller),
+                "model_id": name,
                 "model_sha": None,
                 "model_dtype": None,
                 "model_device_type": None,
@@ -85,8 +90,8 @@ class Tgi(TextDialect):
                 "max_best_of": MOST_SEQUENCES,
                 "max_stop_sequences": MOST_STOPS,
                 "max_top_n_tokens": MOST_TOP_TOKENS,
-                "max_input_tokens": None,
-                "max_total_tokens": None,
+                "max_input_tokens": length and length - 1,
+                "max_total_tokens": length,
                 "max_client_batch_size": 1,
                 "router": "inferstream",
                 "version": self._settings.server_version,

@@ -31,6 +31,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2},
     "do_sample": FLAG,
     "seed": {"type": "integer", "minimum": 0},
+    "truncate": COUNT,
     "stop": STRINGS,
     "return_full_text": FLAG,
     "details": FLAG,
