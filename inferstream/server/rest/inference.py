@@ -303,7 +303,8 @@ class InferenceDoor:
             headers = NO_HEADERS if stream.is_open else self._of_stream(exchange, asked)
             if reply.first is not None and not stream.is_open:
                 headers = headers + self._of_model(asked, reply.first)
-            await stream.run(reply, asked, asked.counted_events(), headers)
+            stream.usage = asked.admission.usage
+            await stream.run(reply, asked, asked.events(), headers)
 
     def _of_stream(self, exchange: Exchange, asked: ParsedRequest, *more: tuple[bytes, bytes]) -> RawHeaders:
         caller = asked.admission.caller
