@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from enum import Enum
 from math import isfinite
 from typing import TYPE_CHECKING
@@ -154,13 +154,42 @@ def identify(request: InferenceRequest, headers: Mapping[str, str]) -> Parameter
     return request.carry(headers)
 
 
-def new_id() -> str:
-    """A random UUID (RFC 9562, version 4): requests are cancelled by their id, so clients must not guess others'.
+AT_A_TIME = 256
+"""Ids whose bits are read at once."""
 
-    `uuid4` takes three times as long.
+
+class Ids:
+    """UUIDs (RFC 9562, version 4) with 88 random bits, read from the system for many at a time.
+
+    A client that knows ids of its own must not guess those of others, because a request is cancelled by its id.
+    `uuid4` costs four times as much.
     """
-    digits = os.urandom(15).hex()
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-a{digits[15:18]}-{digits[18:]}"
+
+    def __init__(self) -> None:
+        self.begin()
+        os.register_at_fork(after_in_child=self.begin)
+
+    def begin(self) -> None:
+        """Start anew. A forked child does this again."""
+        self._next = _random_ids().__next__
+
+    def new(self) -> str:
+        return self._next()
+
+
+def _random_ids() -> Iterator[str]:
+    process = os.urandom(4).hex()
+    while True:
+        digits = os.urandom(11 * AT_A_TIME).hex()
+        for at in range(0, len(digits), 22):
+            yield (
+                f"{process}-{digits[at : at + 4]}-4{digits[at + 4 : at + 7]}-a{digits[at + 7 : at + 10]}"
+                f"-{digits[at + 10 : at + 22]}"
+            )
+
+
+new_id = Ids().new
+"""Makes an id for a request without one."""
 
 
 HIGHEST, LOWEST = 1, 9

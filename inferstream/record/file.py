@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from ..dataplane.call import new_id
+from ..dataplane.call import Ids
 from ..settings.record import RecordSettings
 from ..statuses import HTTP_OF_GRPC, code_of_http
 from ..telemetry.lines import LineFile, open_private, reopened
@@ -78,6 +78,7 @@ class RecordFile(LineFile[PortRecording]):
         self._headers = HeaderFilter(hidden)
         self._redacted = (hidden - CREDENTIALS).union(OF_JSON, settings.redact)
         self._sink = sink
+        self._new_id = Ids().new
         self.waiting = Waiting(settings.bodies)
         self._open_recordings: dict[int, PortRecording] = {}
         self._beside = open_private(f"{settings.path}.bin" if settings.path else os.devnull)
@@ -159,7 +160,7 @@ class RecordFile(LineFile[PortRecording]):
         status = record.status  # before the events, which end with it
         events = self._events(record, record.take())
         record.whole = status is not None
-        record.id = record.id or new_id()
+        record.id = record.id or self._new_id()
         request, record.request = self._request(record.request), None
         end = {"code": record.code or _code(status), "status": status} if record.whole else None
         if self._sink is not None:
