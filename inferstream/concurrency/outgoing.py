@@ -208,6 +208,12 @@ class Writer(Protocol):
         """What follows the last item."""
 
 
+class ByteCount(Protocol):
+    """Counts bytes that a client gets."""
+
+    sent: int
+
+
 class StreamWriter(StallGuard):
     """One stream on its way to one client.
 
@@ -215,6 +221,9 @@ class StreamWriter(StallGuard):
     soon as the model waits for anything, whatever is there has left. The first leaves alone. `_sign` leaves when the
     model is silent for `heartbeat` seconds.
     """
+
+    usage: ByteCount | None = None
+    """Where the bytes of items are added."""
 
     def __init__(self, recipient: Recipient, heartbeat: float, stall: float) -> None:
         super().__init__(stall, heartbeat or stall)
@@ -270,10 +279,12 @@ class StreamWriter(StallGuard):
             last = now
         if closing := writer.end():
             self._events.append(closing)
+            self._size += len(closing)
 
     async def _leave(self, reply: Source, writer: Writer) -> None:
         """End a stream before its model does, because the client has all that it wants."""
-        self._events.append(writer.end())
+        self._events.append(closing := writer.end())
+        self._size += len(closing)
         if (full := self._flush()) is not None:
             await full
         await reply.aclose(None)
@@ -309,6 +320,8 @@ class StreamWriter(StallGuard):
         events.clear()
         if self._escape is not None and not body.isascii():
             body = self._escape(body)
+        if self.usage is not None:
+            self.usage.sent += self._size
         self._size = 0
         self._last_sent = self._loop.time()
         waiting = self._recipient.send(body, last)

@@ -8,9 +8,9 @@ from ..keys.principal import KeyUse
 from ..signature import Signature
 from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters
-from .call import INFER, Call, Operation, apply_parameters, identify
+from .call import Call, Operation, apply_parameters, identify
 from .caller import Caller
-from .metering import Metering, counted, metered
+from .metering import Metering, metered
 from .reply import Reply
 from .shares import shared_priority
 from .stages.access_log import refused
@@ -156,11 +156,8 @@ class Admission:
             opening = served.handler(call)
         else:
             size, self.size = self.size, 0
-            if operation is INFER and key is not None and key.limits is None:
-                opening = counted(self.metering, served.handler, call, caller, size, key, rank)
-            else:
-                nobody = self.metering.nobody
-                opening = metered(self.metering, served.handler, call, caller, size, key or nobody, rank)
+            counted_key = key or self.metering.nobody
+            opening = metered(self.metering, served.handler, call, caller, size, counted_key, rank)
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening

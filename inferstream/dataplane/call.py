@@ -77,7 +77,7 @@ class Call(Scope):
     """The requests that it belongs to; not set unless the model serves sequences."""
 
     seen: float
-    """When `LongCalls` saw it first, on the event loop's clock; not set before."""
+    """When `Live` saw it first, on the event loop's clock; not set before."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from ..context import request_id_var
 from ..errors import Abandoned, InferstreamError, own_status
 from ..keys.audit import AuditLog, AuditRecord
 from ..keys.errors import LimitExceeded
-from ..keys.principal import BYTES, REQUESTS, TOKENS, Principal
+from ..keys.principal import Principal
 from ..keys.quotas import MeteredUse, Quotas
 from ..statuses import CONFLICT, TABLE, Code
 from ..telemetry.masks import without_keys
@@ -149,34 +149,6 @@ async def metered(
     return reply
 
 
-async def counted(
-    metering: Metering, handler: Handler, call: Call, caller: Caller, size: int, key: Principal, rank: int = 0
-) -> Reply:
-    """Open a call of one response for a key without limits, as `metered` does, for half of what that costs.
-
-    It counts the call itself, because each call of a function makes a key dearer.
-    """
-    own = (key.use or metering.quotas.use_of(key)).own
-    own[REQUESTS] += 1
-    own[BYTES] += size
-    share = call.share = Share(key.name, rank) if caller.picked is None else _share(key, caller, rank)
-    try:
-        reply = await handler(call)
-    except BaseException as error:  # a cancelled call has ended too
-        share.end(0)
-        _record(metering, call, caller, key, 0, size, error)
-        raise
-    first = reply.first
-    tokens = 1 if first is None or first.parameters is None else tokens_of(first.parameters, 1)
-    own[TOKENS] += tokens
-    flow = share.flow
-    if flow is not None and (tokens != share.charged or tokens != flow.usual):
-        share.end(tokens)
-    if metering.audit is not None:
-        _record(metering, call, caller, key, tokens, size, None)
-    return reply
-
-
 def _share(key: Principal, caller: Caller, rank: int) -> Share:
     picked = caller.picked
     return Share(key.name if picked is None else picked.fairness_id or key.name, rank)
@@ -217,14 +189,7 @@ class _LimitedUseOfStream(_UseOfStream):
 
     def item(self, response: InferenceResponse) -> None:
         """Raise LimitExceeded, which the reader gets in place of the response."""
-        use = self._use
-        use.tokens += 1  # as `charge` does, whose call would cost 60 ns a token
-        if use.tokens > use.paid:
-            if use.account.left > 0:
-                use.account.left -= 1
-            else:
-                use.tokens -= 1
-                use.charge()
+        self._use.charge()
         self._last = response
 
 

@@ -22,7 +22,7 @@ from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
 from .stages.joined import joined
 from .stages.limits import limits
-from .stages.live import Deadline, Live, LongCalls, limit_of
+from .stages.live import Deadline, Live, default_limit_of, limit_of
 from .stages.metrics import compute, metrics
 from .stages.middleware import middleware
 from .stages.sequences import sequences
@@ -70,8 +70,7 @@ def deadline(model: Pipeline, shared: Shared) -> Pipeline:
 
 
 def live(model: Pipeline, shared: Shared) -> Pipeline:
-    handler = Live(model.handler)
-    shared.long_calls.watch(handler, model.settings)
+    handler = Live(model.handler, default_limit_of(model.settings, shared.settings))
     return replace(model, handler=handler, live=handler)
 
 
@@ -135,10 +134,8 @@ def build_shared(
         middlewares = middlewares_of(settings)
     lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
     stages = tuple(plugins.loaded(plugins.STAGES, settings.strict))
-    fair, long_calls = names_principals(settings), LongCalls(settings)
-    return Shared(
-        settings, meters, long_calls, store, tracer, middlewares, lines, fair, stages, shadows, edges
-    )
+    fair = names_principals(settings)
+    return Shared(settings, meters, store, tracer, middlewares, lines, fair, stages, shadows, edges)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

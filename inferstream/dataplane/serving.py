@@ -276,7 +276,6 @@ class Serving(ABC):
         self._states.pop(key, None)
         if self.lines.on and not self._settings.access_log:
             served.record_to(self.lines)
-        self._shared.long_calls.begin()
         old = self._served.get(key)
         self._served[key] = served
         if old is None:  # sorted here, because the load is counted twenty times a second

@@ -86,22 +86,10 @@ class Share:
             flow.used += flow.usual
 
     def start(self, shares: Shares, priority: int) -> None:
-        """As `enter` and `begin`, for a request that need not wait: without their calls it costs half."""
-        if self.charged:
-            return
-        flow = self.flow
-        if flow is None:
-            flow = shares.lanes[priority].flows.get(self.name)
-            if flow is None:
-                flow = shares.flow(self.name, priority)
-            self.flow = flow
-        lane, used = flow.lane, flow.used
-        if used > lane.virtual_time:
-            lane.virtual_time = used
-        elif not flow.waiting:
-            used = lane.virtual_time
-        self.charged = usual = flow.usual
-        flow.used = used + usual
+        """Charge a request that need not wait."""
+        if not self.charged:
+            self.enter(shares, priority)
+            self.begin()
 
     def end(self, tokens: int) -> None:
         """Charge the call with its tokens, of all requests, or its last one with one, because a failure has had a turn.

@@ -109,10 +109,7 @@ NO_USE = [0] * 4
 
 
 class KeyUse:
-    """What a key has used in this process since the last tick. It moves to `ended` once its principal is gone.
-
-    Single calls of a key without limits are counted here, and need no `MeteredUse`.
-    """
+    """What a key has used in this process since the last tick. It moves to `ended` once its principal is gone."""
 
     __slots__ = ("__weakref__", "_ended", "key", "limits", "name", "own", "sent")
 

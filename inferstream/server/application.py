@@ -28,7 +28,7 @@ from ..telemetry.workers import WorkerMeters
 from .custom import build_route_handler
 from .in_process import InProcessCalls, InProcessTransport
 from .served import Served, resolve
-from .spans import build_push, build_tracing
+from .spans import build_edge, build_push, build_tracing
 from .stopping import AFTERWARDS, SPARE, UNLOADING, within
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Application:
 
         settings = self.settings
         web = build_web(self.rpcs, settings, Origins(settings).check) if settings.grpc_web else None
-        return AsgiApp(RestApp(self.dataplane, settings, self.meters, self.tracing, web), self)
+        return AsgiApp(RestApp(self.dataplane, settings, self.meters, build_edge(self.tracing), web), self)
 
     @asynccontextmanager
     async def lifespan(self, host: Any) -> AsyncIterator[None]:
@@ -250,4 +250,5 @@ class Application:
         """The RPCs, for any engine of gRPC."""
         from .grpc.services import build_services  # late: not every application serves gRPC
 
-        return build_services(self.dataplane, self.settings, self.meters, self.tracing, lambda: self.started)
+        tracing = build_edge(self.tracing)
+        return build_services(self.dataplane, self.settings, self.meters, tracing, lambda: self.started)

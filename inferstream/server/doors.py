@@ -2,23 +2,19 @@
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING
 
 from ..allocator import return_freed_memory
 from ..dataplane.dataplane import DataPlane
 from ..errors import InvalidSettings
 from ..settings import Settings
 from ..telemetry.metrics import Meters
+from .edge import WholeEdge
 from .grpc.native.port import NativePort
 from .grpc.services import build_services
 from .grpc.web.door import build_web
 from .rest.app import RestApp
 from .rest.origins import Origins
 from .rest.server import HttpServer, rest_service
-
-if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracer
-
 
 UNUSED_SECONDS = 1.0
 """Seconds after which the memory of large bodies that have gone is returned."""
@@ -28,7 +24,7 @@ class Doors:
     """The ports of one front end. Raises InvalidSettings for wrong options of a port."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: "Tracer | None"
+        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: WholeEdge | None
     ) -> None:
         meters.inflight.on_fall = return_freed_memory_later
         rpcs = build_services(dataplane, settings, meters, tracing)

@@ -9,6 +9,9 @@ from ..settings import Settings
 Serve = Callable[..., Coroutine[Any, Any, int]]
 """Serves an exchange for a route, with a method and a query; returns its HTTP status."""
 
+ServeOther = Callable[[Any, Any, Any, Any], Awaitable[None]]
+"""Serves a request that is no inference: its route or None, and the three arguments of ASGI."""
+
 ServeBytes = Callable[[bytes | None, Any], Awaitable[bytes | None]]
 """Serves an RPC, as `grpc.rpc.ServeRpc`."""
 
@@ -36,6 +39,16 @@ class Edge(Protocol):
         self, open: Callable[[Any], Listener], socket: Any, path: str, headers: list[tuple[bytes, bytes]]
     ) -> Listener:
         """Open a conversation with a socket, which raises what refuses it."""
+
+
+class WholeEdge(Protocol):
+    """Wraps all that is served, inside the edges of stages."""
+
+    def http(self, serve: Serve) -> Serve: ...
+
+    def request(self, serve: ServeOther) -> ServeOther: ...
+
+    def rpc(self, path: str, serve: ServeBytes) -> ServeBytes: ...
 
 
 def edges_of(settings: Settings) -> list[Edge]:

@@ -23,6 +23,7 @@ from .grpc.options import check_engine
 from .ports import SERVED_PORTS, bind, share
 from .reload import reload_on_change
 from .rest.server import HttpServer, metrics_service
+from .spans import build_edge
 from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, within
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Server:
         with ExitStack() as taken:
             sockets = self._bind(taken)
             app = self.application
-            doors = Doors(app.dataplane, self.settings, app.meters, app.tracing)
+            doors = Doors(app.dataplane, self.settings, app.meters, build_edge(app.tracing))
             self.ports["gRPC"] = self._bind_grpc(doors)
             SERVED_PORTS.update(self.ports.values())
             taken.callback(SERVED_PORTS.difference_update, [*self.ports.values()])

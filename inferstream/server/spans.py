@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ..telemetry.metrics import Meters
     from ..telemetry.push import MetricPush
     from ..telemetry.tracing import Tracer
+    from .spans_edge import SpanEdge
 
 
 def build_tracing(settings: Settings) -> "Tracer | None":
@@ -21,6 +22,15 @@ def build_tracing(settings: Settings) -> "Tracer | None":
     with _importing("tracing_server"):
         from ..telemetry.tracing import Tracer
     return Tracer(*settings.tracing)
+
+
+def build_edge(tracer: "Tracer | None") -> "SpanEdge | None":
+    """What puts spans around requests, if there is a tracer."""
+    if tracer is None:
+        return None
+    from .spans_edge import SpanEdge  # late: it imports the RPCs
+
+    return SpanEdge(tracer)
 
 
 def build_push(settings: Settings, meters: "Meters") -> "MetricPush | None":

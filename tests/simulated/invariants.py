@@ -81,7 +81,7 @@ def _check_reason(schedule: "Schedule", seen: Seen) -> None:
     limits = [limit for limit in (plan.settings.get("request_timeout"), 300.0, visit.timeout) if limit]
     # A batch or a computation of the cache may run on for callers that have left.
     shared = plan.settings.get("max_batch_size") or plan.settings.get("cache_enabled")
-    joined = bool(plan.settings.get("cache_enabled") and plan.settings.get("request_timeout"))
+    joined = bool(plan.settings.get("cache_enabled"))  # in a computation, whose own time ends first
     reasons = {
         "CancelledError": seen.cancelled in ("task", "scope"),
         "Cancelled": seen.cancelled == "id",

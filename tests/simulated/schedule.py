@@ -91,7 +91,6 @@ class Schedule:
             assert free_slots(registry) == slots, f"{free_slots(registry)} slots are free of {slots}"
         await registry.stop(plan.grace)
         await registry.unload_all(1000.0)
-        registry._shared.long_calls._watched.clear()  # a collection would do it, which is off
 
     def _begin(self, registry: Registry, event: str) -> None:
         if event == "crash":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...telemetry.tracing import Tracer
     from ..edges import CallEdges
     from ..shadows import Shadows
-    from .live import Live, LongCalls
+    from .live import Live
     from .store import Store
 
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 class Shared:
     settings: "Settings"
     meters: "Meters"
-    long_calls: "LongCalls"
     store: "Store | None" = None
     """The contents of the response cache; None where the settings turn it off."""
     tracer: "Tracer | None" = None

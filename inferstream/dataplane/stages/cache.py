@@ -20,7 +20,7 @@ from ..call import Call, Handler, Operation
 from ..reply import Reply, StreamReply
 from .base import Pipeline, Shared
 from .flight import Flight
-from .live import Deadline, Live, limit_of
+from .live import Deadline, Live, default_limit_of, limit_of
 from .merging import EACH_ITS_OWN, UNENCODABLE, canonical, common, copied
 from .store import CachedResponses, CacheKey, Snapshot, Store
 
@@ -197,11 +197,10 @@ def cached(model: Pipeline, store: Store, shared: Shared) -> Pipeline:
     settings = model.settings
     inner = model.handler
     limit = limit_of(settings, shared.settings)
-    if limit is not None or shared.long_calls.limits(settings):
+    default = default_limit_of(settings, shared.settings)
+    if limit is not None or default:
         # A computation outlives the caller that began it.
-        computations = Live(Deadline(inner, limit))
-        shared.long_calls.watch(computations, settings)
-        inner = computations
+        inner = Live(Deadline(inner, limit), default)
     seconds = settings.cache_ttl or store.seconds
     most = model.slots.count + settings.max_queue
     apart = keys_configured(shared.settings) and not shared.settings.share_cache

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 from typing import TypeVar
-from weakref import WeakSet
+from weakref import ref
 
 from ...concurrency.scope import Scope
 from ...errors import DeadlineExceeded
@@ -27,11 +27,21 @@ class LiveStream(Watcher):
         self._live.leave(self._call)
 
 
-class Live:
-    """The calls of one model, from their arrival to the end of their reply."""
+LOOKS = 60
+"""Looks at the calls in the time of the limit. A call ends at most one sixtieth of it late."""
 
-    def __init__(self, inner: Handler) -> None:
+
+class Live:
+    """The calls of one model, from their arrival to the end of their reply.
+
+    `limit` is the time in seconds of a call with one response; 0 for any time. A look at all calls now and then
+    applies it, because a timer for each call would cost a tenth of a small request.
+    """
+
+    def __init__(self, inner: Handler, limit: float = 0.0) -> None:
         self._inner = inner
+        self._limit = limit
+        self._timer: asyncio.TimerHandle | None = None
         self.calls: set[Scope] = set()
         self._emptied: asyncio.Event | None = None
 
@@ -39,6 +49,8 @@ class Live:
         if call.task is None:
             call.task = asyncio.current_task()
         self.calls.add(call)
+        if self._limit and self._timer is None:
+            self._look()
         try:
             reply = await self._inner(call)
         except BaseException as error:  # a cancelled call has ended too
@@ -83,6 +95,22 @@ class Live:
         for call in list(self.calls):
             call.end(error)
 
+    def _look(self) -> None:
+        """End calls beyond the limit, and look again while there are others."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for call in list(self.calls):
+            if isinstance(call, Call) and _is_limited(call):
+                call.seen = since = getattr(call, "seen", now)
+                if now - since >= self._limit:
+                    call.end(DeadlineExceeded())
+        self._timer = loop.call_later(self._limit / LOOKS, _look_again, ref(self)) if self.calls else None
+
+
+def _look_again(live: "ref[Live]") -> None:
+    if (known := live()) is not None:  # the timer keeps no unloaded model in memory
+        known._look()
+
 
 class Deadline:
     """Sets one timer for each call with a deadline or a time limit (seconds) from the settings."""
@@ -126,41 +154,9 @@ def says_limit(settings: ModelSettings | Settings) -> bool:
     return "request_timeout" in settings.model_fields_set
 
 
-LOOKS = 60
-"""Looks at the calls in the time of the limit. A call ends at most one sixtieth of it late."""
-
-
-class LongCalls:
-    """Looks at all calls in progress now and then. A timer for each call would cost a tenth of a small request."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._limit = 0.0 if says_limit(settings) else settings.request_timeout or 0.0
-        self._watched: WeakSet[Live] = WeakSet()
-        self._timer: asyncio.TimerHandle | None = None
-
-    def limits(self, model: ModelSettings) -> bool:
-        return bool(self._limit) and not says_limit(model)
-
-    def watch(self, live: Live, model: ModelSettings) -> None:
-        """Look at the calls of a model, if the default limits them."""
-        if self.limits(model):
-            self._watched.add(live)
-
-    def begin(self) -> None:
-        """Look until there is nothing to look at."""
-        if self._watched and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._limit / LOOKS, self._look)
-
-    def _look(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for live in self._watched:
-            for call in list(live.calls):
-                if isinstance(call, Call) and _is_limited(call):
-                    call.seen = since = getattr(call, "seen", now)
-                    if now - since >= self._limit:
-                        call.end(DeadlineExceeded())
-        self._timer = None
-        self.begin()
+def default_limit_of(model: ModelSettings, server: Settings) -> float:
+    """Seconds that single responses may take where no settings file states a limit; 0 for any time."""
+    return 0.0 if says_limit(model) or says_limit(server) else server.request_timeout or 0.0
 
 
 def _is_limited(call: Call) -> bool:

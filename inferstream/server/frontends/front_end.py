@@ -36,7 +36,7 @@ from ...telemetry.metrics import Meters
 from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
 from ..ports import SERVED_PORTS, bind
-from ..spans import build_push, build_tracing
+from ..spans import build_edge, build_push, build_tracing
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
 from .registry import FrontEndRegistry
@@ -118,7 +118,7 @@ class FrontEnd:
 
     async def _open(self) -> None:
         settings = self._settings
-        doors = Doors(self._dataplane, settings, self._meters, self._tracing)
+        doors = Doors(self._dataplane, settings, self._meters, build_edge(self._tracing))
         sock = bind(settings.host, self._ports["REST"], "REST", shared=True)
         if not settings.one_port:
             doors.grpc.join(settings.host, self._ports["gRPC"])

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial, reduce
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from google.protobuf.message import Message
 
@@ -20,7 +20,7 @@ from ...protos.requests_pb2 import CancelRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
-from ..edge import edges_of
+from ..edge import WholeEdge, edges_of
 from ..orca import load_reports
 from ..request_ids import RequestIds
 from .administration import AdministrationService
@@ -45,10 +45,6 @@ from .rpc import (
 )
 from .stream import StreamService
 from .typed import Received, TypedRpc, TypedServices, refuse
-
-if TYPE_CHECKING:
-    from ...telemetry.tracing import Tracer
-
 
 KINDS = {
     (False, False): "UNARY",
@@ -109,7 +105,7 @@ def build_services(
     dataplane: DataPlane,
     settings: Settings,
     meters: Meters,
-    tracing: "Tracer | None",
+    tracing: WholeEdge | None,
     started: Callable[[], bool] | None = None,
 ) -> Rpcs:
     """The RPCs of every service. Until all is `started`, each inference RPC is UNAVAILABLE."""
@@ -144,7 +140,7 @@ class Services:
         dataplane: DataPlane,
         settings: Settings,
         meters: Meters,
-        tracing: "Tracer | None",
+        tracing: WholeEdge | None,
         started: Callable[[], bool] | None,
     ) -> None:
         self._rpcs: dict[str, ServedRpc] = {}
@@ -162,13 +158,12 @@ class Services:
 
     def _around(self, service: str, method: str) -> Around:
         """What is around an RPC, from the inside out: its span, its id, its record, and the load in its trailers."""
+        path = f"/{service}/{method}"
         layers: list[Around] = [partial(identified, self._ids)]
         if self._tracing is not None:
-            from .tracing import traced  # late: it imports OpenTelemetry
-
-            layers.insert(0, partial(traced, self._tracing, service, method))
+            layers.insert(0, partial(self._tracing.rpc, path))
         if ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM):
-            layers += [partial(edge.rpc, f"/{service}/{method}") for edge in self._edges]
+            layers += [partial(edge.rpc, path) for edge in self._edges]
             if self.reports is not None:
                 layers.append(partial(with_load, self.reports))
         return lambda serve: reduce(lambda served, layer: layer(served), layers, serve)

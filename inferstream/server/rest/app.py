@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ...concurrency.inflight import RequestBytes
 from ...concurrency.scope import is_own_cancel
@@ -19,7 +19,7 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import SCOPE_KEY, ScopeOrigin, below
-from ..edge import edges_of
+from ..edge import Edge, ServeOther, WholeEdge, edges_of
 from ..orca import load_reports
 from ..request_ids import RequestIds
 from .custom import NOT_ALLOWED, CustomRoutes
@@ -45,11 +45,7 @@ from .messages import (
 )
 from .origins import Origins
 from .routing import build_routes
-from .tracing import TracedApp, traced
 from .websocket import WebSocketDoor
-
-if TYPE_CHECKING:
-    from ...telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.rest")
 
@@ -79,19 +75,20 @@ class RestApp:
         dataplane: DataPlane,
         settings: Settings,
         meters: Meters,
-        tracing: "Tracer | None" = None,
+        tracing: WholeEdge | None = None,
         beside: AsgiEndpoint | None = None,
     ) -> None:
-        """`beside` has routes of its own, and `tracing` makes spans."""
+        """`beside` has routes of its own, and `tracing` puts spans around requests."""
         self.routes = build_routes(dataplane, settings, meters, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._json = json_limits(settings)
         reports = load_reports(settings, dataplane)
-        self.inferences = InferenceDoor(dataplane, settings, meters.rest, self._json, reports)
+        self._serve_other: ServeOther = self._serve
+        edges: list[Edge | WholeEdge] = [*edges_of(settings)]
         if tracing is not None:
-            self.inferences.serve = traced(tracing, self.inferences.serve)  # type: ignore[method-assign]
-        for edge in edges_of(settings):
-            self.inferences.serve = edge.http(self.inferences.serve)  # type: ignore[method-assign]
+            edges.insert(0, tracing)
+            self._serve_other = tracing.request(self._serve)
+        self.inferences = InferenceDoor(dataplane, settings, meters.rest, self._json, reports, edges)
         self._origins = Origins(settings)
         self._profile = settings.status_profile
         self._limit = min(settings.max_body_bytes, MOST_READ)
@@ -100,8 +97,7 @@ class RestApp:
         self.inflight = meters.inflight
         self._custom = CustomRoutes(dataplane, settings, self.routes)
         self.beside = beside
-        app = self if tracing is None else TracedApp(tracing, self)
-        self.entry: Any = IdentifiedApp(app, RequestIds.of(settings))
+        self.entry: Any = IdentifiedApp(self, RequestIds.of(settings))
         """The application to serve: this one, or what stands in front of it."""
         if settings.cors_settings is not None:
             from starlette.middleware.cors import CORSMiddleware  # late, as FastAPI is
@@ -119,32 +115,8 @@ class RestApp:
         if not isinstance(route, Route):
             if route is None and self.beside is not None and self.beside.claims(scope):
                 await self.beside(scope, receive, send)
-                return
-            if not scope["path"].startswith(UNLOGGED):
-                lines = self._dataplane.lines
-                if lines.on or logger.isEnabledFor(logging.DEBUG):
-                    send = noted_send(scope, send, lines)
-            if not is_probe(scope["path"], scope["headers"]):
-                try:
-                    self._origins.check(scope["headers"])
-                except PermissionDenied as error:
-                    answer = (
-                        error_response(error, self._profile) if route is None else route.dialect.error(error)
-                    )
-                    await respond(send, answer[0], answer[2], answer[1])
-                    return
-            caller = Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http")
-            if route is None:
-                await self._custom.serve(self._exchange(scope, receive, send, None), scope, send, caller)
-                return
-            try:
-                status, headers, body = await self._read(route, scope, receive, caller)
-            except ClientLeft:  # before it has sent its body
-                return
-            if isinstance(body, bytes):
-                await respond(send, status, body, headers, typed_last=not route.dialect.of_models)
             else:
-                await self._stream(self._exchange(scope, receive, send, self._json), headers, body)
+                await self._serve_other(route, scope, receive, send)
         elif (method := scope["method"]) in route.dialect.methods or self.inferences.serves(
             route, method, scope["headers"]
         ):
@@ -157,6 +129,32 @@ class RestApp:
             off = method == "GET" and queried(route)
             allow = (b"allow", ", ".join(route.dialect.methods).encode())
             await respond(send, 405, GET_IS_OFF if off else NOT_ALLOWED, [JSON, allow])
+
+    async def _serve(self, route: ReadRoute | None, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that is no inference."""
+        if not scope["path"].startswith(UNLOGGED):
+            lines = self._dataplane.lines
+            if lines.on or logger.isEnabledFor(logging.DEBUG):
+                send = noted_send(scope, send, lines)
+        if not is_probe(scope["path"], scope["headers"]):
+            try:
+                self._origins.check(scope["headers"])
+            except PermissionDenied as error:
+                answer = error_response(error, self._profile) if route is None else route.dialect.error(error)
+                await respond(send, answer[0], answer[2], answer[1])
+                return
+        caller = Caller(Headers(scope["headers"], None, ScopeOrigin(scope)), "http")
+        if route is None:
+            await self._custom.serve(self._exchange(scope, receive, send, None), scope, send, caller)
+            return
+        try:
+            status, headers, body = await self._read(route, scope, receive, caller)
+        except ClientLeft:  # before it has sent its body
+            return
+        if isinstance(body, bytes):
+            await respond(send, status, body, headers, typed_last=not route.dialect.of_models)
+        else:
+            await self._stream(self._exchange(scope, receive, send, self._json), headers, body)
 
     def _exchange(self, scope: Scope, receive: Receive, send: Send, json: JsonLimits | None) -> AsgiExchange:
         # Naming the loop spares Python 3.11 the system call with which it would look for it.

@@ -94,17 +94,22 @@ class HeldStream:
 
     async def _record(self, reply: Reply, asked: ParsedRequest) -> None:
         reply.watch(AtEnd(lambda _: self.recording.close()))  # a failure is recorded, however full it is
-        write = asked.counted_events()
+        write, usage = asked.events(), asked.admission.usage
+
+        def add(events: bytes) -> None:
+            self._add(events)
+            if usage is not None:
+                usage.sent += len(events)
 
         def record(response: InferenceResponse) -> Awaitable[None] | None:
             event = write(response)
             if event is None:
                 return reply.aclose(None)
-            self._add(event)
+            add(event)
             return self.recording.space() if self.recording.full else None
 
         await give(reply, record)
-        self._add(write.end())
+        add(write.end())
 
     def _add(self, events: bytes) -> None:
         """Record each event on its own: an id stands for one."""

@@ -6,7 +6,7 @@ nothing else is gained or lost by leaving it out.
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from functools import partial
 from time import perf_counter
 
@@ -25,6 +25,7 @@ from ...protos.json_checks import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
+from ..edge import Edge, Serve, WholeEdge
 from ..headers import ResponseHeaders
 from ..http1.exchange import DirectExchange
 from ..orca import LoadReports
@@ -64,8 +65,12 @@ class InferenceDoor:
         meters: DoorMeters,
         json: JsonLimits,
         reports: LoadReports | None,
+        edges: Iterable[Edge | WholeEdge],
     ) -> None:
-        """`reports` tell the load with whole responses, and with the heads of streams."""
+        """`reports` tell the load with whole responses, and with the heads of streams; `edges` are around `serve`."""
+        self.serve: Serve = self._serve
+        for edge in edges:
+            self.serve = edge.http(self.serve)
         self._meters = meters
         self._dataplane = dataplane
         self._limit = settings.max_body_bytes
@@ -91,7 +96,7 @@ class InferenceDoor:
             enter(request_id)
         return self.serve(exchange, exchange.route)
 
-    async def serve(self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b"") -> int:
+    async def _serve(self, exchange: Exchange, route: Route, method: str = "POST", query: bytes = b"") -> int:
         """Serve and count one request; returns the HTTP status it was answered with.
 
         A GET begins or resumes a stream, a DELETE ends one.
@@ -303,7 +308,8 @@ class InferenceDoor:
             headers = NO_HEADERS if stream.is_open else self._of_stream(exchange, asked)
             if reply.first is not None and not stream.is_open:
                 headers = headers + self._of_model(asked, reply.first)
-            await stream.run(reply, asked, asked.counted_events(), headers)
+            stream.usage = asked.admission.usage
+            await stream.run(reply, asked, asked.events(), headers)
 
     def _of_stream(self, exchange: Exchange, asked: ParsedRequest, *more: tuple[bytes, bytes]) -> RawHeaders:
         caller = asked.admission.caller

@@ -8,7 +8,7 @@ import pytest
 
 from inferstream.dataplane.call import Call, Handler, Operation
 from inferstream.dataplane.caller import Caller, Picked
-from inferstream.dataplane.metering import Metering, counted, kind_of, metered
+from inferstream.dataplane.metering import Metering, kind_of, metered
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.shares import Shares
 from inferstream.errors import Abandoned, Draining, InferenceFailed, ModelError, ModelNotFound, Overloaded
@@ -110,7 +110,7 @@ async def test_a_key_in_the_place_of_a_name_or_an_id_is_in_no_line() -> None:
     assert client.key is not None
     metering_.refused("infer", client, key, ModelNotFound(key))
     asked = Call(Operation.INFER, "m", None, InferenceRequest(id=key, inputs=[]), {})
-    await counted(metering_, answered(), asked, client, 0, client.key)
+    await metered(metering_, answered(), asked, client, 0, client.key)
     assert [(record.model, record.request_id) for record in records] == [("ifs_***", ""), ("m", "ifs_***")]
 
 
@@ -125,13 +125,12 @@ async def test_calls_that_end_by_the_same_error_have_a_line_each() -> None:
         raise ended
 
     assert client.key is not None
-    for open_call in (counted, metered):
-        with pytest.raises(Draining):
-            await open_call(metering_, stopped, call(), client, 0, client.key)
+    with pytest.raises(Draining):
+        await metered(metering_, stopped, call(), client, 0, client.key)
     with pytest.raises(Draining):
         await metering_.run("load", client, "m", 0, stop)
     metering_.refused("infer", caller(), "m", ended)
-    assert [record.status for record in records] == [503] * 4
+    assert [record.status for record in records] == [503] * 3
 
 
 async def test_a_call_belongs_to_the_key_that_it_began_with() -> None:
@@ -145,13 +144,11 @@ async def test_a_call_belongs_to_the_key_that_it_began_with() -> None:
     async def load() -> None:
         client.principal = client.key = None
 
-    for open_call in (counted, metered):
-        client = caller()
-        assert client.key is not None
-        await open_call(metering_, refused_meanwhile, call(), client, 0, client.key)
+    assert client.key is not None
+    await metered(metering_, refused_meanwhile, call(), client, 0, client.key)
     client = caller()
     await metering_.run("load", client, "m", 0, load)
-    assert [record.principal for record in records] == ["alice"] * 3
+    assert [record.principal for record in records] == ["alice"] * 2
 
 
 async def test_calls_in_flight_come_back_when_an_operation_fails() -> None:
@@ -199,15 +196,14 @@ async def failing(call: Call) -> Reply:
     raise InferenceFailed("broken")
 
 
-@pytest.mark.parametrize("open_call", [counted, metered])
-async def test_a_call_counts_with_its_tokens_and_bytes_however_it_ends(open_call: Any) -> None:
+async def test_a_call_counts_with_its_tokens_and_bytes_however_it_ends() -> None:
     metering_, records = metering()
     who = caller()
     assert who.key is not None
-    await open_call(metering_, answered(), call(), who, 10, who.key)
-    await open_call(metering_, answered(prompt_tokens=3, completion_tokens=4), call(), who, 20, who.key)
+    await metered(metering_, answered(), call(), who, 10, who.key)
+    await metered(metering_, answered(prompt_tokens=3, completion_tokens=4), call(), who, 20, who.key)
     with pytest.raises(InferenceFailed):
-        await open_call(metering_, failing, call(), who, 30, who.key)
+        await metered(metering_, failing, call(), who, 30, who.key)
     metering_.quotas.tick()
     [(key, _, used)] = metering_.quotas.take_used()
     assert (key, used) == ("k1", (3, 0, 8, 60))
@@ -216,14 +212,11 @@ async def test_a_call_counts_with_its_tokens_and_bytes_however_it_ends(open_call
     ]
 
 
-@pytest.mark.parametrize("open_call", [counted, metered])
 @pytest.mark.parametrize(
     ("handler", "used"),
     [(answered(), 1), (answered(completion_tokens=9), 9), (answered(completion_tokens=1), 1), (failing, 1)],
 )
-async def test_a_share_is_charged_with_what_a_call_has_used(
-    open_call: Any, handler: Handler, used: int
-) -> None:
+async def test_a_share_is_charged_with_what_a_call_has_used(handler: Handler, used: int) -> None:
     shares, metering_ = Shares(), metering()[0]
 
     async def charged(call: Call) -> Reply:
@@ -236,7 +229,7 @@ async def test_a_share_is_charged_with_what_a_call_has_used(
         before = shares.flow(name, 5).used
         with suppress(InferenceFailed):
             assert client.key is not None
-            await open_call(metering_, charged, call(), client, 0, client.key)
+            await metered(metering_, charged, call(), client, 0, client.key)
         assert shares.flow(name, 5).used - before == used
         assert shares.flow(name, 5).usual == used
 
@@ -250,5 +243,5 @@ async def test_the_last_call_that_ended_is_the_usual_one() -> None:
         return await answered()(call)
 
     assert client.key is not None
-    await counted(metering_, beside_a_larger_one, call(), client, 0, client.key)
+    await metered(metering_, beside_a_larger_one, call(), client, 0, client.key)
     assert shares.flow("alice", 5).usual == 1

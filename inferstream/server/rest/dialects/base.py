@@ -13,7 +13,6 @@ from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.reply import Reply
 from ....errors import InferstreamError, InvalidRequest
-from ....keys.principal import KeyUse
 from ....protos import sse
 from ....settings import Settings
 from ....telemetry.console import TITLES
@@ -145,27 +144,6 @@ class Events(Protocol):
         """The events after the last response of a stream that ended well."""
 
 
-class CountedEvents:
-    """Events whose bytes count for a key."""
-
-    __slots__ = ("_events", "_usage")
-
-    def __init__(self, events: Events, usage: KeyUse) -> None:
-        self._events = events
-        self._usage = usage
-
-    def __call__(self, response: InferenceResponse) -> bytes | None:
-        event = self._events(response)
-        if event:
-            self._usage.sent += len(event)
-        return event
-
-    def end(self) -> bytes:
-        closing = self._events.end()
-        self._usage.sent += len(closing)
-        return closing
-
-
 class Gathering(Protocol):
     """Collects the responses of a stream for one whole response."""
 
@@ -227,11 +205,6 @@ class ParsedRequest(ABC):
     def events(self) -> Events:
         """What writes each response of one stream as an event. A request without a stream has none."""
         raise NotImplementedError
-
-    def counted_events(self) -> Events:
-        """`events`, whose bytes count for the key of the client."""
-        events, usage = self.events(), self.admission.usage
-        return events if usage is None else CountedEvents(events, usage)
 
     def failure(self, error: InferstreamError) -> bytes | None:
         """The event that ends a stream in error; None for a stream without a place for it, which is cut off.

@@ -25,7 +25,7 @@ def shared(*factories: Any, strict: bool = False, package: str = "p") -> Shared:
     joining = tuple(
         (Plugin(package, STAGES, f"s{number}", "m:x"), each) for number, each in enumerate(factories)
     )
-    return Shared(Settings(strict=strict), cast(Any, None), cast(Any, None), joined=joining)
+    return Shared(Settings(strict=strict), cast(Any, None), joined=joining)
 
 
 def adds(name: str) -> Any:

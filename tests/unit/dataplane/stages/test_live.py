@@ -177,3 +177,14 @@ def test_a_stated_limit_is_the_model_s_else_the_server_s(
 def test_a_limit_is_not_negative(settings: type[Settings | ModelSettings]) -> None:
     with pytest.raises(ValueError, match="request_timeout"):
         settings(implementation="a.B", request_timeout=-1)
+
+
+async def test_only_a_model_with_calls_looks_again() -> None:
+    async def answer(_: Call) -> Reply:
+        return Reply(RESPONSE)
+
+    live = Live(answer, 60.0)
+    await live(call())
+    assert live._timer is not None
+    live._look()
+    assert live._timer is None

@@ -1,5 +1,6 @@
-"""Spans of requests over HTTP: their names, what they say, and what has none."""
+"""Spans of requests and RPCs: their names, what they say, and what has none."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -8,11 +9,14 @@ import httpx
 import pytest
 
 from inferstream import Application
+from inferstream.server.grpc.rpc import RpcFailed
+from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.rest.app import RestApp
-from inferstream.server.rest.tracing import _authority
+from inferstream.server.spans_edge import SpanEdge, _authority
 from inferstream.settings import Settings
 
-from ..asgi import BODY, Echo
+from .asgi import BODY, Echo
+from .grpc.test_rpc import Context
 
 
 class Span:
@@ -52,7 +56,7 @@ class Failing(Echo):
 async def traced() -> AsyncIterator[tuple[httpx.AsyncClient, list[Span]]]:
     tracing: Any = Tracing()
     async with Application({"Echo": Echo, "failing": Failing}) as application:
-        rest = RestApp(application.dataplane, Settings(), application.meters, tracing)
+        rest = RestApp(application.dataplane, Settings(), application.meters, SpanEdge(tracing))
         transport = httpx.ASGITransport(rest.entry)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:5") as client:
             yield client, tracing.spans
@@ -121,3 +125,56 @@ async def test_a_route_of_a_model_is_named_and_gets_the_context() -> None:
 )
 def test_a_host_may_have_a_port(host: str, expected: tuple[str, int | None]) -> None:
     assert _authority(host) == expected
+
+
+def traced_rpc(serve: Any, method: str = "ModelInfer") -> tuple[Any, list[Span]]:
+    tracing: Any = Tracing()
+    return SpanEdge(tracing).rpc(f"/s.Service/{method}", serve), tracing.spans
+
+
+async def answer(incoming: bytes | None, context: Any) -> bytes | None:
+    return incoming
+
+
+async def test_an_rpc_has_a_span_and_a_probe_has_none() -> None:
+    serve, spans = traced_rpc(answer)
+    assert await serve(b"a", Context()) == b"a"
+    (span,) = spans
+    assert (span.name, span.ended) == ("s.Service/ModelInfer", [None])
+    assert span.values == {
+        "rpc.system.name": "grpc",
+        "rpc.method": "s.Service/ModelInfer",
+        "rpc.response.status_code": "OK",
+    }
+    assert traced_rpc(answer, "Check")[0] is answer
+
+
+@pytest.mark.parametrize(
+    ("code", "failure"),
+    [
+        (StatusCode.INTERNAL, "INTERNAL: why"),
+        (StatusCode.UNAVAILABLE, "UNAVAILABLE: why"),
+        (StatusCode.NOT_FOUND, None),
+        (StatusCode.INVALID_ARGUMENT, None),
+    ],
+)
+async def test_a_fault_of_the_server_is_an_error_of_its_span(code: StatusCode, failure: str | None) -> None:
+    async def fail(incoming: bytes | None, context: Any) -> bytes:
+        raise RpcFailed(code, "why")
+
+    serve, spans = traced_rpc(fail)
+    with pytest.raises(RpcFailed):
+        await serve(b"", Context())
+    (span,) = spans
+    assert (span.values["rpc.response.status_code"], span.ended) == (code.name, [failure])
+    assert span.values.get("error.type") == (None if failure is None else code.name)
+
+
+async def test_a_cancelled_rpc_is_no_error() -> None:
+    async def wait(incoming: bytes | None, context: Any) -> bytes:
+        raise asyncio.CancelledError
+
+    serve, spans = traced_rpc(wait)
+    with pytest.raises(asyncio.CancelledError):
+        await serve(b"", Context())
+    assert (spans[0].values["rpc.response.status_code"], spans[0].ended) == ("CANCELLED", [None])

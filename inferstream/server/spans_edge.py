@@ -1,0 +1,137 @@
+"""The edge of a server with traces: a span around each request and RPC except those of health and metrics."""
+
+from typing import TYPE_CHECKING, Any
+
+from ..telemetry.masks import without_keys
+from ..telemetry.rpcs import UNLOGGED as UNLOGGED_RPCS
+from ..types import Headers
+from .edge import Serve, ServeBytes, ServeOther
+from .grpc.context import headers_of
+from .grpc.rpc import RpcFailed
+from .grpc.statuses import StatusCode
+from .rest.layers import UNLOGGED
+from .rest.messages import RawHeaders, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from ..telemetry.tracing import Span, Tracer
+
+CONTEXT = (b"traceparent", b"tracestate")
+"""Headers of W3C's trace context."""
+
+FAILURES = frozenset(
+    (
+        StatusCode.UNKNOWN,
+        StatusCode.DEADLINE_EXCEEDED,
+        StatusCode.UNIMPLEMENTED,
+        StatusCode.INTERNAL,
+        StatusCode.UNAVAILABLE,
+        StatusCode.DATA_LOSS,
+    )
+)
+"""Statuses that are errors of the server in OpenTelemetry's conventions; the others are the client's."""
+
+
+class SpanEdge:
+    """Puts spans around what a server serves."""
+
+    def __init__(self, tracer: "Tracer") -> None:
+        self._tracer = tracer
+
+    def http(self, serve: Serve) -> Serve:
+        async def in_span(exchange: Any, route: Any, method: str = "POST", query: bytes = b"") -> int:
+            path = route.template.replace("{model_name}", route.model)
+            if route.version is not None:
+                path = path.replace("{model_version}", route.version)
+            span = self._begin(method, route.template, path, exchange.scheme, exchange.headers)
+            status = 499
+            try:
+                status = await serve(exchange, route, method, query)
+                return status
+            finally:
+                _end(span, status)
+
+        return in_span
+
+    def request(self, serve: ServeOther) -> ServeOther:
+        async def in_span(route: Any, scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["path"].startswith(UNLOGGED):
+                await serve(route, scope, receive, send)
+                return
+            path, headers = without_keys(scope["path"]), scope["headers"]
+            template = path if route is None else route.path
+            span = self._begin(scope["method"], template, path, scope.get("scheme", "http"), headers)
+            # A model's custom route may run in another process, which gets the headers.
+            own = [(name.encode(), value.encode()) for name, value in span.carrier().items()]
+            scope["headers"] = [pair for pair in headers if pair[0] not in CONTEXT] + own
+            status = 499
+
+            async def noted(message: Any) -> None:
+                nonlocal status
+                if message["type"] == "http.response.start":
+                    status = message["status"]
+                await send(message)
+
+            try:
+                await serve(route, scope, receive, noted)
+            finally:
+                _end(span, status)
+
+        return in_span
+
+    def rpc(self, path: str, serve: ServeBytes) -> ServeBytes:
+        name = path[1:]
+        if name.rpartition("/")[2] in UNLOGGED_RPCS:
+            return serve
+        values = {"rpc.system.name": "grpc", "rpc.method": name}
+
+        async def in_span(incoming: bytes | None, context: Any) -> bytes | None:
+            span = self._tracer.door(name, headers_of(context), values)
+            failure: str | None = None
+            code = StatusCode.CANCELLED
+            try:
+                response = await serve(incoming, context)
+                code = StatusCode.OK
+                return response
+            except RpcFailed as failed:
+                code = failed.code
+                failure = f"{code.name}: {failed.message}" if code in FAILURES else None
+                raise
+            finally:
+                span.note({"rpc.response.status_code": code.name})
+                if failure is not None:
+                    span.note({"error.type": code.name})
+                span.end(failure)
+
+        return in_span
+
+    def _begin(self, method: str, route: str, path: str, scheme: str, raw: RawHeaders) -> "Span":
+        headers = Headers(raw)
+        values: dict[str, str | int] = {
+            "http.request.method": method,
+            "http.route": route,
+            "url.path": path,
+            "url.scheme": scheme,
+        }
+        if host := headers.get("host"):
+            address, port = _authority(host)
+            values["server.address"] = address
+            if port is not None:
+                values["server.port"] = port
+        if agent := headers.get("user-agent"):
+            values["user_agent.original"] = agent
+        return self._tracer.door(f"{method} {route}", headers, values)
+
+
+def _authority(host: str) -> tuple[str, int | None]:
+    """The name and the port in a `Host` header."""
+    name, colon, port = host.rpartition(":")
+    if colon and port.isdecimal() and len(port) <= 5:
+        return name, int(port)
+    return host, None
+
+
+def _end(span: "Span", status: int) -> None:
+    span.note({"http.response.status_code": status})
+    if status >= 500:
+        span.note({"error.type": str(status)})
+    span.end(f"status {status}" if status >= 500 else None)
