@@ -93,7 +93,7 @@ class Restrictions:
         """Change the logits of the token behind `tokens`, so many of which are written, in place."""
         if self._allowed is not None:
             kept = scores[self._allowed]
-            scores[:] = RULED_OUT
+            scores[:] = 2 * RULED_OUT  # they stay out even if the others are ruled out too
             scores[self._allowed] = kept
         if self._bias:
             biased, values = self._bias

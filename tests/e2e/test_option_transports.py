@@ -195,6 +195,7 @@ def test_options_of_tokens_are_applied(served: Running, alone: tiny.Alone, trans
         (ending, ""),
         ({**ending, "ignore_eos": True, "skip_special_tokens": False}, "</s>" * 6),
         ({**ending, "min_tokens": 6}, a * 6),
+        ({"allowed_token_ids": [A], "bad_words": [a], "top_k": 5, **MOST}, a * 6),  # no token is left
     ]
     for options, text in expected:
         assert TRANSPORTS[transport](served, "one", options) == text, options
