@@ -57,6 +57,8 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
         ),
         ("escapes of Python", r'<tool_call>{"name": "ls", "arguments": {"path": "it\'s \d"}}</tool_call>',
          [("ls", {"path": r"it's \d"})]),
+        ("no JSON", f"<tool_call>{OBJECT.replace(ARGUMENTS, '{path: 1}')}</tool_call>",
+         [f"<tool_call>{OBJECT.replace(ARGUMENTS, '{path: 1}')}</tool_call>"]),
         ("an answer in JSON", '{"name": "Bob", "arguments": {"a": 1}}', ['{"name": "Bob", "arguments": {"a": 1}}']),
         ("an object in a text", 'So:\n{"answer": {"x": 1}}\nyes', ['So:\n{"answer": {"x": 1}}\nyes']),
     ],
@@ -119,6 +121,7 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
         ("no arguments", KIMI.replace(ARGUMENTS, ""), [("ls", {})]),
         ("markers inside a string", KIMI.replace("src", "<|tool_call_end|>"), [("ls", {"path": "<|tool_call_end|>"})]),
         ("no end", KIMI.removesuffix("<|tool_call_end|>"), [LS]),
+        ("no JSON", KIMI.replace(ARGUMENTS, "{path: 1}"), [KIMI.replace(ARGUMENTS, "{path: 1}")]),
         ("no object", KIMI.replace(ARGUMENTS, "no"), [KIMI.replace(ARGUMENTS, "no")]),
     ],
     "deepseek": [
