@@ -120,7 +120,7 @@ class ObjectParser(CallParser):
             self._say(ID, named.groupdict().get("id") or "")
             self._brackets, self._depth = Brackets(named.end()), 0
             return self._call(named["name"], named.end())
-        gap = GAP.match(text, self._begin, LONGEST)
+        gap = (FRONT if pattern else GAP).match(text, self._begin, LONGEST)
         begin = gap.end() if gap else self._begin
         if begin == len(text):
             return False
@@ -162,7 +162,7 @@ class ObjectParser(CallParser):
                     if header and (name := _loaded(header[1])):
                         if not (following := text[brackets.at :].lstrip()[:1]):
                             self._brackets = Brackets(begin)
-                            return False
+                            break
                         if following in '"}':  # else it is no JSON
                             return self._call(name, header.end())
                 elif not brackets.depth:

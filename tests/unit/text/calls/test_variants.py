@@ -75,6 +75,7 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
         ("a list", f"[TOOL_CALLS] [{OBJECT}, {OBJECT}]", [LS, LS]),
         ("names", '[TOOL_CALLS]ls[ARGS]{"path": "src"}[TOOL_CALLS]time{}', [LS, TIME]),
         ("line breaks", f"[TOOL_CALLS]ls[CALL_ID]abc123DEF[ARGS]{BARE_LINES}", [LINES]),
+        ("a name of the letters of JSON", '[TOOL_CALLS]json{"path": "src"}', [("json", LS[1])]),
         ("without its token", f"[{OBJECT}]", [LS]),
         ("a list of others", "[1, 2]", ["[1, 2]"]),
     ],
