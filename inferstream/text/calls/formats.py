@@ -48,8 +48,8 @@ SHOWN: Sequence[tuple[str, str, Sequence[str]]] = (
 )
 OPENINGS = {format: opening for format, opening, _ in SHOWN}
 
-# Markers of calls that end reasoning; in other formats it is a line of `<tool_call>`.
-REASONING_ENDS = {"kimi": (SECTION,), "deepseek": ("<｜tool▁calls▁begin｜>",)}
+# Markers of calls that end reasoning.
+CALLS = ("<tool_call>\n", SECTION, "<｜tool▁calls▁begin｜>")
 
 
 def call_format(template: str) -> str | None:
@@ -84,8 +84,7 @@ def reading(
     parser = PARSERS[calls](tools) if calls and calls in PARSERS and tools is not None else None
     if (tags := tags_of(reasoning)) is None:
         return parser
-    ends = REASONING_ENDS.get(str(calls), ("<tool_call>\n",)) if parser else ()
-    thinking = Thinking(tags, is_open(prompt, reasoning), ends)
+    thinking = Thinking(tags, is_open(prompt, reasoning), CALLS if parser else ())
     return Chain(thinking, parser) if parser else thinking
 
 

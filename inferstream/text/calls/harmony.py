@@ -32,7 +32,7 @@ class Harmony(CallParser):
         if function := FUNCTION.search(f"{role} {channel} {form}"):
             self._say(CALL, function[1])
             self._kind = ARGUMENTS
-        self._rest = self._kind
+        self.rest = self._kind
         self._take(end + len(MESSAGE))
         return self._go(self._body)
 
@@ -42,5 +42,5 @@ class Harmony(CallParser):
             return False
         if marker in ENDS:
             self._take(len(marker))
-        self._rest = TEXT
+        self.rest = TEXT
         return self._go(self._start)

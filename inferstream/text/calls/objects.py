@@ -43,15 +43,15 @@ class Markers(NamedTuple):
 
 SECTION = "<|tool_calls_section_begin|>"
 NAME = r"(?P<name>[\w.\-]{1,128})"
-MISTRAL = rf"\[TOOL_CALLS\]\s*{NAME}(?:\[CALL_ID\](?P<id>\w{{1,64}}))?(?:\[ARGS\])?\s*(?=\{{)"
+MISTRAL = rf"\[TOOL_CALLS\]\s*{NAME}(?:\[CALL_ID\](?P<id>\w{{1,64}}))?(?:\[ARGS\])?\s*(?=\{{\s*[\"}}])"
 KIMI = (
     r"(?:<\|tool_calls_section_begin\|>\s*)?(?:<\|tool_call_begin\|>)?\s*(?P<id>(?:functions\.)?"
-    rf"{NAME}(?::\d{{1,9}})?)\s*<\|tool_call_argument_begin\|>\s*(?=\{{|<\|tool_call_end)"
+    rf"{NAME}(?::\d{{1,9}})?)\s*<\|tool_call_argument_begin\|>\s*(?=\{{\s*[\"}}]|<\|tool_call_end)"
 )
 # Version 3 writes a kind before the name and a fence around the arguments, 3.1 does not.
 DEEPSEEK = (
     rf"(?:<｜tool▁calls▁begin｜>\s*)?<｜tool▁call▁begin｜>\s*(?:function<｜tool▁sep｜>)?{NAME}"
-    r"\s*(?:<｜tool▁sep｜>)?\s*(?:```json)?\s*(?=\{|<｜tool▁call▁end)"
+    r"\s*(?:<｜tool▁sep｜>)?\s*(?:```json)?\s*(?=\{\s*[\"}]|<｜tool▁call▁end)"
 )
 
 FAMILIES: Mapping[str, Markers] = {
@@ -120,7 +120,7 @@ class ObjectParser(CallParser):
             self._say(ID, named.groupdict().get("id") or "")
             self._brackets, self._depth = Brackets(named.end()), 0
             return self._call(named["name"], named.end())
-        gap = GAP.match(text, self._begin, LONGEST)
+        gap = (FRONT if pattern else GAP).match(text, self._begin, LONGEST)
         begin = gap.end() if gap else self._begin
         if begin == len(text):
             return False
@@ -160,7 +160,11 @@ class ObjectParser(CallParser):
                 if bracket == "{" and brackets.depth == 2:
                     header = HEADER.fullmatch(text, begin, brackets.at - 1)
                     if header and (name := _loaded(header[1])):
-                        return self._call(name, header.end())
+                        if not (following := text[brackets.at :].lstrip()[:1]):
+                            self._brackets = Brackets(begin)
+                            break
+                        if following in '"}':  # else it is no JSON
+                            return self._call(name, header.end())
                 elif not brackets.depth:
                     return self._whole(_loaded(text[begin : brackets.at]))
         except BrokenCall:
@@ -200,7 +204,7 @@ class ObjectParser(CallParser):
                 if brackets.depth == self._depth:
                     return self._argued() and self._go(self._trailer if self._depth else self._behind)
         except BrokenCall:
-            return self._argued() and self._go(self._content)
+            return self._argued() and self._go(self._behind)
         self._argued()
         return False
 

@@ -42,15 +42,10 @@ class CallParser(ABC):
         self._text = ""
         self._given: list[Delta] = []
         self._state: Callable[[], bool] = self._start
-        self._rest = TEXT
+        self.rest = TEXT
         """What the unread text is where the stream ends."""
         self._quoted, self._backslash = False, ""
         """Whether the arguments given so far end within a string, and the beginning of an escape behind them."""
-
-    @property
-    def is_thinking(self) -> bool:
-        """Whether the text so far ends within reasoning."""
-        return self._rest == REASONING
 
     def push(self, text: str) -> list[Delta]:
         """What a further piece makes clear. Neighbours are of different kinds, but for calls."""
@@ -62,7 +57,7 @@ class CallParser(ABC):
 
     def finish(self, cut: bool = False) -> list[Delta]:
         """The rest, at the end of the stream, which may have been cut off."""
-        self._give(self._rest, len(self._text))
+        self._give(self.rest, len(self._text))
         given, self._given = self._given, []
         return given
 
@@ -142,17 +137,13 @@ class Chain:
     """One parser behind the other: the second reads what is text to the first."""
 
     def __init__(self, first: CallParser, second: CallParser) -> None:
-        self._first, self._second = first, second
-
-    @property
-    def is_thinking(self) -> bool:
-        return self._first.is_thinking
+        self.first, self._second = first, second
 
     def push(self, text: str) -> list[Delta]:
-        return self._through(self._first.push(text))
+        return self._through(self.first.push(text))
 
     def finish(self, cut: bool = False) -> list[Delta]:
-        return self._through(self._first.finish(cut)) + self._second.finish(cut)
+        return self._through(self.first.finish(cut)) + self._second.finish(cut)
 
     def _through(self, deltas: Iterable[Delta]) -> list[Delta]:
         given: list[Delta] = []

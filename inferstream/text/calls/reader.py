@@ -13,7 +13,7 @@ class CallReader(TextReader):
     Arguments belong to the call before them.
     """
 
-    __slots__ = ("_call", "_id", "_parallel", "_parser", "_thoughts")
+    __slots__ = ("_call", "_first", "_id", "_parallel", "_parser", "_thoughts")
 
     def __init__(
         self,
@@ -26,6 +26,7 @@ class CallReader(TextReader):
     ) -> None:
         super().__init__(stop, max_tokens, with_logprobs)
         self._parser = parser
+        self._first = parser.first if isinstance(parser, Chain) else parser
         self._parallel = parallel
         self._thoughts = thoughts
         self._call = -1
@@ -33,9 +34,9 @@ class CallReader(TextReader):
         """The id of the next call, if the model gives one."""
 
     def _shown(self, text: str) -> str:
-        thinking = self._parser.is_thinking
+        before = self._first.rest
         deltas = self._parser.push(text)
-        if (thinking and self._parser.is_thinking) or any(kind == REASONING for kind, _ in deltas):
+        if before == self._first.rest == REASONING or any(kind == REASONING for kind, _ in deltas):
             self.reasoning_tokens = (self.reasoning_tokens or 0) + 1
         if self.finish_reason is not None:  # a text that has ended is not asked for its end
             cut = self.finish_reason == LENGTH

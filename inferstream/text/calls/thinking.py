@@ -85,7 +85,7 @@ class Thinking(CallParser):
         self._take(end)
         if not end and not self._opened:
             return self._go(self._around)
-        self._rest = REASONING
+        self.rest = REASONING
         return self._go(self._gap)
 
     def _find_front(self, markers: Sequence[str]) -> int | None:
@@ -103,7 +103,7 @@ class Thinking(CallParser):
         if not (marker := self._give_up_to(REASONING, *self._tags.closes, *self._calls)):
             return False
         self._take(0 if marker in self._calls else len(marker))
-        self._rest = TEXT
+        self.rest = TEXT
         return self._go(self._space)
 
     def _space(self) -> bool:

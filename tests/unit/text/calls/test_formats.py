@@ -73,7 +73,7 @@ def test_an_answer_that_has_to_be_a_call_begins_as_one(format: str, choice: str)
     if choice == NAMED and format not in ("mistral", "pythonic", "glm"):
         parser = reading(format, None, [])
         assert parser is not None
-        assert [text for kind, text in parser.push(begun) if kind == "call"] == ["f"]
+        assert [text for kind, text in parser.push(begun + "}") if kind == "call"] == ["f"]
 
 
 def test_a_free_choice_begins_with_nothing() -> None:
