@@ -83,7 +83,6 @@ class RpcRequest(ParsedRequest):
     __slots__ = ("_batch", "_limit", "_prepared", "_running", "_write")
 
     compressible = True
-    several = True
 
     def __init__(
         self, prepared: Sequence[Prepared], running: Running, batch: bool, limit: int, write: Write

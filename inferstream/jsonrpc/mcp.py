@@ -139,8 +139,6 @@ class ServerAnswer(ParsedRequest):
 
     __slots__ = ("_answered", "_before")
 
-    several = True
-
     def __init__(
         self,
         status: int,

@@ -62,8 +62,6 @@ class ToolCall(ParsedRequest):
 
     __slots__ = ("_collected", "_id", "_results", "_token")
 
-    several = True
-
     def __init__(self, id: Id, ready: Ready, token: str | int | None, limit: int) -> None:
         self.admission, self.request, self._results = ready
         self._id = id

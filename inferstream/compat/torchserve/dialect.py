@@ -170,7 +170,6 @@ class PredictionRequest(ParsedRequest):
     __slots__ = ("_media", "headers")
 
     compressible = True
-    several = True
 
     def __init__(self, admission: Admission, posted: Posted) -> None:
         self.admission = admission

@@ -178,10 +178,7 @@ class InferenceDoor:
                             self._check_stream(asked, caller)
                     opened = True
                     if asked.operation is INFER:  # a whole answer, which has nothing to close
-                        if asked.several:
-                            reply = await asked.open()
-                        else:  # without the frame of `open`
-                            reply = await asked.admission.open(INFER, asked.request)
+                        reply = await asked.open()
                         assert reply.first is not None
                         headers, text = asked.response(reply.first)
                         if caller.key is not None:

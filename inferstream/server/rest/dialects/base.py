@@ -169,9 +169,6 @@ class ParsedRequest(ABC):
     compressible = False
     """Whether a whole response may be compressed."""
 
-    several = False
-    """Whether `open` does more than open one call."""
-
     pending: PendingPrompt | None = None
     """The prompt that has to be written before `open`."""
 

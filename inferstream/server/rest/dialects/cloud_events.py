@@ -103,8 +103,6 @@ class EventRequest(GatheringRequest):
 
     __slots__ = ("_asked", "_event", "_gathering")
 
-    several = True
-
     def __init__(self, asked: ParsedRequest, event: AroundEvent) -> None:
         self.admission = asked.admission
         self.operation = asked.operation

@@ -176,7 +176,6 @@ class TextRequest(ParsedRequest):
     __slots__ = ("_each", "_format", "_requests", "_several", "_streamed", "generation", "limit", "pending")
 
     compressible = True
-    several = True
 
     def __init__(
         self,

@@ -142,8 +142,6 @@ class RegionRequest(V2Request):
 
     __slots__ = ("_dataplane",)
 
-    several = True
-
     def __init__(
         self,
         admission: Admission,

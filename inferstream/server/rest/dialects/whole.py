@@ -27,7 +27,6 @@ class WholeRequest(GatheringRequest):
     __slots__ = ("_responses", "requests")
 
     compressible = True
-    several = True
 
     def __init__(self, admission: Admission, requests: Sequence[InferenceRequest]) -> None:
         self.admission = admission

@@ -136,8 +136,6 @@ class SpeechRequest(ParsedRequest):
 
     __slots__ = ("_events", "_media", "_said")
 
-    several = True
-
     def __init__(self, admission: Admission, text: MetadataTensor, fields: Fields) -> None:
         """Raises InvalidRequest that names the wrong field."""
         self.admission = admission

@@ -294,8 +294,6 @@ class LoadRequest(ParsedRequest):
 
     __slots__ = ("_body", "_keep")
 
-    several = True
-
     def __init__(self, keep: KeepAlive, body: bytes) -> None:
         self.admission = keep.admission
         self._keep = keep
