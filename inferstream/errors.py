@@ -38,6 +38,9 @@ class InferstreamError(Exception):
 
     code = Code.INTERNAL
 
+    told = False
+    """Whether the logs have lines of what it stands for."""
+
     def __init__(self, message: str) -> None:
         # Model code may pass any text, and no transport carries a lone surrogate.
         self.message = str(message).encode(errors="replace").decode()
@@ -81,10 +84,7 @@ class InvalidRequest(InferstreamError):
 
 
 class CodecError(InvalidRequest, ModelError):
-    """The chosen codec cannot decode or encode a payload. Model code may catch it.
-
-    If `of_output`, a value that model code returned is at fault, and not the request.
-    """
+    """A codec cannot decode or encode a payload: one that model code made if `of_output`. Model code may catch it."""
 
     def __init__(self, msg: str, of_output: bool = False) -> None:
         super().__init__(msg)
@@ -102,9 +102,8 @@ class CodecNotFound(CodecError):
         is_request: bool = False,
     ) -> None:
         part = "response" if is_request else "input" if is_input else "output"
-        subject = f" {name!r}" if name else ""
-        kind = f" of type {payload_type}" if payload_type else ""
-        super().__init__(f"No codec found for {part}{subject}{kind}.", not is_input)
+        subject = (f" {name!r}" if name else "") + (f" of type {payload_type}" if payload_type else "")
+        super().__init__(f"No codec found for {part}{subject}.", not is_input)
 
 
 class OutputNotFound(CodecError):
@@ -124,8 +123,9 @@ class InputsNotFound(CodecError):
 
     def __init__(self, inputs: Sequence[Any], input_hints: Mapping[str, Any]) -> None:
         if inputs:
-            names = ", ".join(input_hints)
-            super().__init__(f'input "{inputs[0].name}" is not one of the model\'s inputs: {names}')
+            super().__init__(
+                f'input "{inputs[0].name}" is not one of the model\'s inputs: {", ".join(input_hints)}'
+            )
         else:
             expected = ", ".join(f"{name} ({_type_name(hint)})" for name, hint in input_hints.items())
             super().__init__(f"The request has no input for: {expected}.")
@@ -168,10 +168,8 @@ class ModelNotFound(NotFound, ModelError):
     def __init__(self, name: str, version: str | None = None, known: str = "") -> None:
         which = (name or '""') + (f" with version {version}" if version else "")
         super().__init__(f"Model {which} not found{known and f'; {known}'}")
-        self.name = name
-        self.version = version
-        self.status_code = 404
-        self.code = Code.NOT_FOUND
+        self.name, self.version = name, version
+        self.status_code, self.code = 404, Code.NOT_FOUND
 
 
 class Gone(NotFound, ModelError):

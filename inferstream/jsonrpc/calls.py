@@ -67,6 +67,8 @@ class AllAnswered(InferstreamError):
     `refusal` is the error if all were refused for their key, so that proxies and clients see its HTTP status.
     """
 
+    told = True
+
     def __init__(self, prepared: Sequence[Prepared], batch: bool) -> None:
         failures = [each.failure for each in prepared]
         first = failures[0]

@@ -65,7 +65,7 @@ class VectorsRequest(WholeRequest):
     def _vectors(self, response: InferenceResponse, count: int) -> npt.NDArray[np.float32]:
         """A matrix with one row for each text."""
         array = next((floats for each in response.outputs if (floats := _floats(each)) is not None), None)
-        if array is None or len(array) != count:
+        if array is None or len(array) != count or not array.size:
             raise wrong_output(f"Model {self._name} answered no vector for each of {count} texts")
         if not np.isfinite(array).all():
             raise wrong_output(f"Model {self._name} answered a vector that is not finite")
