@@ -5,11 +5,12 @@ from typing import Any
 from ..codecs import NumpyCodec
 from ..context import request_context
 from ..errors import InvalidRequest
+from ..text.fields import refused
 from ..text.inputs import TOKEN_IDS
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters
 from .encoder_model import EncoderModel
 from .encoders import Encoder, EncoderSettings
-from .sampling import read_tokens, refuse_unknown, refused
+from .sampling import read_tokens, refuse_unknown
 from .tensors import texts_of
 from .untrusted_weights import pretrained
 

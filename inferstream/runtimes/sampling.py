@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from ..errors import InvalidRequest
+from ..text.fields import refused
 from ..text.inputs import TOKEN_IDS
 
 MOST_LOGPROBS = 20
@@ -166,9 +166,3 @@ def _parsed(value: Any) -> Any:
         return orjson.loads(value) if isinstance(value, str) else value
     except ValueError:
         return None
-
-
-def refused(name: str, sentence: str) -> InvalidRequest:
-    """The error of one part of a request, which `name` names to the client."""
-    sentence = f"{sentence}."
-    return InvalidRequest(sentence, detail=[{"loc": [name], "msg": sentence, "type": "value_error"}])

@@ -42,28 +42,6 @@ SAMPLING = frozenset(
 """Parameters that a model may declare as inputs of one value; it gets them as tensors then."""
 
 
-DECISIVE = frozenset[str]().union(
-    (
-        "logit_bias",
-        "min_tokens",
-        "ignore_eos",
-        "stop_token_ids",
-        "allowed_token_ids",
-        "bad_words",
-        "verbosity",
-    ),
-    ("include_stop_str_in_output", "return_token_ids", "return_tokens_as_token_ids", "use_beam_search"),
-    ("length_penalty", "typical_p", "tfs_z", "mirostat", "repeat_last_n", "regex", "ebnf", "json_schema"),
-    ("grammar", "chat_template", "documents", "truncate_prompt_tokens", "truncate", "shift", "watermark"),
-    ("audio", "function_call", "web_search_options", "moderation", "mcp_servers", "container", "compaction"),
-    ("thread", "fallbacks", "diagnostics", "image", "access_programs", "adapter_id", "echo", "best_of"),
-    ("mirostat_eta", "mirostat_tau", "penalize_newline", "add_special_tokens", "background_options"),
-    ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "tools"),
-    ("context_management",),
-)
-"""Options that change the answer, of which a function that does not declare them cannot be left unaware."""
-
-
 class FieldTexts(list[str | bytes]):
     """The values of an input, which the client has given in a field of another name."""
 

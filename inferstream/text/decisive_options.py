@@ -1,0 +1,20 @@
+"""Options that change the answer, so a function that does not declare them must not ignore them."""
+
+TOKENS = (
+    "logit_bias min_tokens ignore_eos stop_token_ids allowed_token_ids bad_words typical_p tfs_z mirostat"
+    " mirostat_eta mirostat_tau repeat_last_n penalize_newline watermark use_beam_search length_penalty best_of"
+)
+PROMPTS = (
+    "chat_template documents truncate_prompt_tokens truncate shift add_special_tokens image audio tools"
+    " function_call thread context_management compaction"
+)
+ANSWERS = (
+    "regex ebnf json_schema grammar guided_json guided_regex guided_choice guided_grammar structured_outputs"
+    " verbosity echo include_stop_str_in_output return_token_ids return_tokens_as_token_ids"
+)
+SERVICES = (
+    "web_search_options moderation mcp_servers container fallbacks diagnostics access_programs adapter_id"
+    " background_options"
+)
+
+DECISIVE = frozenset(f"{TOKENS} {PROMPTS} {ANSWERS} {SERVICES}".split())
