@@ -10,9 +10,9 @@ from ..text.inputs import TOKEN_IDS
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters
 from .encoder_model import EncoderModel
 from .encoders import Encoder, EncoderSettings
+from .huggingface_trust import pretrained
 from .sampling import read_tokens, refuse_unknown
 from .tensors import texts_of
-from .untrusted_weights import pretrained
 
 
 class EmbeddingsModel(EncoderModel):

@@ -27,8 +27,8 @@ from ...text.token import Token, Usage, is_part, spell
 from ...types import InferenceRequest
 from ..framework import TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
+from ..huggingface_trust import pretrained
 from ..sampling import Sampling, read_sampling
-from ..untrusted_weights import pretrained
 from .prompts import Prompts
 from .settings import LanguageSettings
 from .spelling import bytes_of, name_of
