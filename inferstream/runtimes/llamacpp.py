@@ -28,8 +28,9 @@ from ..text.fields import refused
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOKEN_IDS, TOOLS, field_of
 from ..text.limited_template import LimitedTemplate
 from ..text.prompt_inputs import take_options, texts_of, write_prompt
+from ..text.spelling import spell
 from ..text.template import Template, text_formats
-from ..text.token import Token, Usage, spell
+from ..text.token import Token, Usage
 from ..types import InferenceRequest
 from .framework import TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings

@@ -22,8 +22,9 @@ from ...text.detokenizer import REPLACEMENT, Detokenizer
 from ...text.fields import refused
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOKEN_IDS, TOOLS, field_of
 from ...text.prompt_inputs import take_options, texts_of
+from ...text.spelling import is_part, spell
 from ...text.template import text_formats
-from ...text.token import Token, Usage, is_part, spell
+from ...text.token import Token, Usage
 from ...types import InferenceRequest
 from ..framework import TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
