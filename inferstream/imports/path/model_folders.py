@@ -26,7 +26,7 @@ from typing import Any
 if __package__:
     from . import owned_folders as owned
 else:  # in a process of a pool
-    import owned_folders as owned  # type: ignore[import-not-found,no-redef]
+    import owned_folders as owned  # type: ignore[import-not-owning,no-redef]
 
 __path__: list[str] = []  # makes this module a package
 
@@ -77,9 +77,9 @@ def loading_from(folder: str, artefact: str = "") -> Iterator[None]:
 
 def find_package(package: str, name: str) -> str:
     """The package with the module that `name` stands for in the code of `package`; empty if there is none."""
-    found = next(iter(owned.find_packages(package, name)), "")
-    is_imported = found != package and name.partition(".")[0] in sys.modules and _elsewhere(name)
-    return "" if is_imported else found
+    owning = next(iter(owned.find_packages(package, name)), "")
+    is_imported = owning != package and name.partition(".")[0] in sys.modules and _elsewhere(name)
+    return "" if is_imported else owning
 
 
 def _package_in(namespace: Any) -> str:
@@ -131,9 +131,9 @@ def _owner_of(name: str) -> str:
 
     Raises ImportError if several have one, and nothing says which is meant.
     """
-    if (owner := _owner()) and (found := find_package(owner, name)):
-        return found
-    candidates = [found for package in [*owned.packages] if (found := find_package(package, name))]
+    if (owner := _owner()) and (owning := find_package(owner, name)):
+        return owning
+    candidates = [owning for package in [*owned.packages] if (owning := find_package(package, name))]
     if not candidates or _elsewhere(name) or (not owner and _plain_module(name)):
         return ""
     if owner:
@@ -247,10 +247,10 @@ def _stand_in(name: str) -> bool:
 def _import_for(importer: Any, name: str, fromlist: Any) -> Any:
     """Import for a statement in code with these globals. The top module is the result if there is no `fromlist`."""
     package = _package_in(importer)
-    if not package or not (found := find_package(package, name)):
+    if not package or not (owning := find_package(package, name)):
         return None
-    import_own(found, name)
-    full = f"{found}.{name}" if fromlist else f"{found}.{name.partition('.')[0]}"
+    import_own(owning, name)
+    full = f"{owning}.{name}" if fromlist else f"{owning}.{name.partition('.')[0]}"
     return _import(full, None, None, fromlist or ("__name__",), 0)
 
 
@@ -295,8 +295,8 @@ def _find_and_load(find: Any) -> Any:
             frame = frame.f_back
         package = _package_in(frame.f_globals) if frame is not None else ""
         owner = package or (_owner() if dynamic and owned.packages else "")
-        if owner and (found := find_package(owner, name)) and (package or found != owner):
-            return import_own(found, name)
+        if owner and (owning := find_package(owner, name)) and (package or owning != owner):
+            return import_own(owning, name)
         try:
             module = find(name, import_)
             if not isinstance(module, PlainName):

@@ -79,11 +79,11 @@ def find_packages(package: str, name: str) -> list[str]:
             path = os.path.normpath(entry)
             if path.startswith(roots) and _holds_code(path, folder_of(package)):
                 used.setdefault(package_of(path, f"{package}."))
-    found = [each for each in [*used] if owns(each, name)]
-    if len(found) > 1:  # as everywhere in Python, a folder without code comes last
-        specs = {each: PathFinder.find_spec(name.partition(".")[0], [folder_of(each)]) for each in found}
-        found.sort(key=lambda each: getattr(specs[each], "loader", None) is None)
-    return found
+    owning = [each for each in [*used] if owns(each, name)]
+    if len(owning) > 1:  # as everywhere in Python, a folder without code comes last
+        specs = {each: PathFinder.find_spec(name.partition(".")[0], [folder_of(each)]) for each in owning}
+        owning.sort(key=lambda each: getattr(specs[each], "loader", None) is None)
+    return owning
 
 
 def _holds_code(path: str, folder: str) -> bool:
