@@ -26,7 +26,7 @@ from typing import Any
 if __package__:
     from . import owned_folders as owned
 else:  # in a process of a pool
-    import owned_folders as owned  # type: ignore[import-not-owning,no-redef]
+    import owned_folders as owned  # type: ignore[import-not-found,no-redef]
 
 __path__: list[str] = []  # makes this module a package
 
