@@ -14,8 +14,9 @@ from inferstream.server.rest.dialects.anthropic import dialect as anthropic
 from inferstream.server.rest.dialects.ollama import dialect as ollama
 from inferstream.server.rest.dialects.openai import chat, chunks, completions, responses
 from inferstream.server.rest.dialects.tgi import parameters as tgi
+from inferstream.text.decisive_options import DECISIVE
 from inferstream.text.generation import RESERVED
-from inferstream.text.inputs import DECISIVE, SAMPLING, TOKEN_IDS
+from inferstream.text.inputs import SAMPLING, TOKEN_IDS
 from tests import api_fields
 from tests.api_fields import APIS, Api
 

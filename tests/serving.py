@@ -9,8 +9,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 
@@ -125,6 +127,27 @@ class Running:
                 self.process.kill()
                 self.process.wait(5)
         return self.process.returncode
+
+
+Key = TypeVar("Key")
+Server = TypeVar("Server", bound=Running)
+
+
+@contextmanager
+def started_once(start: Callable[[Key], Server]) -> Iterator[Callable[[Key], Server]]:
+    """A function that starts the server of a key when it is first called with it; all stop in the end."""
+    servers: dict[Key, Server] = {}
+
+    def server_of(key: Key) -> Server:
+        if key not in servers:
+            servers[key] = start(key)
+        return servers[key]
+
+    try:
+        yield server_of
+    finally:
+        statuses = [server.stop() for server in servers.values()]
+    assert not any(statuses), "\n".join(server.text() for server in servers.values())
 
 
 def metric(page: str, name: str, **labels: str) -> float:

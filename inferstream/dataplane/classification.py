@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -23,23 +24,34 @@ Labels = Mapping[str, Sequence[str]]
 """Names of classes, by the output."""
 
 
-def classified(
-    outputs: list[ResponseOutput], wanted: Sequence[RequestOutput], labels: Labels, batches: bool | None
-) -> list[ResponseOutput]:
-    """These outputs, with classes in place of those that are wanted so. Raises InvalidRequest.
+class Classification(NamedTuple):
+    """Writes outputs of a model as classes.
 
-    Each class is a text `score:index`, and `score:index:label` if it has a label. The first dimension is that of a
-    batch if the model `batches`; if that is None, which is not known, an output of several dimensions has one.
+    If it `batches`, the first dimension is that of a batch; if that is None, an output of several dimensions has one.
     """
-    counts = {output.name: count for output in wanted if (count := _count(output))}
-    if not counts:
-        return outputs
-    return [
-        _classes(tensor, counts[tensor.name], labels.get(tensor.name, ()), batches)
-        if tensor.name in counts
-        else tensor
-        for tensor in outputs
-    ]
+
+    labels: Labels = {}
+    batches: bool | None = None
+
+    @classmethod
+    def of(cls, settings: ModelSettings) -> Self:
+        """That of a model. Raises InvalidSettings for a file of labels that cannot be read."""
+        return cls(_labels_of(settings), _batches_of(settings))
+
+    def apply(self, outputs: list[ResponseOutput], wanted: Sequence[RequestOutput]) -> list[ResponseOutput]:
+        """These outputs, with classes in place of those that are wanted so. Raises InvalidRequest.
+
+        Each class is a text `score:index`, and `score:index:label` if it has a label.
+        """
+        counts = {output.name: count for output in wanted if (count := _count(output))}
+        if not counts:
+            return outputs
+        return [
+            _classes(tensor, counts[tensor.name], self.labels.get(tensor.name, ()), self.batches)
+            if tensor.name in counts
+            else tensor
+            for tensor in outputs
+        ]
 
 
 def _count(output: RequestOutput) -> int:
@@ -75,14 +87,14 @@ def _classes(
     )
 
 
-def batches_of(settings: ModelSettings) -> bool | None:
+def _batches_of(settings: ModelSettings) -> bool | None:
     """Whether the outputs of a model begin with the dimension of a batch; None if nothing says so."""
     if settings.triton_config:
         return int(settings.triton_config.get("max_batch_size", 0)) > 0
     return True if settings.max_batch_size > 1 else None
 
 
-def labels_of(settings: ModelSettings) -> Labels:
+def _labels_of(settings: ModelSettings) -> Labels:
     """The names of classes that the outputs of a model declare. Raises InvalidSettings for a file that is not there."""
     labels: dict[str, Sequence[str]] = {}
     for output in settings.outputs:

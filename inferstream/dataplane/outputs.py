@@ -21,7 +21,7 @@ from ..types.inference import respond
 from ..types.json_encoding import decode, encode
 from ..types.payload import new
 from .checks import Strictness, counts_characters, duplicate, fits
-from .classification import Labels, classified
+from .classification import Classification
 
 if TYPE_CHECKING:
     from .execution.payloads import Payloads
@@ -63,8 +63,7 @@ class Finish:
         self._form = self._writer.form
         self.place = ""
         """Where the code is that makes the responses, for the log."""
-        self.labels: Labels = {}
-        self.batches: bool | None = None
+        self.classification = Classification()
 
     def __call__(self, response: object, request: InferenceRequest) -> InferenceResponse:
         """The response, checked, with the request's id and only the outputs the client asked for.
@@ -117,7 +116,7 @@ class Finish:
         if wanted:
             if not self._selected:
                 outputs = _requested(outputs, wanted, refusing=self._selected is False)
-            outputs = classified(outputs, wanted, self.labels, self.batches)
+            outputs = self.classification.apply(outputs, wanted)
         elif response.id is None:
             # A fresh response, as nearly all are: completing it in place spares a copy per token.
             response.id = request_id

@@ -17,12 +17,12 @@ from ..settings import ModelSettings, Settings
 from ..telemetry.context import model_context
 from ..telemetry.metrics import Meters
 from ..types import RepositoryIndexResponseItem, State
+from .configuration import check_configuration
 from .elsewhere import OtherFrontEnds
 from .execution.base import Execution
 from .first_calls import ON_DEMAND, ModelKey, label_of
 from .residency import calls_evict, evicts_var
 from .serving import ServedModel, Serving
-from .traffic import check_configuration
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer

@@ -1,41 +1,11 @@
 """The version that a caller gets of a model whose settings split its calls."""
 
-import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from random import random
 from zlib import crc32
 
-from ..errors import InvalidSettings
-from ..settings import ModelSettings, Split
-from ..settings.sources import refused_by_strict
+from ..settings import Split
 from .caller import Caller
-
-logger = logging.getLogger("inferstream.dataplane")
-
-
-def check_configuration(
-    wanted: Sequence[ModelSettings], known: Collection[tuple[str, str | None]], strict: bool
-) -> None:
-    """Warn of versions that `split` or `shadow` name and that are not in `known`.
-
-    Raises InvalidSettings for them, and for faults of the settings files, if `strict`.
-    """
-    faults = [f"{settings.source}: {fault}" for settings in wanted for fault in settings.faults]
-    for settings in wanted:
-        for setting, version in _named_versions(settings):
-            if (settings.name, version) not in known:
-                source = settings.source or f"model {settings.name}"
-                faults.append(f"{source}: {setting} names version {version}, which is missing")
-                logger.warning("%s", faults[-1])
-    if faults and strict:
-        raise InvalidSettings(refused_by_strict(faults))
-
-
-def _named_versions(settings: ModelSettings) -> Iterator[tuple[str, str]]:
-    for version in settings.split.versions if settings.split else ():
-        yield "split", version
-    if settings.shadow:
-        yield "shadow", settings.shadow.to
 
 
 def chosen_version(split: Split, ready: Collection[str], caller: Caller) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 from ..context import OtherModels, models
 from ..errors import InvalidSettings
-from ..imports.path.model_homes import plain_name
+from ..imports.path.owned_folders import plain_name
 from ..protos.typed import PREFIX, type_of
 from ..settings import ModelSettings
 from ..settings.sources import unknown_fields, validated

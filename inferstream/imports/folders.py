@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from .metrics import join_metrics
 from .path.model_folders import import_own, install, loading_from
-from .path.model_homes import PREFIX, folder_of, owns, package_of
+from .path.owned_folders import PREFIX, folder_of, owns, package_of
 
 logger = logging.getLogger("inferstream.repository")
 

@@ -15,7 +15,7 @@ from ..errors import InferstreamError, InvalidSettings, ModelLoadFailed, own_sta
 from ..functions.model import DescribedModel, implementation_of
 from ..handlers import get_custom_handlers
 from ..imports.folders import importing_alone, loading_for
-from ..imports.path.model_homes import PREFIX
+from ..imports.path.owned_folders import PREFIX
 from ..model import MLModel
 from ..settings import ModelSettings
 from ..telemetry.context import model_context

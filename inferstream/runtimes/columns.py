@@ -39,11 +39,6 @@ class Column(NamedTuple):
     schema: str | None = None
 
 
-def spelled_by_lightgbm(name: str) -> str:
-    """The name of a column as LightGBM keeps it, in its files and in its estimators."""
-    return name.replace(" ", "_")
-
-
 class Columns:
     """Makes a table of the inputs of a request, in the order in which the model was fitted. Made at load.
 
@@ -192,11 +187,6 @@ def described(name: str, datatype: str, shape: Iterable[int], **parameters: Any)
         shape=list(shape),
         parameters=Parameters(**{**content, **parameters, DESCRIBED: True}),
     )
-
-
-def category_datatype(categories: Iterable[Any]) -> str:
-    """The datatype of a column of categories."""
-    return "INT64" if all(isinstance(each, int) for each in categories) else "BYTES"
 
 
 def _values(tensor: RequestInput) -> "np.ndarray[Any, Any]":

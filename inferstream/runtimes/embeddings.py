@@ -5,13 +5,14 @@ from typing import Any
 from ..codecs import NumpyCodec
 from ..context import request_context
 from ..errors import InvalidRequest
+from ..text.fields import refused
 from ..text.inputs import TOKEN_IDS
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, Parameters
 from .encoder_model import EncoderModel
 from .encoders import Encoder, EncoderSettings
-from .sampling import read_flag, read_tokens, refuse_unknown, refused
+from .huggingface_trust import pretrained
+from .sampling import read_flag, read_tokens, refuse_unknown
 from .tensors import texts_of
-from .untrusted_weights import pretrained
 
 TRUNCATE = "truncate"
 """Parameter of a request: false if a text that is too long is an error; otherwise its end is cut off."""

@@ -256,3 +256,13 @@ def _is(estimator: Any, *names: str) -> bool:
         each.__name__ in names and each.__module__.partition(".")[0] == "sklearn"
         for each in type(estimator).__mro__
     )
+
+
+def spelled_by_lightgbm(name: str) -> str:
+    """The name of a column as LightGBM keeps it, in its files and in its estimators."""
+    return name.replace(" ", "_")
+
+
+def category_datatype(categories: Iterable[Any]) -> str:
+    """The datatype of a column of categories."""
+    return "INT64" if all(isinstance(each, int) for each in categories) else "BYTES"

@@ -16,12 +16,12 @@ from ..types import InferenceRequest, InferenceResponse
 from .encoder_model import UNREADABLE, EncoderModel
 from .encoders import EncoderSettings
 from .framework import TORCH_LOADING
+from .huggingface_trust import pretrained
 from .pipelines.settings import PipelineSettings, seldon_parameters
 from .pipelines.similarity import Similarity
 from .pipelines.tasks import BY_ROW, ROWS, SIMILARITY, inputs_of_task, outputs_of_task
 from .pipelines.tensors import arguments_of, output_of
 from .refusals import refusing
-from .untrusted_weights import pretrained
 
 logger = logging.getLogger("inferstream.runtimes")
 

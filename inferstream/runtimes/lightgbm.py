@@ -9,7 +9,8 @@ from typing import Any
 from ..repository.trust import PermittedCall
 from ..types import MetadataTensor, RequestOutput
 from .base import Function, Runtime
-from .columns import Column, Columns, category_datatype, described, spelled_by_lightgbm
+from .columns import Column, Columns, described
+from .estimators import category_datatype, spelled_by_lightgbm
 
 UNNAMED = re.compile(r"Column_\d+")
 """LightGBM's names of columns that have none."""

@@ -24,16 +24,18 @@ from ..text.calls.formats import PARSERS, has_special_tokens
 from ..text.calls.thinking import begin_answer
 from ..text.chat_prompts import ChatPrompts
 from ..text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
+from ..text.fields import refused
 from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOKEN_IDS, TOOLS, field_of
 from ..text.limited_template import LimitedTemplate
+from ..text.prompt_inputs import take_options, texts_of, write_prompt
+from ..text.spelling import spell
 from ..text.template import Template, text_formats
-from ..text.token import Token, Usage, spell
+from ..text.token import Token, Usage
 from ..types import InferenceRequest
 from .framework import TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
-from .sampling import Restrictions, Sampling, read_sampling, read_tokens, refused
-from .transformers.chats import take_options, texts_of, write_prompt
+from .sampling import Restrictions, Sampling, read_sampling, read_tokens
 
 logger = logging.getLogger("inferstream.runtimes")
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import orjson
 
-from ..errors import InvalidRequest
-from ..text.inputs import NEUTRAL, TOKEN_IDS
+from ..text.decisive_options import NEUTRAL
+from ..text.fields import refused
+from ..text.inputs import TOKEN_IDS
 
 MOST_LOGPROBS = 20
 """Most likely tokens that a request may ask for, as with OpenAI."""
@@ -240,9 +241,3 @@ def _parsed(value: Any) -> Any:
         return orjson.loads(value) if isinstance(value, str) else value
     except ValueError:
         return None
-
-
-def refused(name: str, sentence: str) -> InvalidRequest:
-    """The error of one part of a request, which `name` names to the client."""
-    sentence = f"{sentence}."
-    return InvalidRequest(sentence, detail=[{"loc": [name], "msg": sentence, "type": "value_error"}])

@@ -5,8 +5,8 @@ from typing import Any
 
 from ..types import MetadataTensor
 from .base import Function, Runtime
-from .columns import Columns, spelled_by_lightgbm
-from .estimators import array_of, columns_of, is_of, output_of
+from .columns import Columns
+from .estimators import array_of, columns_of, is_of, output_of, spelled_by_lightgbm
 
 
 class SKLearnModel(Runtime):

@@ -14,8 +14,8 @@ from ..errors import InvalidRequest
 from ..repository.trust import PermittedCall
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor
 from .base import Runtime
-from .columns import Column, Columns, category_datatype, described
-from .estimators import class_output
+from .columns import Column, Columns, described
+from .estimators import category_datatype, class_output
 
 CATEGORY = "c"
 """XGBoost's type of a categorical feature."""

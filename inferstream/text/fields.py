@@ -32,6 +32,12 @@ def wrong_field(path: str, sentence: str) -> InvalidRequest:
     return InvalidRequest(f"{path}: {sentence}", [{"loc": [path], "msg": sentence, "type": "value_error"}])
 
 
+def refused(name: str, sentence: str) -> InvalidRequest:
+    """The error of one part of a request, which `name` names to the client."""
+    sentence = f"{sentence}."
+    return InvalidRequest(sentence, detail=[{"loc": [name], "msg": sentence, "type": "value_error"}])
+
+
 class Fields:
     """The fields of a JSON object at `path` of a request, empty for the request itself. A null is no value."""
 

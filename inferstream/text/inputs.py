@@ -1,6 +1,6 @@
 """Names of the inputs by which a model says that it takes more than a prompt. All of them are BYTES."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ..types import RequestInput
 
@@ -40,30 +40,6 @@ SAMPLING = frozenset(
     ("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty")
 ) | frozenset(("repetition_penalty", "logprobs", "top_logprobs", "logit_bias", "stream"))
 """Parameters that a model may declare as inputs of one value; it gets them as tensors then."""
-
-
-DECISIVE = frozenset[str]().union(
-    ("logit_bias", "min_tokens", "ignore_eos", "stop_token_ids", "allowed_token_ids", "bad_words"),
-    ("include_stop_str_in_output", "return_token_ids", "return_tokens_as_token_ids", "use_beam_search"),
-    ("length_penalty", "typical_p", "tfs_z", "mirostat", "repeat_last_n", "regex", "ebnf", "json_schema"),
-    ("grammar", "chat_template", "documents", "truncate_prompt_tokens", "truncate", "shift", "watermark"),
-    ("audio", "function_call", "web_search_options", "moderation", "mcp_servers", "container", "compaction"),
-    ("thread", "fallbacks", "diagnostics", "image", "access_programs", "adapter_id", "echo", "best_of"),
-    ("mirostat_eta", "mirostat_tau", "penalize_newline", "add_special_tokens", "background_options"),
-    ("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "tools"),
-    ("context_management", "verbosity"),
-)
-"""Options that change the answer, of which a function that does not declare them cannot be left unaware."""
-
-NEUTRAL: Mapping[str, bool] = {
-    **dict.fromkeys(("mirostat", "use_beam_search", "watermark", "truncate", "shift", "ignore_eos"), False),
-    **dict.fromkeys(("min_tokens", "echo", "return_token_ids", "return_tokens_as_token_ids"), False),
-    "include_stop_str_in_output": False,
-    **dict.fromkeys(("typical_p", "tfs_z", "length_penalty", "penalize_newline", "best_of"), True),
-    **dict.fromkeys(("add_special_tokens", "skip_special_tokens"), True),
-    **dict.fromkeys(("include_reasoning", "separate_reasoning", "stream_reasoning"), True),
-}
-"""The value of an option that changes nothing, or the number that equals it."""
 
 
 class FieldTexts(list[str | bytes]):

@@ -18,8 +18,9 @@ from .calls.formats import reading
 from .calls.parser import CallParser, Chain
 from .calls.thinking import OPENED, tags_of
 from .chat import NO_TEMPLATE, Chat, plain_prompt
+from .decisive_options import DECISIVE, NEUTRAL
 from .fields import wrong_field
-from .inputs import DECISIVE, FIELD, MESSAGES, NEUTRAL, SAMPLING, SPECIAL, TEMPLATE_OPTIONS, TOOLS, FieldTexts
+from .inputs import FIELD, MESSAGES, SAMPLING, SPECIAL, TEMPLATE_OPTIONS, TOOLS, FieldTexts
 from .template import Origin, Render, chat_template, text_formats
 
 FLOATS = frozenset(("FP16", "BF16", "FP32", "FP64"))

@@ -10,7 +10,7 @@ from ..errors import InvalidOutput
 from ..types import InferenceResponse, Parameters
 from ..types.forms import OutputForm
 from .calls.deltas import CallDeltas
-from .token import spell
+from .spelling import spell
 
 STOP = "stop"
 LENGTH = "length"

@@ -1,6 +1,5 @@
 """`Token` and `Usage`: what a model of text may yield beside tensors."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -23,7 +22,7 @@ class Token:
 
     - `id`: number of the token in the vocabulary. `logprob`: natural logarithm of its probability.
     - `top_logprobs`: texts and log probabilities of the most likely tokens at its place.
-    - `spelling`: the token as `spell` writes its bytes, if it is not its text: a part of a character.
+    - `spelling`: the token as `spelling.spell` writes its bytes, if it is not its text: a part of a character.
     - `prompt_logprobs`: the spelling of each token of the prompt, its log probability and those of the most likely
       tokens, on the first token, for a request with the parameter `prompt_logprobs`.
     - `finish_reason`: why the text ends with this token: `stop`, `length`, `tool_calls` or `content_filter`.
@@ -42,23 +41,3 @@ class Token:
     finish_reason: str | None = None
     usage: Usage | None = None
     tool_calls: Sequence[Any] | None = None
-
-
-def spell(token: bytes) -> str:
-    """The text of a token; its bytes if they are none, as OpenAI writes them: `bytes:\\xe2\\x96`."""
-    try:
-        return token.decode()
-    except UnicodeDecodeError:
-        return "bytes:\\x" + token.hex("-").replace("-", "\\x")
-
-
-def is_part(spelling: str) -> bool:
-    """Whether it is that of a part of a character."""
-    return re.fullmatch(r"bytes:(\\x[0-9a-f]{2})+", spelling) is not None
-
-
-def read_spelling(text: str) -> bytes:
-    """The bytes of a token that `spell` has written."""
-    if is_part(text):
-        return bytes.fromhex(text.removeprefix("bytes:").replace("\\x", ""))
-    return text.encode(errors="replace")

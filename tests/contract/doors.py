@@ -139,7 +139,7 @@ class SocketTalk:
         try:
             # Without compression: thousands of items that are all alike would fit into the sockets' buffers.
             self._socket: ClientConnection | None = self._opened.enter_context(
-                connect(url, close_timeout=1, compression=None)
+                connect(url, close_timeout=0.2, compression=None)
             )
         except InvalidStatus as refusal:
             raise Failed(CODES[refusal.response.status_code], in_band=False) from refusal

@@ -1,14 +1,16 @@
 """Exceptions that would end a task, a generator or a process, raised by functions and steps, over APIs of JSON.
 
 Each ends its call with an error that is logged once: never as a whole answer, by silence, or by the end of the server.
+The table has every pair of exception, kind of model in its place, and API.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
 
-from tests.serving import Running, eventually
+from tests.pairs import pairwise
+from tests.serving import Running, eventually, started_once
 
 APP = """
 import asyncio
@@ -68,6 +70,7 @@ def fail_to_begin(prompt: str) -> str: return end(prompt)
 ENDS = ("exit", "interrupt", "cancelled", "generator-exit", "stop", "stop-async", "base", "group")
 CALLS = ("call", "async_call", "batch", "async_batch")
 STREAMS = ("stream", "async_stream", "step", "async_step", "admit")
+PLACES = ("server", "worker")
 CHAT = [{"role": "user", "content": "{}"}]
 APIS = {
     "generate_stream": ("/v2/models/{model}/generate_stream", {"prompt": "{}"}),
@@ -87,19 +90,29 @@ APIS = {
     "Ollama": ("/api/generate", {"model": "{model}", "prompt": "{}"}),
     "TGI": ("/generate_stream", {"model": "{model}", "inputs": "{}"}),
 }
-ROWS = [(model, api) for model in STREAMS for api in APIS]
-ROWS += [(model, api) for model in CALLS for api in ("generate", "JSON-RPC", "MCP")]
-APIS["generate"] = ("/v2/models/{model}/generate", {"prompt": "{}"})
+WHOLE = {"generate": ("/v2/models/{model}/generate", {"prompt": "{}"})} | {
+    name: APIS[name] for name in ("JSON-RPC", "MCP")
+}
+ROWS = [
+    row
+    for models, apis in ((STREAMS, APIS), (CALLS, WHOLE))
+    for row in pairwise([f"{model} in {place}" for model in models for place in PLACES], ENDS, list(apis))
+]
 
 
-@pytest.fixture(scope="module", params=["0", "1"], ids=["server", "worker"])
-def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("ends") / "code"
-    folder.mkdir()
-    (folder / "app.py").write_text(APP)
-    running = Running(folder, target="code/app.py", INFERSTREAM_PARALLEL_WORKERS=request.param)
-    yield running
-    assert running.stop() == 0, running.text()
+@pytest.fixture(scope="module")
+def server_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Running]]:
+    """The server whose models run in a place."""
+
+    def start(place: str) -> Running:
+        folder = tmp_path_factory.mktemp("ends") / "code"
+        folder.mkdir()
+        (folder / "app.py").write_text(APP)
+        workers = str(PLACES.index(place))
+        return Running(folder, target="code/app.py", INFERSTREAM_PARALLEL_WORKERS=workers)
+
+    with started_once(start) as servers:
+        yield servers
 
 
 def filled(part: object, model: str, prompt: str) -> object:
@@ -112,10 +125,13 @@ def filled(part: object, model: str, prompt: str) -> object:
     return model if part == "{model}" else part
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize(("model", "api"), ROWS)
-def test_model_code_ends_its_call_and_nothing_else(app: Running, model: str, api: str, end: str) -> None:
-    path, body = APIS[api]
+@pytest.mark.parametrize(("kind", "end", "api"), ROWS)
+def test_model_code_ends_its_call_and_nothing_else(
+    server_in: Callable[[str], Running], kind: str, end: str, api: str
+) -> None:
+    model, _, place = kind.partition(" in ")
+    app = server_in(place)
+    path, body = (APIS | WHOLE)[api]
     before = len(app.text())
     found = httpx.post(app.url + path.format(model=model), json=filled(body, model, end), timeout=15)
     assert found.status_code in (200, 500, 424), found.text  # 424 is TGI's

@@ -1,7 +1,10 @@
-"""Every field of every text API is applied, refused by its name, or listed as one without effect on the answer."""
+"""Every field of every text API is applied, refused by its name, or listed as one without effect on the answer.
+
+Fields do not interact, so each is sent once to each kind of model, and one test has all fields of an API.
+"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from tests.serving import Running
 
 APP = '''
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from inferstream import App
 
 app = App()
@@ -45,8 +48,7 @@ VOLATILE = frozenset(
     ("id", "created", "created_at", "completed_at", "total_duration", "load_duration", "eval_duration")
 ) | {"prompt_eval_duration", "item_id"}
 
-CASES = [(api, name) for api in APIS for name in api.fields]
-IDS = [f"{api.title}-{name}" for api, name in CASES]
+EVERY_API = pytest.mark.parametrize("api", APIS, ids=[api.title for api in APIS])
 
 
 @pytest.fixture(scope="module")
@@ -121,23 +123,39 @@ def model_of(api: Api, language: str) -> str:
     return "vectors" if api in (EMBEDDINGS, OLLAMA_EMBED) else language
 
 
-@pytest.mark.parametrize(("api", "name"), CASES, ids=IDS)
-def test_a_function_with_arguments(functions: str, api: Api, name: str) -> None:
-    expected = outcomes(api, name)[0]
-    check(functions, api, name, model_of(api, "probe"), APPLIED if expected == ARGUMENT else expected)
+def check_all(url: str, api: Api, model: str, expected: Callable[[str], str]) -> None:
+    """Check each field of an API, and report all that are wrong."""
+    wrong = {}
+    for name in api.fields:
+        try:
+            check(url, api, name, model_of(api, model), expected(name))
+        except AssertionError as error:
+            wrong[name] = str(error)
+    assert not wrong
 
 
-@pytest.mark.parametrize(("api", "name"), CASES, ids=IDS)
-def test_a_function_without_arguments(functions: str, api: Api, name: str) -> None:
-    expected = outcomes(api, name)[0]
-    if expected == ARGUMENT:
-        expected = REFUSED if name == "logit_bias" else UNUSED
-    check(functions, api, name, model_of(api, "plain"), expected)
+@EVERY_API
+def test_a_function_with_arguments(functions: str, api: Api) -> None:
+    def expected(name: str) -> str:
+        outcome = outcomes(api, name)[0]
+        return APPLIED if outcome == ARGUMENT else outcome
+
+    check_all(functions, api, "probe", expected)
 
 
-@pytest.mark.parametrize(("api", "name"), CASES, ids=IDS)
-def test_our_own_runtimes(runtimes: str, api: Api, name: str) -> None:
-    check(runtimes, api, name, model_of(api, "tiny"), outcomes(api, name)[1])
+@EVERY_API
+def test_a_function_without_arguments(functions: str, api: Api) -> None:
+    def expected(name: str) -> str:
+        if (outcome := outcomes(api, name)[0]) == ARGUMENT:
+            return REFUSED if name == "logit_bias" else UNUSED
+        return outcome
+
+    check_all(functions, api, "plain", expected)
+
+
+@EVERY_API
+def test_our_own_runtimes(runtimes: str, api: Api) -> None:
+    check_all(runtimes, api, "tiny", lambda name: outcomes(api, name)[1])
 
 
 @pytest.mark.parametrize("api", [CHAT, COMPLETIONS, OLLAMA_CHAT, OLLAMA_EMBED], ids=lambda api: api.title)

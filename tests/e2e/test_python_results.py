@@ -1,4 +1,7 @@
-"""Results as NumPy and pandas produce them, by annotation: as calls, streams, steps and batches, here and in workers."""
+"""Results as NumPy and pandas produce them, by annotation: as calls, streams, steps and batches, here and in workers.
+
+The table has every pair of value, kind of model, transport and place.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -11,7 +14,8 @@ import pytest
 from inferstream.protos import dataplane_pb2 as messages
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests import grpc_web
-from tests.serving import Running, eventually
+from tests.pairs import pairwise
+from tests.serving import Running, eventually, started_once
 from tests.typed import Reflected
 
 APP = '''
@@ -84,14 +88,22 @@ def source() -> str:
     )
 
 
-@pytest.fixture(scope="module", params=["0", "1"], ids=["server", "worker"])
-def app(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("results") / "code"
-    folder.mkdir()
-    (folder / "app.py").write_text(source())
-    running = Running(folder, target="code/app.py", within=60, INFERSTREAM_PARALLEL_WORKERS=request.param)
-    yield running
-    assert running.stop() == 0, running.text()
+PLACES = ("server", "worker")
+
+
+@pytest.fixture(scope="module")
+def server_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Running]]:
+    """The server whose models run in a place."""
+
+    def start(place: str) -> Running:
+        folder = tmp_path_factory.mktemp("results") / "code"
+        folder.mkdir()
+        (folder / "app.py").write_text(source())
+        workers = str(PLACES.index(place))
+        return Running(folder, target="code/app.py", within=60, INFERSTREAM_PARALLEL_WORKERS=workers)
+
+    with started_once(start) as servers:
+        yield servers
 
 
 class Failed(Exception):
@@ -106,23 +118,22 @@ def checked(response: httpx.Response) -> Any:
     return json.loads(text)
 
 
-def over_flat(action: str) -> Callable[[Running, str], Any]:
-    def call(app: Running, model: str) -> Any:
-        k = [1] if model.startswith("batch") else 1
-        url = f"{app.url}/v2/models/{model}/{action}"
-        return checked(httpx.post(url, json={"k": k}, timeout=20))["output"]
-
-    return call
+def is_stream(model: str) -> bool:
+    return model.startswith(("stream", "step"))
 
 
-def over_v2(action: str) -> Callable[[Running, str], Any]:
-    def call(app: Running, model: str) -> Any:
-        found = checked(app.infer(model, {"inputs": [tensor()]}, action=action))["outputs"][0]
-        if found.get("parameters", {}).get("content_type") in ("json", "pd_json"):
-            return [json.loads(each) for each in found["data"]]
-        return found["data"]
+def over_flat(app: Running, model: str) -> Any:
+    k = [1] if model.startswith("batch") else 1
+    action = "generate_stream" if is_stream(model) else "generate"
+    return checked(app.infer(model, {"k": k}, action=action))["output"]
 
-    return call
+
+def over_v2(app: Running, model: str) -> Any:
+    action = "infer_stream" if is_stream(model) else "infer"
+    found = checked(app.infer(model, {"inputs": [tensor()]}, action=action))["outputs"][0]
+    if found.get("parameters", {}).get("content_type") in ("json", "pd_json"):
+        return [json.loads(each) for each in found["data"]]
+    return found["data"]
 
 
 def tensor() -> dict[str, Any]:
@@ -143,16 +154,16 @@ def over_grpc(app: Running, model: str) -> None:
     with grpc.insecure_channel(app.grpc) as channel:
         stub = GRPCInferenceServiceStub(channel)
         try:
-            if model.startswith(("single", "batch")):
-                stub.ModelInfer(message(model), timeout=20)
-            else:
+            if is_stream(model):
                 assert [*stub.ModelStreamInfer(iter([message(model)]), timeout=20)]
+            else:
+                stub.ModelInfer(message(model), timeout=20)
         except grpc.RpcError as error:
             raise failure_of(error) from None
 
 
 def over_grpc_web(app: Running, model: str) -> None:
-    rpc = "ModelInfer" if model.startswith(("single", "batch")) else "ModelStreamInfer"
+    rpc = "ModelStreamInfer" if is_stream(model) else "ModelInfer"
     ended = grpc_web.call(app.url, rpc, message(model).SerializeToString())
     if ended.status:
         assert ended.status == 13
@@ -176,17 +187,12 @@ def over_jsonrpc(app: Running, model: str) -> Any:
     k = [1] if model.startswith("batch") else 1
     call = {"jsonrpc": "2.0", "method": model, "params": {"k": k}, "id": 1}
     found = checked(httpx.post(f"{app.url}/rpc", json=call, timeout=20))["result"]
-    return found[0] if model.startswith(("stream", "step")) else found
+    return found[0] if is_stream(model) else found
 
 
-WHOLE: dict[str, Callable[[Running, str], Any]] = {
-    "generate": over_flat("generate"),
-    "infer": over_v2("infer"),
-    "JSON-RPC": over_jsonrpc,
-}
-STREAMED: dict[str, Callable[[Running, str], Any]] = {
-    "generate_stream": over_flat("generate_stream"),
-    "infer_stream": over_v2("infer_stream"),
+READ: dict[str, Callable[[Running, str], Any]] = {
+    "flat JSON": over_flat,
+    "V2": over_v2,
     "JSON-RPC": over_jsonrpc,
 }
 SILENT: dict[str, Callable[[Running, str], Any]] = {
@@ -205,24 +211,27 @@ def nulls(value: Any) -> Any:
     return [nulls(each) for each in value] if isinstance(value, list) else value
 
 
+KINDS = ("single", "batch", "stream", "step")
+
+
+def kind_of(kind: str, value: str) -> str:
+    """The kind itself, but batches take no generators, which pydantic reads, and no arrays."""
+    return "single" if kind == "batch" and ("NDArray" in value or value == "generator") else kind
+
+
 ROWS = [
-    (f"{kind}_{name}", transport)
-    for name in VALUES
-    for kind, transports in (
-        ("single", WHOLE | SILENT),
-        ("batch", WHOLE | SILENT),
-        ("stream", STREAMED | SILENT),
-        ("step", STREAMED | SILENT),
-    )
-    if not (kind == "batch" and ("NDArray" in name or name == "generator"))  # pydantic reads generators
-    for transport in transports
+    (f"{kind_of(kind, value)}_{value}", transport, place)
+    for value, transport, kind, place in pairwise(list(VALUES), [*READ, *SILENT], KINDS, PLACES)
 ]
 
 
-@pytest.mark.parametrize(("model", "transport"), ROWS)
-def test_a_result_is_written_or_refused_by_name(app: Running, model: str, transport: str) -> None:
+@pytest.mark.parametrize(("model", "transport", "place"), ROWS)
+def test_a_result_is_written_or_refused_by_name(
+    server_in: Callable[[str], Running], model: str, transport: str, place: str
+) -> None:
+    app = server_in(place)
     right = VALUES[model.partition("_")[2]][2]
-    call = (WHOLE | STREAMED | SILENT)[transport]
+    call = (READ | SILENT)[transport]
     before = len(app.text())
     if right is None:
         with pytest.raises(Failed, match="output"):

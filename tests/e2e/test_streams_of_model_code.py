@@ -1,18 +1,19 @@
-"""Tasks, contexts and ends of generators: every kind over every transport, as function and class, here and in a worker.
+"""Tasks, contexts and ends of generators, as function and class, in the server and in a worker.
 
 A generator runs, and is closed, in one task and context. However it ends, its client gets the right end.
+The tables have every pair of kind, place and transport.
 """
 
 import textwrap
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.contract.doors import DOORS, Asked, Failed
 from tests.contract.hosts import Direct
-from tests.serving import eventually, write_model
+from tests.pairs import pairwise
+from tests.serving import eventually, started_once, write_model
 
 HEAD = """
 import asyncio
@@ -200,6 +201,7 @@ BODIES = {
 
 FUNCTIONS = {"function": "text: str", "checked": "text: str, one: int = Depends(dependency)"}
 CLASSES = {"class": "own", "class-on-server": "server"}
+SLOW = {"slow-timeout": "internal", "slow-move-on": None}
 LEAVES = [kind for kind in BODIES if kind.startswith("leave")]
 
 
@@ -256,68 +258,62 @@ def _write_classes(root) -> Path:
     return root / "models"
 
 
-@pytest.fixture(scope="module", params=[0, 1], ids=["server", "worker"])
-def servers(request, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Direct]]:
-    """A server for each way of writing a model."""
-    workers = {"INFERSTREAM_PARALLEL_WORKERS": str(request.param)}
-    with ExitStack() as stack:
-        running = []
-        for write in (_write_functions, _write_classes):
-            running.append(Direct(write(tmp_path_factory.mktemp("streams")), **workers))
-            stack.callback(_stop, running[-1])
-        functions, classes = running
-        yield dict.fromkeys(FUNCTIONS, functions) | dict.fromkeys(CLASSES, classes)
+PLACES = [f"{way} in the {where}" for way in (*FUNCTIONS, *CLASSES) for where in ("server", "worker")]
+"""How a model is written and where it runs, which decide together how its task ends."""
 
 
-def _stop(server: Direct) -> None:
-    assert server.stop() == 0, server.text()
+@pytest.fixture(scope="module")
+def server_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Direct]]:
+    """The server of a place."""
+
+    def start(kind: tuple[bool, str]) -> Direct:
+        write = _write_functions if kind[0] else _write_classes
+        return Direct(write(tmp_path_factory.mktemp("streams")), INFERSTREAM_PARALLEL_WORKERS=kind[1])
+
+    with started_once(start) as servers:
+        yield lambda place: servers((_way(place) in FUNCTIONS, "1" if place.endswith("worker") else "0"))
 
 
-@pytest.fixture(params=DOORS)
-def door(request: pytest.FixtureRequest):
-    return DOORS[request.param]
+def _way(place: str) -> str:
+    return place.partition(" in ")[0]
 
 
-@pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
-@pytest.mark.parametrize("kind", ENDS)
-def test_a_stream_ends_as_its_generator_does(servers, door, way, kind):
+@pytest.mark.parametrize(("kind", "place", "door"), pairwise(list(ENDS), PLACES, list(DOORS)))
+def test_a_stream_ends_as_its_generator_does(server_of, kind, place, door):
     items: list[str] = []
     ended = None
     try:
-        for each in door.stream(servers[way], Asked(f"{way}-{kind}", "r1", {})):
+        for each in DOORS[door].stream(server_of(place), Asked(f"{_way(place)}-{kind}", "r1", {})):
             items.append(each)
     except Failed as failed:
         ended = failed.code or "internal"
     assert (items, ended) == ENDS[kind]
 
 
-@pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
-@pytest.mark.parametrize(("kind", "right"), [("slow-timeout", "internal"), ("slow-move-on", None)])
-def test_a_scope_expires_at_a_yield_whose_reader_is_slow(servers, door, way, kind, right):
-    asked = Asked(f"{way}-{kind}", "r1", {"items_per_second": 60.0})
+@pytest.mark.parametrize(("kind", "place", "door"), pairwise(list(SLOW), PLACES, list(DOORS)))
+def test_a_scope_expires_at_a_yield_whose_reader_is_slow(server_of, kind, place, door):
+    asked = Asked(f"{_way(place)}-{kind}", "r1", {"items_per_second": 240.0})
     ended = None
     try:
-        assert next(stream := door.stream(servers[way], asked)) == "1"
+        assert next(stream := DOORS[door].stream(server_of(place), asked)) == "1"
         assert {*stream} <= {"1"}
     except Failed as failed:
         ended = failed.code or "internal"
-    assert ended == right
+    assert ended == SLOW[kind]
 
 
-@pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
-@pytest.mark.parametrize("kind", CALLS)
-def test_a_call_that_ends_in_any_way_fails(servers, door, way, kind):
+@pytest.mark.parametrize(("kind", "place", "door"), pairwise(list(CALLS), PLACES, list(DOORS)))
+def test_a_call_that_ends_in_any_way_fails(server_of, kind, place, door):
     with pytest.raises(Failed) as failed:
-        door.single(servers[way], Asked(f"{way}-call-{kind}", "r1", {}))
+        DOORS[door].single(server_of(place), Asked(f"{_way(place)}-call-{kind}", "r1", {}))
     assert failed.value.code in ("internal", None)
 
 
-@pytest.mark.parametrize("way", [*FUNCTIONS, *CLASSES])
-@pytest.mark.parametrize("kind", LEAVES)
-def test_a_client_that_leaves_closes_a_generator_at_its_yield(servers, door, way, kind):
-    server = servers[way]
+@pytest.mark.parametrize(("kind", "place", "door"), pairwise(LEAVES, PLACES, list(DOORS)))
+def test_a_client_that_leaves_closes_a_generator_at_its_yield(server_of, kind, place, door):
+    server = server_of(place)
     server.log.write_text("")
-    stream = door.stream(servers[way], Asked(f"{way}-{kind}", "r1", {}))
+    stream = DOORS[door].stream(server, Asked(f"{_way(place)}-{kind}", "r1", {}))
     next(stream)
     eventually(lambda: server.noted("yields"))
     stream.close()
@@ -327,15 +323,15 @@ def test_a_client_that_leaves_closes_a_generator_at_its_yield(servers, door, way
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize(("write", "ways"), [(_write_functions, FUNCTIONS), (_write_classes, CLASSES)])
 def test_a_server_that_stops_closes_generators_at_their_yield(tmp_path, workers, write, ways):
-    asked = [Asked(f"{way}-{kind}", "r1", {}) for way in ways for kind in LEAVES]
     options = {"INFERSTREAM_PARALLEL_WORKERS": str(workers), "INFERSTREAM_SHUTDOWN_GRACE": "0.1"}
+    rows = pairwise(list(DOORS), list(ways), LEAVES)
     server = Direct(write(tmp_path), **options)
     try:
-        streams = [door.stream(server, each) for door in DOORS.values() for each in asked]
+        streams = [DOORS[door].stream(server, Asked(f"{way}-{kind}", "r1", {})) for door, way, kind in rows]
         for stream in streams:
             next(stream)
         server.begin_stop()
     finally:
         assert server.stop() == 0, server.text()
     for kind in LEAVES:
-        assert server.log.read_text().count(f"closed {kind}\n") == len(DOORS) * len(ways)
+        assert server.log.read_text().count(f"closed {kind}\n") == sum(row[2] == kind for row in rows)

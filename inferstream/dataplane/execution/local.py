@@ -25,7 +25,7 @@ from ...telemetry.stages import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import INFER, Call
 from ..checks import Strictness, checks_of, most_rows_of, strictness_of
-from ..classification import batches_of, labels_of
+from ..classification import Classification
 from ..outputs import finish_of
 from ..reply import Reply
 from ..shares import Shares
@@ -90,7 +90,7 @@ class Local:
             model.writer() if isinstance(model, DescribedModel) else None,
         )
         self._finish.place = location_in(model)
-        self._finish.labels, self._finish.batches = labels_of(settings), batches_of(settings)
+        self._finish.classification = Classification.of(settings)
         own = self._loaded.threads if settings.threads == 1 else None  # `load` may have changed the number
         self._threads = own or Threads(model.name, settings.threads)
         predicts = type(model).predict is not MLModel.predict

@@ -24,9 +24,9 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 if __package__:
-    from . import model_homes as homes
+    from . import owned_folders as owned
 else:  # in a process of a pool
-    import model_homes as homes  # type: ignore[import-not-found,no-redef]
+    import owned_folders as owned  # type: ignore[import-not-found,no-redef]
 
 __path__: list[str] = []  # makes this module a package
 
@@ -66,11 +66,11 @@ def loading_from(folder: str, artefact: str = "") -> Iterator[None]:
 
     Folders on `sys.path` below `artefact`, the folder of its files, belong to the model too.
     """
-    package = homes.package_of(folder)
-    homes.packages.setdefault(package, {package: None})
-    if artefact and homes.artefacts.get(package) != artefact:
-        homes.artefacts[package] = artefact
-        homes.roots_of.cache_clear()
+    package = owned.package_of(folder)
+    owned.packages.setdefault(package, {package: None})
+    if artefact and owned.artefacts.get(package) != artefact:
+        owned.artefacts[package] = artefact
+        owned.roots_of.cache_clear()
     token = _loading.set(package)
     try:
         yield
@@ -78,11 +78,11 @@ def loading_from(folder: str, artefact: str = "") -> Iterator[None]:
         _loading.reset(token)
 
 
-def find_home(package: str, name: str) -> str:
+def find_package(package: str, name: str) -> str:
     """The package with the module that `name` stands for in the code of `package`; empty if there is none."""
-    home = next(iter(homes.find_homes(package, name)), "")
-    is_imported = home != package and name.partition(".")[0] in sys.modules and _elsewhere(name)
-    return "" if is_imported else home
+    owning = next(iter(owned.find_packages(package, name)), "")
+    is_imported = owning != package and name.partition(".")[0] in sys.modules and _elsewhere(name)
+    return "" if is_imported else owning
 
 
 def _package_in(namespace: Any) -> str:
@@ -90,19 +90,19 @@ def _package_in(namespace: Any) -> str:
     name = namespace.get("__name__")
     if name == "__main__":  # code in a pickle
         return _loading.get()
-    if not isinstance(name, str) or not name.startswith(homes.PREFIX):
-        package = _package_with(str(namespace.get("__file__"))) if homes.packages else ""
+    if not isinstance(name, str) or not name.startswith(owned.PREFIX):
+        package = _package_with(str(namespace.get("__file__"))) if owned.packages else ""
         return "" if package and _is_programs(name, namespace) else package
-    return homes.PREFIX + name[len(homes.PREFIX) :].partition(".")[0]
+    return owned.PREFIX + name[len(owned.PREFIX) :].partition(".")[0]
 
 
 @lru_cache(maxsize=4096)
 def _package_with(file: str) -> str:
     """The package of code that was imported by the path of its file; empty for other code."""
-    if any(name in file for name in INSTALLED_IN) or file.startswith(homes.NEVER_OF_A_MODEL):
+    if any(name in file for name in INSTALLED_IN) or file.startswith(owned.NEVER_OF_A_MODEL):
         return ""
-    packages = [each for each in [*homes.packages] if file.startswith(homes.roots_of(each))]
-    return max(packages, key=lambda each: (file.startswith(homes.folder_of(each)), len(each)), default="")
+    packages = [each for each in [*owned.packages] if file.startswith(owned.roots_of(each))]
+    return max(packages, key=lambda each: (file.startswith(owned.folder_of(each)), len(each)), default="")
 
 
 def _is_programs(name: Any, namespace: Any) -> bool:
@@ -133,18 +133,18 @@ def _owner_of(name: str) -> str:
 
     Raises ImportError if several have one, and nothing says which is meant.
     """
-    if (owner := _owner()) and (home := find_home(owner, name)):
-        return home
-    candidates = [home for package in [*homes.packages] if (home := find_home(package, name))]
+    if (owner := _owner()) and (owning := find_package(owner, name)):
+        return owning
+    candidates = [owning for package in [*owned.packages] if (owning := find_package(package, name))]
     if not candidates or _elsewhere(name) or (not owner and _plain_module(name)):
         return ""
     if owner:
-        where = f"the model in {homes.folder_of(owner)} has none"
+        where = f"the model in {owned.folder_of(owner)} has none"
     elif len(candidates) > 1:
         where = "import it in model code, and not in a thread that only unpickles"
     else:
         return candidates[0]
-    files = ", ".join(os.path.join(homes.folder_of(each), name.partition(".")[0]) for each in candidates)
+    files = ", ".join(os.path.join(owned.folder_of(each), name.partition(".")[0]) for each in candidates)
     raise ImportError(f"the module {name} is one of a model ({files}); {where}", name=name)
 
 
@@ -163,7 +163,7 @@ def _elsewhere(name: str) -> str:
     spec = getattr(module, "__spec__", None) if module else _bootstrap._find_spec(top, None)  # type: ignore[attr-defined]
     folders = getattr(spec, "submodule_search_locations", None) or [module or spec or ""]
     origin = str(getattr(spec, "origin", None) or next(iter(folders)))
-    return "" if any(origin.startswith(homes.roots_of(each)) for each in [*homes.packages]) else origin
+    return "" if any(origin.startswith(owned.roots_of(each)) for each in [*owned.packages]) else origin
 
 
 class ModelFolderFinder(MetaPathFinder):
@@ -172,10 +172,10 @@ class ModelFolderFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.rpartition(".")[2].startswith(homes.ABSOLUTE):
+        if not fullname.rpartition(".")[2].startswith(owned.ABSOLUTE):
             return None
         spec = ModuleSpec(fullname, None, is_package=True)
-        spec.submodule_search_locations = [homes.folder_of(fullname)]
+        spec.submodule_search_locations = [owned.folder_of(fullname)]
         return spec
 
 
@@ -223,7 +223,7 @@ class Main(ModuleType):
             return having[0][name]  # the first is the model's own module
         many = "several modules have it" if having else "no module has it"
         raise AttributeError(
-            f"a pickle needs {name} of __main__, and in {homes.folder_of(owner)} {many}; "
+            f"a pickle needs {name} of __main__, and in {owned.folder_of(owner)} {many}; "
             "import it in the model's module"
         )
 
@@ -249,10 +249,10 @@ def _stand_in(name: str) -> bool:
 def _import_for(importer: Any, name: str, fromlist: Any) -> Any:
     """Import for a statement in code with these globals. The top module is the result if there is no `fromlist`."""
     package = _package_in(importer)
-    if not package or not (home := find_home(package, name)):
+    if not package or not (owning := find_package(package, name)):
         return None
-    import_own(home, name)
-    full = f"{home}.{name}" if fromlist else f"{home}.{name.partition('.')[0]}"
+    import_own(owning, name)
+    full = f"{owning}.{name}" if fromlist else f"{owning}.{name.partition('.')[0]}"
     return _import(full, None, None, fromlist or ("__name__",), 0)
 
 
@@ -288,7 +288,7 @@ def _find_and_load(find: Any) -> Any:
 
     @wraps(find)
     def find_and_load(name: str, import_: Any) -> Any:
-        if name.startswith(homes.PREFIX):
+        if name.startswith(owned.PREFIX):
             return find(name, import_)
         frame: FrameType | None = sys._getframe(1)
         dynamic = False
@@ -296,9 +296,9 @@ def _find_and_load(find: Any) -> Any:
             dynamic = dynamic or code == "importlib"
             frame = frame.f_back
         package = _package_in(frame.f_globals) if frame is not None else ""
-        owner = package or (_owner() if dynamic and homes.packages else "")
-        if owner and (home := find_home(owner, name)) and (package or home != owner):
-            return import_own(home, name)
+        owner = package or (_owner() if dynamic and owned.packages else "")
+        if owner and (owning := find_package(owner, name)) and (package or owning != owner):
+            return import_own(owning, name)
         try:
             module = find(name, import_)
             if not isinstance(module, PlainName):

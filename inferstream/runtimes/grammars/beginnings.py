@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from ...text.calls.formats import opening, opening_of_text
 from ...text.calls.strict import strict_form
+from ...text.fields import refused
 from ...text.inputs import RESPONSE_FORMAT, TOOLS
-from ..sampling import refused
 
 
 class Beginning(NamedTuple):

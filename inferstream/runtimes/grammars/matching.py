@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import InvalidRequest, Overloaded
+from ...text.fields import refused
 from ...text.inputs import RESPONSE_FORMAT
-from ..sampling import refused
 from . import trial
 
 logger = logging.getLogger("inferstream.runtimes")

@@ -19,15 +19,17 @@ from ...signature import Description
 from ...text.calls.formats import PARSERS, has_special_tokens
 from ...text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
 from ...text.detokenizer import REPLACEMENT, Detokenizer
+from ...text.fields import refused
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOKEN_IDS, TOOLS, field_of
+from ...text.prompt_inputs import take_options, texts_of
+from ...text.spelling import is_part, spell
 from ...text.template import text_formats
-from ...text.token import Token, Usage, is_part, spell
+from ...text.token import Token, Usage
 from ...types import InferenceRequest
 from ..framework import TEXT, TORCH_LOADING, FrameworkModel
 from ..grammars.beginnings import Beginnings
-from ..sampling import Restrictions, Sampling, read_sampling, refused
-from ..untrusted_weights import pretrained
-from .chats import take_options, texts_of
+from ..huggingface_trust import pretrained
+from ..sampling import Restrictions, Sampling, read_sampling
 from .prompts import Prompts
 from .settings import LanguageSettings
 from .spelling import bytes_of, name_of

@@ -5,12 +5,13 @@ from typing import Any
 
 from ...text.calls.thinking import begin_answer
 from ...text.chat_prompts import ChatPrompts
+from ...text.fields import refused
 from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TEMPLATE_OPTIONS, TOOLS
 from ...text.limited_template import LimitedTemplate
+from ...text.prompt_inputs import write_prompt
 from ...types import MetadataTensor
 from ..framework import text_inputs
-from ..sampling import read_tokens, refused
-from .chats import write_prompt
+from ..sampling import read_tokens
 
 PROMPT = "prompt"
 

@@ -6,11 +6,12 @@ from typing import Any
 import orjson
 
 from ...codecs.values.base import OPTIONAL, fact
+from ...codecs.values.images import Image
+from ...codecs.values.scalars import Binary, Text
 from ...codecs.values.uploads import Upload
 from ...dataplane.admission import Admission
 from ...errors import InvalidRequest, UnsupportedEncoding
 from ...protos.multipart import FormPart, parts_of
-from ...text.interface import holds_bytes, holds_image, holds_text
 from ...types import MetadataTensor, Parameters, RequestInput
 from .dialects.base import ParsedRequest, Route
 from .messages import UPLOADS, Head
@@ -52,7 +53,7 @@ def _read(admission: Admission, media_type: bytes, body: bytes) -> list[RequestI
         holds = (
             _takes_file
             if not kind.startswith(b"text/")
-            else lambda each: _takes_file(each) or holds_text(each)
+            else lambda each: _takes_file(each) or _takes_text(each)
         )
         if len(needed) != 1 or not holds(needed[0]):
             if kind.startswith(FILES):
@@ -78,7 +79,15 @@ def _read(admission: Admission, media_type: bytes, body: bytes) -> list[RequestI
 
 
 def _takes_file(tensor: MetadataTensor) -> bool:
-    return holds_bytes(tensor) or holds_image(tensor)
+    return _content_type(tensor) in (Binary.content, Image.content)
+
+
+def _takes_text(tensor: MetadataTensor) -> bool:
+    return tensor.datatype == "BYTES" and _content_type(tensor) in (None, Text.content)
+
+
+def _content_type(tensor: MetadataTensor) -> str | None:
+    return None if tensor.parameters is None else tensor.parameters.content_type
 
 
 def _form_values(parts: Sequence[FormPart], inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
@@ -100,7 +109,7 @@ def _form_values(parts: Sequence[FormPart], inputs: Sequence[MetadataTensor]) ->
 def _value(part: FormPart, tensor: MetadataTensor | None, declared: dict[str, MetadataTensor]) -> Any:
     if tensor is not None and _takes_file(tensor):
         return Upload(part.content, part.filename, part.media_type)
-    is_text = tensor is not None and holds_text(tensor)
+    is_text = tensor is not None and _takes_text(tensor)
     if len(part.content) > LONGEST_FIELD and not is_text:
         raise InvalidRequest(f'field "{part.name[:40]}" is longer than {LONGEST_FIELD} bytes')
     try:

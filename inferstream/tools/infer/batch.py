@@ -6,11 +6,11 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...clients.merging import groups, merged, split
 from ...clients.retries import retried
 from ...clients.transport import ModelName, OutgoingCall, Target, Transport
 from ...errors import CallFailed, InvalidRequest
 from ...types import InferenceRequest, InferenceResponse
+from .merging import groups, merged, split
 from .request_file import RequestFile, RequestLine, request_in
 from .results import ResultFile
 

@@ -18,7 +18,7 @@ from inferstream import MLModel
 from inferstream.concurrency.model_thread import ModelThread
 from inferstream.imports import folders
 from inferstream.imports.folders import import_from, importing_alone, share_folders, shared_folders
-from inferstream.imports.path import model_folders, model_homes
+from inferstream.imports.path import model_folders, owned_folders
 from inferstream.imports.path.model_folders import loading_from
 from inferstream.repository import load_model
 from inferstream.settings import ModelSettings
@@ -412,10 +412,10 @@ def test_no_folder_has_a_package_of_the_servers_own(tmp_path) -> None:
 
 
 def test_python_below_a_models_folder_is_not_its_code(monkeypatch) -> None:
-    monkeypatch.setattr(model_homes, "packages", {})
+    monkeypatch.setattr(owned_folders, "packages", {})
     home = str(Path(logging.__file__).parents[2])
     with loading_from(home):
-        assert model_homes.find_homes(model_homes.package_of(home), "logging") == []
+        assert owned_folders.find_packages(owned_folders.package_of(home), "logging") == []
     installed = [f"{home}/{name}/package/code.py" for name in ("site-packages", "python3/dist-packages")]
     for file in (logging.__file__, folders.__file__, *installed):
         assert model_folders._package_in({"__name__": "code", "__file__": file}) == ""

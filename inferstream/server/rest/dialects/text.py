@@ -21,7 +21,7 @@ from ....text.generation import Generation
 from ....text.inputs import SUFFIX
 from ....text.interface import TextInterface
 from ....text.reader import TextReader
-from ....text.token import read_spelling
+from ....text.spelling import read_spelling
 from ....types import InferenceRequest, InferenceResponse
 from ...status import http_headers, status_of
 from ..messages import JSON, RawHeaders

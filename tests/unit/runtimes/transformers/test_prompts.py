@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from inferstream.errors import InvalidRequest
-from inferstream.runtimes.transformers.chats import take_options, texts_of
 from inferstream.runtimes.transformers.prompts import Prompts
+from inferstream.text.prompt_inputs import take_options, texts_of
 from inferstream.types import InferenceRequest, RequestInput
 
 

@@ -9,7 +9,7 @@ from .....text.generation import read_texts
 from .....text.inputs import TOKEN_IDS
 from .....text.reader import TextReader
 from .....text.response_format import read_response_format
-from .....text.token import read_spelling
+from .....text.spelling import read_spelling
 from ..text import TextRequest, add_suffix, generating, identified
 from .chunks import GENERAL, MOST_CHOICES, ChunkFormat, read_generation, read_streaming
 

@@ -1,13 +1,13 @@
-"""Reads the texts of a request to a language model, and its chat."""
+"""Reads the inputs of a request to a language model: texts, chat messages and variables of its template."""
 
 from typing import Any
 
 import orjson
 
-from ...text.chat_prompts import ChatPrompts
-from ...text.inputs import MESSAGES, TEMPLATE_OPTIONS, TOOLS
-from ...types import InferenceRequest, RequestInput
-from ..sampling import refused
+from ..types import InferenceRequest, RequestInput
+from .chat_prompts import ChatPrompts
+from .fields import refused
+from .inputs import MESSAGES, TEMPLATE_OPTIONS, TOOLS
 
 
 def texts_of(request: InferenceRequest) -> dict[str, str]:

@@ -6,8 +6,8 @@ from math import prod
 
 import orjson
 
-from ..errors import CallFailed
-from ..types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
+from ...errors import CallFailed
+from ...types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
 
 
 def groups(requests: Sequence[InferenceRequest]) -> list[list[int]]:

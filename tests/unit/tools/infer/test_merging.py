@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferstream.clients.merging import groups, merged, split
 from inferstream.errors import CallFailed
+from inferstream.tools.infer.merging import groups, merged, split
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, RequestOutput, ResponseOutput
 
 

@@ -68,23 +68,23 @@ def owns(package: str, name: str) -> bool:
         return False
 
 
-def find_homes(package: str, name: str) -> list[str]:
+def find_packages(package: str, name: str) -> list[str]:
     """The packages with a module that `name` can stand for in the code of `package`, the right one first.
 
     They are the package itself, and those of folders that belong to it and are on `sys.path`.
     """
     roots = roots_of(package)
-    homes = packages.setdefault(package, {package: None})
+    used = packages.setdefault(package, {package: None})
     for entry in sys.path:
         if isinstance(entry, str) and entry.startswith(roots):
             path = os.path.normpath(entry)
             if path.startswith(roots) and _holds_code(path, folder_of(package)):
-                homes.setdefault(package_of(path, f"{package}."))
-    owners = [home for home in [*homes] if owns(home, name)]
-    if len(owners) > 1:  # as everywhere in Python, a folder without code comes last
-        specs = {home: PathFinder.find_spec(name.partition(".")[0], [folder_of(home)]) for home in owners}
-        owners.sort(key=lambda home: getattr(specs[home], "loader", None) is None)
-    return owners
+                used.setdefault(package_of(path, f"{package}."))
+    owning = [each for each in [*used] if owns(each, name)]
+    if len(owning) > 1:  # as everywhere in Python, a folder without code comes last
+        specs = {each: PathFinder.find_spec(name.partition(".")[0], [folder_of(each)]) for each in owning}
+        owning.sort(key=lambda each: getattr(specs[each], "loader", None) is None)
+    return owning
 
 
 def _holds_code(path: str, folder: str) -> bool:
