@@ -86,21 +86,24 @@ async def call_apart(function: Callable[[], Any], threads: Threads | None = None
 
     A task that model code cancels, or that a `SystemExit` ends, is not that of the caller.
     """
-    if inspect.iscoroutinefunction(function):
-        result = function()
-    else:
+    if not inspect.iscoroutinefunction(function):
         result = await (in_thread(function) if threads is None else threads.load(function))
-    if not inspect.isawaitable(result):
-        return result
-    outcome = await asyncio.ensure_future(_outcome_of(result))
+        if not inspect.isawaitable(result):
+            return result
+        function = partial(_awaited, result)
+    outcome = await asyncio.ensure_future(_outcome_of(function))
     if outcome.error is not None:
         raise outcome.error
     return outcome.value
 
 
-async def _outcome_of(awaitable: Awaitable[Any]) -> Outcome:
+async def _awaited(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+async def _outcome_of(function: Callable[[], Awaitable[Any]]) -> Outcome:
     try:
-        return Outcome(await awaitable, None)
+        return Outcome(await function(), None)
     except BaseException as error:  # model code may raise anything
         return Outcome(None, error)
 
