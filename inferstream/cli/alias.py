@@ -7,13 +7,14 @@ from pathlib import Path
 
 import typer
 
+from inferstream.ext.hosting import report_errors
+
 from ..errors import InvalidSettings
-from .refusals import told
 
 NAMES = ("mlserver",)
 
 
-@told
+@report_errors
 def run(name: str) -> int:
     """Write the command `name` beside this one; returns 1 when nothing was written."""
     command = Path(sys.argv[0])

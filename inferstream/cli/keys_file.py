@@ -13,13 +13,14 @@ from typing import Any, get_type_hints
 import msgspec
 import typer
 
+from inferstream.ext.settings import load_settings
+
 from ..errors import InvalidSettings
 from ..keys.document import Document, KeyEntry, expiry
 from ..keys.file import edit, read_keys
 from ..keys.principal import NO_LIMITS, KeyLimits
 from ..keys.secret import digest_of, new_id, new_key
 from ..keys.usage import read_usage
-from ..settings import load_settings
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

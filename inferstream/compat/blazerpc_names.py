@@ -1,6 +1,6 @@
 """BlazeRPC's modules and their names: the object of each name, or the replacement to use."""
 
-from .table import parsed
+from inferstream.ext.hosting import parse_table
 
 PRODUCT = "BlazeRPC"
 
@@ -82,5 +82,5 @@ grpclib.exceptions: from .grpclib import GRPCError
 grpclib is the library of BlazeRPC whose errors its middleware raises. An installed one wins.
 """
 
-MODULES = parsed(TABLE, SENTENCES, "blazerpc")
+MODULES = parse_table(TABLE, SENTENCES, "blazerpc")
 """The table as {module: {name: target}}."""

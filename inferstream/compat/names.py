@@ -1,6 +1,6 @@
 """MLServer's modules and their names: the object of each name, or the replacement to use."""
 
-from .table import parsed
+from inferstream.ext.hosting import parse_table
 
 PRODUCT = "MLServer"
 
@@ -259,5 +259,5 @@ mlserver_lightgbm.version: from inferstream.compat.names import VERSION as __ver
 Targets that begin with a dot are in `compat/mlserver`.
 """
 
-MODULES = parsed(TABLE, SENTENCES, "mlserver")
+MODULES = parse_table(TABLE, SENTENCES, "mlserver")
 """The table as {module: {name: target}}. A target is a module that has the name, or `module:object`."""

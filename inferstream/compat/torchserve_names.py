@@ -1,6 +1,6 @@
 """TorchServe's modules that handlers import: the object of each name, or the replacement to use."""
 
-from .table import parsed
+from inferstream.ext.hosting import parse_table
 
 PRODUCT = "TorchServe"
 
@@ -43,5 +43,5 @@ ts.utils.util: from .calls import PredictionException, list_classes_from_module,
 """
 """The same as MLServer's table. Targets that begin with a dot are in `compat/torchserve`."""
 
-MODULES = parsed(TABLE, SENTENCES, "torchserve")
+MODULES = parse_table(TABLE, SENTENCES, "torchserve")
 """The table as {module: {name: target}}."""

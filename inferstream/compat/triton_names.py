@@ -1,6 +1,6 @@
 """The module of Triton's Python backend: the object of each name, or the replacement to use."""
 
-from .table import parsed
+from inferstream.ext.hosting import parse_table
 
 PRODUCT = "Triton"
 
@@ -35,5 +35,5 @@ triton_python_backend_utils: from .tensor import BackendTensor as Tensor, TRITON
 """
 """The same as MLServer's table. Targets that begin with a dot are in `compat/triton`."""
 
-MODULES = parsed(TABLE, SENTENCES, "triton")
+MODULES = parse_table(TABLE, SENTENCES, "triton")
 """The table as {module: {name: target}}."""

@@ -6,9 +6,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ..codecs.values.base import fact
+from inferstream import ModelSettings
+from inferstream.ext.values import parameter_of
+
 from ..errors import InvalidRequest, InvalidSettings
-from ..settings import ModelSettings
 from ..types import RequestOutput, ResponseOutput
 
 PARAMETER = "classification"
@@ -98,7 +99,7 @@ def _labels_of(settings: ModelSettings) -> Labels:
     """The names of classes that the outputs of a model declare. Raises InvalidSettings for a file that is not there."""
     labels: dict[str, Sequence[str]] = {}
     for output in settings.outputs:
-        name = fact(output, LABELS)
+        name = parameter_of(output, LABELS)
         if not name:
             continue
         folder = Path(settings.source or ".").parent

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..settings import Tolerance
+from inferstream.ext.settings import Tolerance
+
 from ..types import InferenceResponse, ResponseOutput
 
 

@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Mapping
 
+from inferstream import Settings
+from inferstream.ext.calls import Peers
+
 from ..errors import InvalidRequest
-from ..settings import Settings
 from ..telemetry.logs import OURS
-from .peers import Peers, SetLogLevel
+from .peers import SetLogLevel
 
 LogValue = bool | int | str
 TraceValue = str | list[str]

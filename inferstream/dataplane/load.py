@@ -5,9 +5,11 @@ from collections.abc import Iterable
 from time import monotonic, process_time
 from typing import NamedTuple
 
+from inferstream.ext.calls import Peers
+
 from ..telemetry.stages import KvMeters, StepMeters
 from .first_calls import ModelKey
-from .peers import CountLoad, ModelLoad, Peers, ProcessLoad
+from .peers import CountLoad, ModelLoad, ProcessLoad
 from .serving import ServedModel, Serving
 
 FRESH = 0.1

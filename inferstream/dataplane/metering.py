@@ -6,20 +6,20 @@ from time import time
 from typing import TypeVar
 from weakref import ref
 
-from ..context import request_id_var
+from inferstream.ext.calls import Call, Caller, Handler, Reply, Watcher, request_id_var
+from inferstream.ext.http import STATUSES as TABLE
+from inferstream.ext.telemetry import mask_keys
+
 from ..errors import Abandoned, InferstreamError, own_status
 from ..keys.audit import AuditLog, AuditRecord
 from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
 from ..keys.quotas import MeteredUse, Quotas
-from ..statuses import CONFLICT, TABLE, Code
-from ..telemetry.masks import without_keys
+from ..statuses import CONFLICT, Code
 from ..text.usage import tokens_of
 from ..types import InferenceResponse, Parameters
-from .call import STREAM, Call, Handler
-from .caller import Caller
+from .call import STREAM
 from .proxies import Proxies
-from .reply import Reply, Watcher
 from .shares import Share
 
 Result = TypeVar("Result")
@@ -88,9 +88,9 @@ class Metering:
                 caller.door,
                 caller.dialect,
                 operation,
-                without_keys(model),
+                mask_keys(model),
                 version,
-                request_id_var.get() or without_keys(request_id),
+                request_id_var.get() or mask_keys(request_id),
                 tokens,
                 size,
                 200 if error is None else _status(error),

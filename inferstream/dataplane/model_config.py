@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from ..codecs.values.base import OPTIONAL, fact
-from ..settings import ModelSettings
+from inferstream import ModelSettings
+from inferstream.ext.values import OPTIONAL, parameter_of
+
 from ..types import MetadataModelResponse, MetadataTensor
 from .classification import LABELS
 from .execution.base import Capabilities
@@ -35,8 +36,12 @@ def config_of(
         "backend": BACKENDS.get(settings.implementation_, "python"),
         "version_policy": {"latest": {"num_versions": 1}},
         "max_batch_size": size if batches else 0,
-        "input": [_tensor(each, batches) | {"optional": bool(fact(each, OPTIONAL))} for each in inputs],
-        "output": [_tensor(each, batches) | {LABELS: str(fact(each, LABELS) or "")} for each in outputs],
+        "input": [
+            _tensor(each, batches) | {"optional": bool(parameter_of(each, OPTIONAL))} for each in inputs
+        ],
+        "output": [
+            _tensor(each, batches) | {LABELS: str(parameter_of(each, LABELS) or "")} for each in outputs
+        ],
         "instance_group": [_instances(metadata.name, settings)],
         "default_model_filename": "",
         "parameters": {},

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from inferstream.ext.calls import Caller
+
 from ..errors import InvalidRequest, PayloadTooLarge
 from ..protos.regions import OFFSET, REGION, SIZE
 from ..types import (
@@ -17,7 +19,6 @@ from ..types import (
     Unread,
 )
 from ..types.datatypes import check_size
-from .caller import Caller
 from .checks import check_input
 from .regions import Place, Regions
 

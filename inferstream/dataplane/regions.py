@@ -7,15 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from inferstream import Settings
+from inferstream.ext.calls import Caller, Peers
+
 from ..errors import AlreadyExists, InvalidRequest, NotFound
 from ..protos.regions import OFFSET, REGION, SIZE
-from ..settings import Settings
 from ..types import (
     Parameters,
 )
 from .access import is_loopback
-from .caller import Caller
-from .peers import KnownRegion, ListRegions, Peers, RegisterRegion, UnregisterRegions
+from .peers import KnownRegion, ListRegions, RegisterRegion, UnregisterRegions
 
 Q = TypeVar("Q", RegisterRegion, UnregisterRegions)
 

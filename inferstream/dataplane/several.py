@@ -6,13 +6,10 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Self
 
-from ..concurrency.channel import Channel
-from ..concurrency.scope import ClientLeft, Scope
+from inferstream.ext.calls import Admission, CancelScope, Channel, ClientLeft, Operation, Reply, new_id
+
 from ..errors import Abandoned
 from ..types import InferenceRequest, InferenceResponse
-from .admission import Admission
-from .call import Operation, new_id
-from .reply import Reply
 
 AHEAD = 8
 """Responses that the calls together may be ahead of their reader."""
@@ -104,7 +101,7 @@ class SeveralReplies(Reply):
         """End one call as a success, because the client has all that it wants of it."""
         if (reply := self._replies.get(id)) is not None:
             reply.leave()
-        Scope(self._tasks[id]).end(ClientLeft())
+        CancelScope(self._tasks[id]).end(ClientLeft())
 
     def __aiter__(self) -> Self:
         return self
@@ -118,7 +115,7 @@ class SeveralReplies(Reply):
         for id, task in running:
             if error is None and id in self._replies:
                 self._replies[id].leave()
-            Scope(task).end(ClientLeft())
+            CancelScope(task).end(ClientLeft())
         if running:
             await asyncio.wait([task for _, task in running])
 

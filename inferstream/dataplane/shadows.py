@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ..concurrency.tasks import Tasks
+from inferstream import Settings
+from inferstream.ext.calls import Call, Handler, Tasks
+
 from ..errors import Draining
-from ..settings import Settings
-from .call import Call, Handler
 
 Find = Callable[[str, str], Handler]
 """The stages of a version of a model. Raises ModelNotFound, ModelNotReady, Draining."""

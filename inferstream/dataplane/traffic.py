@@ -4,8 +4,9 @@ from collections.abc import Collection
 from random import random
 from zlib import crc32
 
+from inferstream.ext.calls import Caller
+
 from ..settings import Split
-from .caller import Caller
 
 
 def chosen_version(split: Split, ready: Collection[str], caller: Caller) -> str | None:

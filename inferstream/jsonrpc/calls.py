@@ -7,18 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inferstream.ext.calls import Admission, Operation, Reply
+from inferstream.ext.http import JSON_HEADER, GatherLimit, ParsedRequest, RawHeaders, dump_json
+from inferstream.ext.values import array_as_object
+
 from ..codecs.values.flat import FlatResults
-from ..codecs.values.tensor_objects import object_of
 from ..concurrency.outgoing import give
-from ..dataplane.admission import Admission
-from ..dataplane.call import Operation
-from ..dataplane.gathering import GatherLimit, JoinedItems
-from ..dataplane.reply import Reply
+from ..dataplane.gathering import JoinedItems
 from ..errors import InferstreamError, PermissionDenied
 from ..keys.errors import LimitExceeded, Unauthenticated
-from ..protos.json_responses import dump
-from ..server.rest.dialects.base import ParsedRequest
-from ..server.rest.messages import JSON, RawHeaders, wrap
+from ..server.rest.messages import wrap
 from ..types import InferenceRequest, InferenceResponse
 from . import messages
 
@@ -142,7 +140,7 @@ class RpcRequest(ParsedRequest):
             prepared.failed(wrap(error))
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return [JSON], body_of(self._prepared, self._batch)
+        return [JSON_HEADER], body_of(self._prepared, self._batch)
 
 
 NOTHING = InferenceResponse.of("", [])
@@ -174,16 +172,16 @@ def written(results: FlatResults, response: InferenceResponse) -> bytes:
     """A result, arrays as nested lists."""
     form = response.form
     names = [tensor.name for tensor in response.outputs] if form is None else [form.name]
-    return dump(response.accept(results), names[0] if len(names) == 1 else None)
+    return dump_json(response.accept(results), names[0] if len(names) == 1 else None)
 
 
 def written_with_objects(results: FlatResults, response: InferenceResponse) -> bytes:
     """A result, arrays as objects with their numbers in base64."""
     result = response.accept(results)
     if isinstance(result, dict):
-        return dump({name: _object(value) for name, value in result.items()})
-    return dump(_object(result))
+        return dump_json({name: _object(value) for name, value in result.items()})
+    return dump_json(_object(result))
 
 
 def _object(value: Any) -> Any:
-    return object_of(value) if isinstance(value, np.ndarray) else value
+    return array_as_object(value) if isinstance(value, np.ndarray) else value

@@ -5,15 +5,13 @@ from typing import Any
 
 import orjson
 
-from ..dataplane.admission import Admission
-from ..dataplane.call import Operation
-from ..dataplane.caller import Caller
+from inferstream.ext import sse
+from inferstream.ext.calls import Admission, Caller, Operation
+from inferstream.ext.http import JSON_HEADER, Exchange, InferenceDialect, ParsedRequest, RawHeaders, Route
+
 from ..dataplane.dataplane import DataPlane
 from ..errors import Code, InferstreamError, InvalidRequest, ModelNotFound, PermissionDenied
-from ..protos import sse
-from ..server.rest.dialects.base import InferenceDialect, ParsedRequest, Route
-from ..server.rest.exchange import Exchange
-from ..server.rest.messages import JSON, RawHeaders, error_response
+from ..server.rest.messages import error_response
 from ..types import InferenceRequest, InferenceResponse
 from . import messages
 from .calls import REFUSALS, AllAnswered, Prepared, Ready, RpcRequest, Write, written, written_with_objects
@@ -72,7 +70,7 @@ class JsonRpc(InferenceDialect):
         """Status 200, because the status of JSON-RPC is in the body, but that of a refusal for lack of a right."""
         if isinstance(error, AllAnswered):
             if error.refusal is None:
-                return 200, [JSON], error.body
+                return 200, [JSON_HEADER], error.body
             return *error_response(error.refusal, self._settings.status_profile)[:2], error.body
         status, headers, _ = error_response(error, self._settings.status_profile)
         shown = error.code in REFUSED_UNREAD or isinstance(error, REFUSALS)
@@ -116,7 +114,7 @@ class RpcStream(ParsedRequest):
         self._write = write
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return [JSON], self._write(self._results, response)
+        return [JSON_HEADER], self._write(self._results, response)
 
     def events(self) -> "RpcStream":
         return self

@@ -8,15 +8,11 @@ from typing import Any
 
 import orjson
 
-from ..dataplane.admission import Admission
-from ..dataplane.call import Operation, new_id
-from ..dataplane.caller import Caller
-from ..dataplane.first_calls import NotLoaded
-from ..dataplane.reply import Reply
+from inferstream.ext.calls import Admission, Caller, NotLoaded, Operation, Reply, new_id
+from inferstream.ext.http import JSON_HEADER, Exchange, InferenceDialect, ParsedRequest, RawHeaders, Route
+
 from ..errors import InferstreamError, InvalidRequest, ModelNotFound, NotFound
-from ..server.rest.dialects.base import InferenceDialect, ParsedRequest, Route
-from ..server.rest.exchange import Exchange
-from ..server.rest.messages import JSON, RawHeaders, error_response
+from ..server.rest.messages import error_response
 from ..types import InferenceRequest
 from . import messages
 from .calls import REFUSALS
@@ -149,7 +145,7 @@ class ServerAnswer(ParsedRequest):
         self.admission = _NoAdmission()  # type: ignore[assignment]  # it is asked for its metering alone
         self.operation = Operation.INFER
         self.request = InferenceRequest.of([])
-        self._answered = AnsweredMessage(status, [JSON, *headers], body)
+        self._answered = AnsweredMessage(status, [JSON_HEADER, *headers], body)
         self._before = before
 
     async def open(self) -> Reply:

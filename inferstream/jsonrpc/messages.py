@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from inferstream.ext.http import dump_json, keys_in, parse_json, refuse_duplicate_keys, status_of
+
 from ..errors import Code, InferstreamError, InvalidRequest, ModelNotFound
-from ..protos.json_arrays import MAX_PLAIN, parse
-from ..protos.json_checks import keys_of, refuse_duplicate_keys
-from ..protos.json_responses import dump
-from ..server.status import retry_after, status_of
+from ..protos.json_arrays import MAX_PLAIN
+from ..server.status import retry_after
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -47,8 +47,8 @@ class RpcMessage(NamedTuple):
 def load(body: bytes) -> Any:
     """The JSON of a body. Raises WrongMessage."""
     try:
-        document, text = parse(body, exact=True)
-        refuse_duplicate_keys(text, keys_of(document))
+        document, text = parse_json(body, exact=True)
+        refuse_duplicate_keys(text, keys_in(document))
         _restore_ids(document, body)
     except orjson.JSONDecodeError as error:
         raise WrongMessage(f"Parse error: {error}", PARSE_ERROR) from None
@@ -133,7 +133,7 @@ def error_document(id: str | int | float | None, error: InferstreamError) -> byt
         fault["data"] = {"code": error.code.value, "status": status_of(error).http}
         if (seconds := retry_after(error)) is not None:
             fault["data"]["retry_after"] = seconds
-    return dump({"jsonrpc": "2.0", "error": fault, "id": orjson.Fragment(_id_text(id))})
+    return dump_json({"jsonrpc": "2.0", "error": fault, "id": orjson.Fragment(_id_text(id))})
 
 
 def number_of(error: InferstreamError) -> int:

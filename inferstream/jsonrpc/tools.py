@@ -5,17 +5,16 @@ from typing import Any
 
 import orjson
 
-from ..codecs.values.base import STREAM, fact
-from ..dataplane.call import Operation
-from ..dataplane.caller import Caller
+from inferstream.ext import sse
+from inferstream.ext.calls import Caller, Operation, Reply
+from inferstream.ext.http import JSON_HEADER, GatherLimit, ParsedRequest, RawHeaders
+from inferstream.ext.values import STREAM, parameter_of
+
 from ..dataplane.dataplane import DataPlane
-from ..dataplane.gathering import GatherLimit, JoinedItems
-from ..dataplane.reply import Reply
+from ..dataplane.gathering import JoinedItems
 from ..errors import InferstreamError, ModelNotFound, ModelNotReady
-from ..protos import sse
-from ..server.rest.dialects.base import ParsedRequest
 from ..server.rest.dialects.documentation.flat_schema import flat_schema
-from ..server.rest.messages import JSON, RawHeaders, wrap
+from ..server.rest.messages import wrap
 from ..types import InferenceResponse
 from . import messages
 from .calls import NOTHING, REFUSALS, Ready, ask, written
@@ -46,7 +45,11 @@ def tools_of(dataplane: DataPlane, caller: Caller) -> list[dict[str, Any]]:
             continue
         inputs = signature.inputs or signature.described
         callable_by_name = inputs or signature.function  # a function may take nothing
-        if not callable_by_name or not NAME.fullmatch(name) or any(fact(tensor, STREAM) for tensor in inputs):
+        if (
+            not callable_by_name
+            or not NAME.fullmatch(name)
+            or any(parameter_of(tensor, STREAM) for tensor in inputs)
+        ):
             continue
         schema, components = flat_schema(inputs, exact=signature.function)
         if components:
@@ -79,7 +82,7 @@ class ToolCall(ParsedRequest):
         except REFUSALS:
             raise
         except Exception as error:
-            raise AnsweredMessage(200, [JSON], failed(self._id, wrap(error))) from error
+            raise AnsweredMessage(200, [JSON_HEADER], failed(self._id, wrap(error))) from error
         return Reply(NOTHING)
 
     def _take(self, response: InferenceResponse) -> None:
@@ -87,7 +90,7 @@ class ToolCall(ParsedRequest):
         self._collected.add(written(self._results, response))
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return [JSON], self._result()
+        return [JSON_HEADER], self._result()
 
     def _result(self) -> bytes:
         return messages.result_document(self._id, self._collected.result())

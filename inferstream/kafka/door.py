@@ -5,10 +5,11 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
+from inferstream import Settings
+
 from ..dataplane.dataplane import DataPlane
 from ..errors import MissingExtra
 from ..server.door import Door
-from ..settings import Settings
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer

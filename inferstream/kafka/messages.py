@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..dataplane.admission import Admission
-from ..dataplane.caller import Caller
+from inferstream.ext.calls import Admission, Caller
+from inferstream.ext.http import JSON_WRITER, JsonLimits, dump_json
+
 from ..dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
 from ..errors import InferstreamError, InvalidRequest, Unsupported
 from ..protos import json_requests
 from ..protos.ids import MAX_ID
-from ..protos.json_checks import JsonLimits
-from ..protos.json_responses import IN_JSON, dump
 from ..server.headers import model_headers
 from ..types import Headers, InferenceRequest, InferenceResponse
 
@@ -82,7 +81,7 @@ def response_message(model: str, response: InferenceResponse, events: CloudEvent
     if events is not None and response.id:
         headers = {**events.of_model(model, RESPONSE), ID: response.id, REQUEST_ID: response.id}
     headers.update(model_headers(response.parameters))
-    text, _ = response.accept(IN_JSON)
+    text, _ = response.accept(JSON_WRITER)
     key = None if response.id is None else response.id.encode()
     return KafkaMessage(key, text, [(name, value.encode()) for name, value in headers.items()])
 
@@ -100,4 +99,4 @@ def refusal(record: Any, error: InferstreamError, small: bool = False) -> KafkaM
         key = key and key[:SHORT_KEY]
     elif (id := key_of(record)) is not None:
         document["id"] = shortened(id, MAX_ID)
-    return KafkaMessage(key, dump(document), [("inferstream-error", error.code.value.encode())])
+    return KafkaMessage(key, dump_json(document), [("inferstream-error", error.code.value.encode())])

@@ -10,13 +10,13 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka import errors as kafka_errors
 from aiokafka.errors import KafkaError
 
-from ..concurrency.tasks import Tasks
-from ..dataplane.call import Operation
+from inferstream import Settings
+from inferstream.ext.calls import Operation, Tasks
+from inferstream.ext.http import json_limits
+
 from ..dataplane.dataplane import DataPlane
-from ..dataplane.json_limits import json_limits
 from ..errors import Draining, InferstreamError, PayloadTooLarge
 from ..server.rest.messages import PARSE_IN_THREAD
-from ..settings import Settings
 from ..types import InferenceRequest
 from . import messages
 from .messages import KafkaMessage, refusal, shortened

@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from ..settings import Settings
+from inferstream import Settings
+
 from ..types import Headers
 from .authenticator import Authenticator, KeyAuthenticator
 from .counters import Counters

@@ -4,8 +4,9 @@ import logging
 
 import msgspec
 
+from inferstream.ext.telemetry import LineFile
+
 from ..errors import InvalidSettings
-from ..telemetry.lines import LineFile
 
 
 class AuditRecord(msgspec.Struct, gc=False):

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from inferstream.ext.telemetry import mask_keys
+
 from ..errors import InvalidSettings
-from ..telemetry.masks import without_keys
 from .principal import NO_LIMITS, SCOPES, KeyLimits, Principal
 from .secret import ID
 
@@ -180,7 +181,7 @@ def _which(value: Any, field: str, i: int) -> str:
 
 def _line(text: str) -> str:
     """A text for one line of a message, without keys."""
-    shown = "".join(c if c.isprintable() else "?" for c in without_keys(text))
+    shown = "".join(c if c.isprintable() else "?" for c in mask_keys(text))
     return shown if len(shown) <= 200 else shown[:197] + "..."
 
 

@@ -6,12 +6,12 @@ from typing import Protocol
 
 import grpc
 
-from ..concurrency.channel import Channel
-from ..concurrency.tasks import Tasks
+from inferstream.ext.calls import Channel, Tasks
+from inferstream.ext.rpc import RpcFailed, StatusCode
+
 from ..server.grpc.grpcio.handlers import CODES, Reminder
 from ..server.grpc.metadata import CallMetadata, Metadata
-from ..server.grpc.rpc import RpcFailed, Rpcs, ServedRpc
-from ..server.grpc.statuses import StatusCode
+from ..server.grpc.rpc import Rpcs, ServedRpc
 
 WINDOW = 64
 """Responses of a stream that may wait for Serve."""

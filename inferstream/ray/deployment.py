@@ -7,12 +7,13 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inferstream import ModelSettings, Settings
+from inferstream.ext.hosting import find_target, resolve_served
+from inferstream.ext.runtimes import ModelRepository
+
 from ..errors import InvalidSettings, MissingExtra
-from ..repository import ModelRepository
-from ..repository.target import targeted
-from ..server.served import Served, resolve
+from ..server.served import Served
 from ..server.stopping import SPARE, longest_stop
-from ..settings import ModelSettings, Settings
 
 if TYPE_CHECKING:
     from ray.serve import Application
@@ -39,7 +40,7 @@ def application(
     except ModuleNotFoundError as missing:
         raise MissingExtra("inferstream.ray", "ray", missing) from missing
     served = _placed(served)
-    own, repository = resolve(served, settings or {})
+    own, repository = resolve_served(served, settings or {})
     if own.frontends > 1:
         raise InvalidSettings(
             f"frontends is {own.frontends}, and a replica of Ray Serve has one; raise num_replicas instead"
@@ -59,7 +60,7 @@ def _placed(served: Served) -> Served:
     """The absolute place of a folder or a file, because replicas work in other folders."""
     if not isinstance(served, str | Path):
         return served
-    folder, code = targeted(str(served))
+    folder, code = find_target(str(served))
     if code is None or Path(served).is_dir():
         return str(folder.resolve())
     module, _, name = code.partition(":")

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from inferstream.ext.telemetry import Meters
+
 from ..dataplane.load import Loads
 from ..server.rest.load import TOTALS
-from ..telemetry.metrics import Meters
 
 INTERVAL = 5.0
 """Seconds between two copies. Ray itself reports every ten."""

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
-from ..concurrency.tasks import Tasks
+from inferstream import Application
+from inferstream.ext.calls import Tasks
+from inferstream.ext.http import AsgiScope, Receive, Send
+
 from ..errors import InvalidSettings, ModelNotReady
-from ..server.application import Application
-from ..server.rest.messages import Receive, Scope, Send
 from ..server.served import Served
 from ..server.stopping import AFTERWARDS, SPARE
 from .calls import RayRpcs, Sent
@@ -26,11 +27,11 @@ GOING_AWAY = 1001
 class Ingress:
     """The REST application, whose WebSockets end with the replica. Ray waits for an idle one as for a call."""
 
-    def __init__(self, rest: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+    def __init__(self, rest: Callable[[AsgiScope, Receive, Send], Awaitable[None]]) -> None:
         self._rest = rest
         self._sockets = Tasks()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         if scope["type"] != "websocket":
             await self._rest(scope, receive, send)
             return

@@ -4,9 +4,9 @@ from typing import Any
 
 import grpc
 
-from ..protos.dataplane_pb2_grpc import METHODS
-from ..protos.pool import HEALTH, LEGACY_SERVICE, ORCA, REFLECTION, REQUESTS, SERVICE
-from ..protos.typed import PREFIX
+from inferstream.ext.rpc import METHODS, SERVICE, TYPED_PREFIX
+
+from ..protos.pool import HEALTH, LEGACY_SERVICE, ORCA, REFLECTION, REQUESTS
 
 
 def _replaced(*_: object) -> None:
@@ -52,7 +52,7 @@ class RpcServices(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # generic 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         path = handler_call_details.method
         known = self._method_handlers.get(path)
-        if known is None and path.rpartition("/")[2].startswith(PREFIX):
+        if known is None and path.rpartition("/")[2].startswith(TYPED_PREFIX):
             known = self._server._override_method_handler(RpcPath(path), STREAM)
         return known
 

@@ -15,11 +15,14 @@ from urllib.parse import quote
 
 import msgspec
 
+from inferstream.ext.http import HTTP_OF_GRPC
+from inferstream.ext.telemetry import LineFile, mask_keys
+
 from ..dataplane.call import Ids
 from ..settings.record import RecordSettings
-from ..statuses import HTTP_OF_GRPC, code_of_http
-from ..telemetry.lines import LineFile, open_private, reopened
-from ..telemetry.masks import without_credentials, without_keys
+from ..statuses import code_of_http
+from ..telemetry.lines import open_private, reopened
+from ..telemetry.masks import without_credentials
 from .events import EventSink, RecordedContents
 from .recording import CREDENTIALS, OF_JSON, Event, HeaderFilter, PortRecording, RecordedRequest, Waiting
 from .redaction import redacted, without_secrets
@@ -179,8 +182,8 @@ class RecordFile(LineFile[PortRecording]):
             record.time,
             record.door,
             record.dialect,
-            without_keys(record.model),
-            without_keys(record.version),
+            mask_keys(record.model),
+            mask_keys(record.version),
             record.principal,
             request,
             events,
@@ -205,7 +208,7 @@ class RecordFile(LineFile[PortRecording]):
             record.contents = None
             named = {name: str(value) for name, value in end.items()}
             time = datetime.fromtimestamp(record.time, UTC).isoformat()
-            model = without_keys(record.model)
+            model = mask_keys(record.model)
             named |= {"id": record.id, "time": time, "modelid": model, "endpoint": model}
             sink.end(contents, named, record.door)
 

@@ -7,8 +7,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from inferstream.ext.telemetry import mask_keys
+
 from ..keys.credentials import HEADERS
-from ..telemetry.masks import SECRETS, plain_name, without_keys
+from ..telemetry.masks import SECRETS, plain_name
 from .events import RecordedContents
 
 OF_JSON = frozenset((*HEADERS, "proxy-authorization", "cookie", "set-cookie"))
@@ -138,7 +140,7 @@ class HeaderFilter:
         pairs = [(_text(name).lower(), _text(value)) for name, value in headers]
         hidden = self.hidden
         shown = [
-            (name, without_keys(value))
+            (name, mask_keys(value))
             for name, value in pairs
             if name not in hidden and plain_name(name) not in hidden
         ]

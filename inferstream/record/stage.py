@@ -5,12 +5,12 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from functools import cache
 
-from ..dataplane.call import Call, Handler
+from inferstream import Settings
+from inferstream.ext.calls import AtEnd, Call, Handler, Reply
+
 from ..dataplane.metering import kind_of
-from ..dataplane.reply import AtEnd, Reply
 from ..dataplane.stages.base import Pipeline, Shared
 from ..errors import InvalidSettings
-from ..settings import Settings
 from ..settings.record import RecordSettings
 from .events import EventSink
 from .file import RecordFile

@@ -15,10 +15,12 @@ from pathlib import Path, PurePosixPath
 from time import monotonic
 from typing import BinaryIO
 
+from inferstream import Settings
+from inferstream.ext.runtimes import MOST_MEMBERS, UnsafeArchive
+
 from ..errors import InferstreamError, InvalidSettings
 from ..imports.untrusted import UNTRUSTED
-from ..settings import Settings
-from .archives import MAX_DEPTH, MAX_PATH, MOST_MEMBERS, UnsafeArchive, unpack
+from .archives import MAX_DEPTH, MAX_PATH, unpack
 from .remote import FetchFailed, RemoteFile, RemoteSource, name_of, shown, source_of
 from .transfer import FetchEnded, Transfer, fault_of, size, transfer_file
 from .trust import is_allowed

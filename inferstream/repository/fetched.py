@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
+from inferstream import ModelSettings, Settings
+
 from .. import processors
 from ..errors import InferstreamError, InvalidSettings
-from ..settings import ModelSettings, Settings
 from .base import BrokenModel, BrokenModels, Versions
 from .blobs import BlobCache
 from .folder import FolderRepository

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from inferstream.ext.runtimes import MOST_MEMBERS, UnsafeArchive
+
 from ..errors import InvalidSettings, MissingExtra
-from .archives import FREELY, MOST_MEMBERS, RATIO, UnsafeArchive, refuse_path
+from .archives import FREELY, RATIO, refuse_path
 
 SUFFIX = ".mar"
 MANIFEST = "MAR-INF/MANIFEST.json"

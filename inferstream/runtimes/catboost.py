@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..repository.trust import PermittedCall
+from inferstream.ext.runtimes import PermittedCall, PredictFunction, Runtime
+
 from ..types import MetadataTensor
-from .base import Function, Runtime
 from .columns import Column, Columns, described
 from .estimators import class_output
 
@@ -32,7 +32,7 @@ class CatBoostModel(Runtime):
         except catboost.CatBoostError as error:
             raise self._unreadable(path, f"CatBoost {catboost.__version__}", error) from error
 
-    def method(self, artefact: Any, name: str) -> Function | None:
+    def method(self, artefact: Any, name: str) -> PredictFunction | None:
         # A model takes the number of threads per call, and would otherwise take every core.
         function = super().method(artefact, name)
         return function if function is None else partial(function, thread_count=self._threads)

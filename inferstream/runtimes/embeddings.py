@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from inferstream import request_context
+
 from ..codecs import NumpyCodec
-from ..context import request_context
 from ..errors import InvalidRequest
 from ..text.fields import refused
 from ..text.inputs import TOKEN_IDS

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from inferstream import ModelSettings
+from inferstream.ext.runtimes import TORCH_LOADING
+
 from ..errors import ModelLoadFailed
 from ..imports.folders import importing_alone
 from ..repository.trust import check_values
-from ..settings import ModelSettings
 from .encoders import Encoder, EncoderFiles, EncoderSettings, SentenceEncoder, TransformerEncoder
-from .framework import TORCH_LOADING, FrameworkModel
+from .framework import FrameworkModel
 from .sentences import MODULES, read_sentences
 
 UNREADABLE = (ImportError, KeyError, OSError, RuntimeError, ValueError)

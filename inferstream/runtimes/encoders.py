@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..context import RequestContext
+from inferstream import RequestContext
+
 from ..errors import Cancelled
 from ..text.context_length import report_overflow
 from .sentences import Pooling, Sentences

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..codecs.numpy import to_datatype
+from inferstream.ext.values import to_datatype
+
 from ..errors import CodecError
 from ..types import MetadataTensor
 from .columns import Column, described

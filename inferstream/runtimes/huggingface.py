@@ -8,20 +8,20 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from inferstream import ModelSettings
+from inferstream.ext.runtimes import TORCH_LOADING, blaming_the_client
+
 from ..errors import InvalidRequest
 from ..imports.folders import importing_alone
 from ..imports.untrusted import untrusted
-from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse
 from .encoder_model import UNREADABLE, EncoderModel
 from .encoders import EncoderSettings
-from .framework import TORCH_LOADING
 from .huggingface_trust import pretrained
 from .pipelines.settings import PipelineSettings, seldon_parameters
 from .pipelines.similarity import Similarity
 from .pipelines.tasks import BY_ROW, ROWS, SIMILARITY, inputs_of_task, outputs_of_task
 from .pipelines.tensors import arguments_of, output_of
-from .refusals import refusing
 
 logger = logging.getLogger("inferstream.runtimes")
 
@@ -107,7 +107,7 @@ class HuggingFaceRuntime(EncoderModel):
         return tensor.name, [value.decode() if isinstance(value, bytes) else value for value in each]
 
     def _ask(self, arguments: Sequence[Any], options: dict[str, Any], request: InferenceRequest) -> list[Any]:
-        with refusing(request, self._refused):
+        with blaming_the_client(request, self._refused):
             results = self._model(*arguments, **options)
         return results if isinstance(results, list) else [results]
 

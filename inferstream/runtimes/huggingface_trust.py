@@ -1,6 +1,6 @@
 """Arguments of transformers and sentence-transformers for folders without trust, and patterns for their JSON files."""
 
-from ..repository.trust import PermittedCall
+from inferstream.ext.runtimes import PermittedCall
 
 CHOSEN_CLASSES = r"Transformer|Pooling|Normalize|Dense|LayerNorm|Dropout|StaticEmbedding"
 

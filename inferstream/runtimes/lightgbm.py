@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..repository.trust import PermittedCall
+from inferstream.ext.runtimes import PermittedCall, PredictFunction, Runtime
+
 from ..types import MetadataTensor, RequestOutput
-from .base import Function, Runtime
 from .columns import Column, Columns, described
 from .estimators import category_datatype, spelled_by_lightgbm
 
@@ -30,7 +30,7 @@ class LightGBMModel(Runtime):
         except lightgbm.basic.LightGBMError as error:
             raise self._unreadable(path, f"LightGBM {lightgbm.__version__}", error) from error
 
-    def method(self, artefact: Any, name: str) -> Function | None:
+    def method(self, artefact: Any, name: str) -> PredictFunction | None:
         # A booster takes the number of threads per call: its other parameters come from the file.
         function = super().method(artefact, name)
         return (

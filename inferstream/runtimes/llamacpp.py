@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from inferstream import ModelSettings, Token, Usage, request_context
+from inferstream.ext.runtimes import PermittedCall
+from inferstream.ext.values import Description
+
 from .. import processors
-from ..context import request_context
 from ..errors import Cancelled
 from ..imports.folders import importing_alone
 from ..imports.untrusted import untrusted
-from ..repository.trust import PermittedCall
 from ..repository.uri import get_model_uri
-from ..settings import ModelSettings
-from ..signature import Description
 from ..text.calls.formats import PARSERS, has_special_tokens
 from ..text.calls.thinking import begin_answer
 from ..text.chat_prompts import ChatPrompts
@@ -30,7 +30,6 @@ from ..text.limited_template import LimitedTemplate
 from ..text.prompt_inputs import take_options, texts_of, write_prompt
 from ..text.spelling import spell
 from ..text.template import Template, text_formats
-from ..text.token import Token, Usage
 from ..types import InferenceRequest
 from .framework import TEXT, FrameworkModel, text_inputs
 from .grammars.beginnings import Beginnings

@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from inferstream import ModelSettings
+from inferstream.ext.runtimes import ArtefactModel, blaming_the_client
+from inferstream.ext.values import Description, to_datatype
+
 from ..codecs import NumpyCodec, NumpyRequestCodec
-from ..codecs.numpy import to_datatype, to_dtype
+from ..codecs.numpy import to_dtype
 from ..errors import InvalidRequest
 from ..imports.folders import loading_for
-from ..settings import ModelSettings
-from ..signature import Description
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
-from .artefact import ArtefactModel
 from .base import KSERVE_OUTPUT, MLSERVER
 from .columns import described
-from .refusals import refusal_of, refusing
+from .refusals import refusal_of
 from .tables import DATATYPES, SignatureTable
 from .tensors import TensorSpec, arrays_of
 
@@ -126,7 +127,7 @@ class MLflowModel(ArtefactModel):
     def _refusing(self, payload: InferenceRequest) -> Iterator[None]:
         """Raise what MLflow calls an error of the client as one, with its reason."""
         try:
-            with loading_for(self.settings.source), refusing(payload, self.refused):
+            with loading_for(self.settings.source), blaming_the_client(payload, self.refused):
                 yield
         except self._error as error:
             if error.get_http_status_code() >= HTTPStatus.INTERNAL_SERVER_ERROR:

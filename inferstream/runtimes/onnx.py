@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..codecs.numpy import Array
+from inferstream.ext.runtimes import PermittedCall
+from inferstream.ext.values import Array
+
 from ..repository.remote import refuse_code
-from ..repository.trust import PermittedCall
 from ..types.datatypes import INTEGERS
 from .tensors import TensorModel, TensorSpec
 

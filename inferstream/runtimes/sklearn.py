@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from inferstream.ext.runtimes import PredictFunction, Runtime
+
 from ..types import MetadataTensor
-from .base import Function, Runtime
 from .columns import Columns
 from .estimators import array_of, columns_of, is_of, output_of, spelled_by_lightgbm
 
@@ -29,7 +30,7 @@ class SKLearnModel(Runtime):
         changed = [name for name, value in jobs.items() if value != threads and (value or threads != 1)]
         artefact.set_params(**dict.fromkeys(changed, threads))
 
-    def method(self, artefact: Any, name: str) -> Function | None:
+    def method(self, artefact: Any, name: str) -> PredictFunction | None:
         function = super().method(artefact, name)
         bare = callable(artefact) and not hasattr(artefact, "get_params")
         return artefact if function is None and name == "predict" and bare else function

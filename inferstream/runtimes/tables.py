@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from ..codecs.numpy import to_datatype
+from inferstream.ext.values import to_datatype
+
 from ..errors import CodecError, InvalidRequest
 from ..types import InferenceRequest
 from .columns import Column, Columns

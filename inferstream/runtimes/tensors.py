@@ -3,14 +3,13 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from ..codecs.base import content_type
-from ..codecs.numpy import Array, decoded, encoded, objects
-from ..codecs.string import StringCodec
+from inferstream import ModelSettings, StringCodec
+from inferstream.ext.runtimes import ArtefactModel, blaming_the_client
+from inferstream.ext.values import Array, content_type, encode_array, object_array
+
+from ..codecs.numpy import decoded
 from ..errors import InvalidRequest
-from ..settings import ModelSettings
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
-from .artefact import ArtefactModel
-from .refusals import refusing
 
 
 class TensorSpec(NamedTuple):
@@ -53,7 +52,7 @@ class TensorSpec(NamedTuple):
             raise InvalidRequest(
                 f'input "{tensor.name}": the model takes shape {self.metadata.shape}, got {tensor.shape}'
             )
-        array = decoded(tensor) if tensor.datatype != "BYTES" else objects(texts_of(tensor))
+        array = decoded(tensor) if tensor.datatype != "BYTES" else object_array(texts_of(tensor))
         return array.reshape(shape[:rank] if rank else shape)
 
 
@@ -112,7 +111,7 @@ class TensorModel(ArtefactModel):
         if self._returns:
             _check_names("output", names, self._returns)
         arrays = arrays_of(self._takes, payload)
-        with refusing(payload, self.refused):
+        with blaming_the_client(payload, self.refused):
             results = self.run(arrays, names)
         _check_names("output", names, results)
         outputs = [_output(name, results[name]) for name in names or results]
@@ -164,6 +163,6 @@ def texts_of(tensor: RequestInput) -> list[str]:
 def _output(name: str, array: Array) -> ResponseOutput:
     """The tensor of an array in its own shape, which codecs change where it has one dimension or none."""
     parameters = content_type("str") if array.dtype.kind in "OU" else None
-    output = encoded(ResponseOutput, name, array, parameters)
+    output = encode_array(ResponseOutput, name, array, parameters)
     output.shape = list(array.shape)
     return output

@@ -9,14 +9,14 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..codecs.numpy import Array
+from inferstream import ModelSettings
+from inferstream.ext.runtimes import TORCH_LOADING, PermittedCall
+from inferstream.ext.values import Array
+
 from ..imports.implementation import resolve_class
 from ..repository.remote import refuse_code
-from ..repository.trust import PermittedCall
-from ..settings import ModelSettings
 from ..types import MetadataTensor
 from ..types.datatypes import INTEGERS
-from .framework import TORCH_LOADING
 from .tensors import TensorModel, TensorSpec
 
 UNREADABLE = (

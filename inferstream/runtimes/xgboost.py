@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
+from inferstream.ext.runtimes import PermittedCall, Runtime
+
 from ..errors import InvalidRequest
-from ..repository.trust import PermittedCall
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor
-from .base import Runtime
 from .columns import Column, Columns, described
 from .estimators import category_datatype, class_output
 

@@ -6,9 +6,10 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 
 import orjson
 
+from inferstream import Settings
+
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.load import Loads, ServerLoad
-from ..settings import Settings
 
 FORMAT = "endpoint-load-metrics-format"
 """The header of a request that asks for a report: `text`, `json` or `bin`."""

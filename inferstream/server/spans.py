@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from inferstream import Settings
+
 from ..errors import InvalidSettings, MissingExtra
-from ..settings import Settings
 
 if TYPE_CHECKING:
-    from ..telemetry.metrics import Meters
+    from inferstream.ext.telemetry import Meters
+
     from ..telemetry.push import MetricPush
     from ..telemetry.tracing import Tracer
     from .spans_edge import SpanEdge

@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ..telemetry.masks import without_keys
+from inferstream.ext.http import AsgiScope, RawHeaders, Receive, Send, Serve
+from inferstream.ext.rpc import RpcFailed, StatusCode
+from inferstream.ext.telemetry import mask_keys
+
 from ..telemetry.rpcs import UNLOGGED as UNLOGGED_RPCS
 from ..types import Headers
-from .edge import Serve, ServeBytes, ServeOther
+from .edge import ServeBytes, ServeOther
 from .grpc.context import headers_of
-from .grpc.rpc import RpcFailed
-from .grpc.statuses import StatusCode
 from .rest.layers import UNLOGGED
-from .rest.messages import RawHeaders, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Span, Tracer
@@ -53,11 +53,11 @@ class SpanEdge:
         return in_span
 
     def request(self, serve: ServeOther) -> ServeOther:
-        async def in_span(route: Any, scope: Scope, receive: Receive, send: Send) -> None:
+        async def in_span(route: Any, scope: AsgiScope, receive: Receive, send: Send) -> None:
             if scope["path"].startswith(UNLOGGED):
                 await serve(route, scope, receive, send)
                 return
-            path, headers = without_keys(scope["path"]), scope["headers"]
+            path, headers = mask_keys(scope["path"]), scope["headers"]
             template = path if route is None else route.path
             span = self._begin(scope["method"], template, path, scope.get("scheme", "http"), headers)
             # A model's custom route may run in another process, which gets the headers.

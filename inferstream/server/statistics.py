@@ -3,9 +3,10 @@
 from time import perf_counter, time
 from typing import Any
 
-from ..dataplane.caller import Caller
+from inferstream.ext.calls import Caller
+from inferstream.ext.telemetry import Meters
+
 from ..dataplane.dataplane import DataPlane
-from ..telemetry.metrics import Meters
 
 Samples = dict[str, dict[str, float]]
 """What has been counted of one model: by the metric's name, then by its label beside model and version."""

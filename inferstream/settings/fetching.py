@@ -4,7 +4,8 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from .environment import EnvironmentModel, expanded
+from inferstream.ext.settings import EnvironmentModel, expand_path
+
 from .sizes import size_of
 
 
@@ -35,4 +36,4 @@ class FetchSettings(EnvironmentModel):
     """Run code and unpickle files of a repository with a remote URI. Without it they are left out."""
 
     _most = field_validator("max_fetch_bytes", mode="before")(size_of)
-    _sources = field_validator("sources_dir")(expanded)
+    _sources = field_validator("sources_dir")(expand_path)

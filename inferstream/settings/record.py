@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from .environment import expanded
+from inferstream.ext.settings import expand_path
 
 
 class RecordSettings(BaseModel):
@@ -28,7 +28,7 @@ class RecordSettings(BaseModel):
         default_factory=list, description="Headers, keys of JSON and tensors whose values are not recorded."
     )
 
-    _paths = field_validator("path")(expanded)
+    _paths = field_validator("path")(expand_path)
 
     @field_validator("url")
     @classmethod

@@ -2,7 +2,7 @@
 
 from pydantic import field_validator
 
-from .environment import EnvironmentModel, expanded
+from inferstream.ext.settings import EnvironmentModel, expand_path
 
 
 class StateSettings(EnvironmentModel):
@@ -11,4 +11,4 @@ class StateSettings(EnvironmentModel):
     state_key_file: str | None = None
     """Keys that seal conversations into the ids of OpenAI's responses; needs the extra `state`."""
 
-    _keys = field_validator("state_key_file")(expanded)
+    _keys = field_validator("state_key_file")(expand_path)

@@ -22,8 +22,9 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.metrics.export import Histogram as HistogramPoints
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from inferstream.ext.telemetry import Meters
+
 from .meter_set import Histogram, MeterSet
-from .metrics import Meters
 from .model_meters import ModelMeters, StreamMeters
 from .resource import build_resource
 from .stages import PROVIDER, TokenMeters

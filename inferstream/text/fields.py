@@ -6,9 +6,10 @@ from typing import Any, Self
 
 import orjson
 
+from inferstream.ext.http import JsonLimits, parse_json, refuse_duplicate_keys
+
 from ..errors import InvalidRequest
-from ..protos.json_arrays import parse
-from ..protos.json_checks import JsonLimits, has_keys, refuse_duplicate_keys
+from ..protos.json_checks import has_keys
 from ..protos.json_pieces import loads
 
 DEEPEST = 100
@@ -55,7 +56,7 @@ class Fields:
     def read(cls, body: bytes) -> Self:
         """The fields of the JSON object in `body`. Raises InvalidRequest for anything that is not one."""
         try:
-            document, text = parse(body)
+            document, text = parse_json(body)
         except orjson.JSONDecodeError as error:
             raise InvalidRequest(f"The body is not valid JSON: {error}") from None
         fields = cls(document)

@@ -7,11 +7,12 @@ from typing import Any
 
 import orjson
 
-from ..codecs.values.base import OPTIONAL, SCHEMA, fact
+from inferstream import ModelSettings
+from inferstream.ext.http import JsonLimits
+from inferstream.ext.values import OPTIONAL, SCHEMA, parameter_of
+
 from ..codecs.values.objects import Json
 from ..errors import Unsupported
-from ..protos.json_checks import JsonLimits
-from ..settings import ModelSettings
 from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, TensorData
 from .calls.formats import reading
@@ -140,7 +141,7 @@ def text_interface(
     prompt = next((tensor for tensor in texts if tensor.name not in SPECIAL and holds_text(tensor)), None)
     known = {*sampling, *extras, *([] if prompt is None else [prompt.name])}
     if not settings.openai and any(
-        tensor.name not in known and not fact(tensor, OPTIONAL) for tensor in inputs
+        tensor.name not in known and not parameter_of(tensor, OPTIONAL) for tensor in inputs
     ):
         return None
     if not signature.inputs and (signature.streams or settings.openai):
@@ -209,7 +210,7 @@ def holds_image(tensor: MetadataTensor) -> bool:
 
 def only_needed(signature: Signature, holds: Callable[[MetadataTensor], bool]) -> MetadataTensor | None:
     """The one input that a request must have, where it is a single value of this kind; None for another model."""
-    needed = [tensor for tensor in signature.inputs or () if not fact(tensor, OPTIONAL)]
+    needed = [tensor for tensor in signature.inputs or () if not parameter_of(tensor, OPTIONAL)]
     return needed[0] if len(needed) == 1 and needed[0].shape[:1] == [1] and holds(needed[0]) else None
 
 
@@ -217,7 +218,7 @@ def request_by_name(
     signature: Signature, needed: MetadataTensor, value: str | bytes, others: Mapping[str, Any]
 ) -> InferenceRequest:
     """A request with the needed input; the `others` are inputs where the model has one of the name, else parameters."""
-    named = {tensor.name: tensor for tensor in signature.inputs or () if fact(tensor, OPTIONAL)}
+    named = {tensor.name: tensor for tensor in signature.inputs or () if parameter_of(tensor, OPTIONAL)}
     inputs = [_tensor(named[name], [given]) for name, given in others.items() if name in named]
     parameters = {name: given for name, given in others.items() if name not in named}
     return InferenceRequest.of(

@@ -5,10 +5,11 @@ from typing import Any
 
 import orjson
 
+from inferstream import Token
+
 from ..errors import InvalidOutput
 from ..types import InferenceResponse, MetadataTensor, Parameters, ResponseOutput, TensorData
 from ..types.forms import OutputForm
-from .token import Token
 
 TEXT = "text"
 """Name of the output of a model that declares none."""

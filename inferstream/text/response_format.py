@@ -5,7 +5,8 @@ from typing import Any
 
 import orjson
 
-from ..protos.json_checks import JsonLimits
+from inferstream.ext.http import JsonLimits
+
 from .fields import Fields, wrong_field
 from .inputs import RESPONSE_FORMAT, FieldTexts
 from .interface import TextInterface

@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from inferstream import ModelSettings
+
 from ..errors import ModelLoadFailed
-from ..settings import ModelSettings
 from .calls.formats import call_format, reasoning_format
 from .chat import NONE, plain_prompt
 from .chat_prompts import ChatPrompts

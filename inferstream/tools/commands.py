@@ -72,11 +72,12 @@ def infer(
 
     Each flag has a variable as well: INFERSTREAM_INFER_MODEL_NAME, MLSERVER_INFER_MODEL_NAME and so on.
     """
-    from ..clients.transport import Target
+    from inferstream.ext.hosting import ClientTarget
+
     from .infer.batch import Rate
     from .infer.run import PORTS, Files, run
 
-    target = Target(
+    target = ClientTarget(
         url=url or f"localhost:{PORTS[transport]}",
         timeout=timeout,
         binary=binary_data,
@@ -134,7 +135,8 @@ def bench(
     ] = None,
 ) -> None:
     """Run a load on a model of a running server, and print its response times."""
-    from ..clients.transport import Target
+    from inferstream.ext.hosting import ClientTarget
+
     from .bench.figures import LoadLimits
     from .bench.load import Plan
     from .bench.measure import Question, run
@@ -142,7 +144,7 @@ def bench(
 
     address = url or f"localhost:{PORTS[transport]}"
     headers = _headers(header)
-    target = Target(address, timeout, binary, use_ssl, not insecure, concurrency, headers)
+    target = ClientTarget(address, timeout, binary, use_ssl, not insecure, concurrency, headers)
     question = Question(model, transport, stream, request, rows, headers)
     plan = Plan(concurrency, rate, duration, warmup)
     limits = LoadLimits(max_p50, max_p99, max_first_p99, max_gap_p99, min_rate, max_errors)
@@ -167,10 +169,11 @@ def top(
     insecure: Insecure = False,
 ) -> None:
     """Show the models of a running server and their numbers, live."""
-    from ..clients.transport import Target
+    from inferstream.ext.hosting import ClientTarget
+
     from .top.table import run
 
-    target = Target(url, verify=not insecure, headers=_headers(request_headers))
+    target = ClientTarget(url, verify=not insecure, headers=_headers(request_headers))
     raise typer.Exit(run(target, once, interval))
 
 
@@ -183,10 +186,11 @@ def tail(
     insecure: Insecure = False,
 ) -> None:
     """Show the calls of a running server as they end."""
-    from ..clients.transport import Target
+    from inferstream.ext.hosting import ClientTarget
+
     from .tail import run
 
-    target = Target(url, verify=not insecure, headers=_headers(request_headers))
+    target = ClientTarget(url, verify=not insecure, headers=_headers(request_headers))
     raise typer.Exit(run(target, model, errors, as_json))
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 import typer
 
-from ..cli.refusals import told
+from inferstream.ext.hosting import ClientTarget, report_errors
+
 from ..clients.events import EventParser
-from ..clients.transport import NEEDS_KEY, Target
+from ..clients.transport import NEEDS_KEY
 from ..errors import CallFailed, ConnectionFailed
 from ..plugins import DIALECTS, loaded
 from ..telemetry.access import AccessRecord
@@ -23,8 +24,8 @@ CONNECT = 10.0
 """Seconds to reach the server."""
 
 
-@told
-def run(target: Target, model: str | None, errors: bool, as_json: bool) -> int:
+@report_errors
+def run(target: ClientTarget, model: str | None, errors: bool, as_json: bool) -> int:
     """Show calls as they end, until the server stops or the user does. Returns the exit code."""
     for _ in loaded(DIALECTS, strict=False):
         pass  # a dialect says how lines name it when it is imported
@@ -38,7 +39,7 @@ def run(target: Target, model: str | None, errors: bool, as_json: bool) -> int:
         raise ConnectionFailed(f"{target.base}: {error or type(error).__name__}") from None
 
 
-def _print_lines(target: Target, asked: dict[str, str], as_json: bool) -> int:
+def _print_lines(target: ClientTarget, asked: dict[str, str], as_json: bool) -> int:
     timeout = httpx.Timeout(CONNECT, read=SILENCE)
     with httpx.stream(
         "GET",

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from inferstream import RequestContext
 from inferstream.codecs.values.arrays import ANY
 from inferstream.codecs.values.hints import item_of
-from inferstream.context import RequestContext
 from inferstream.functions import injection
 from inferstream.functions.arguments import hints_of
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from inferstream.functions.app import App
+from inferstream import App
 
 from .grpclib import GrpcErrors
 from .registry import SERVICE, ModelRegistry
@@ -70,11 +70,11 @@ class BlazeApp(App):
         # Late: worker processes and clients import an app, and no server.
         from inferstream.cli.banner import show
         from inferstream.cli.serve import stopped_by_signals
-        from inferstream.server.served import resolve
+        from inferstream.ext.hosting import resolve_served
         from inferstream.server.server import Server
 
         ports = {"grpc_port": grpc_port, "http_port": http_port, "metrics_port": http_port}
-        server = Server(*resolve(self, {"host": host, **ports}))
+        server = Server(*resolve_served(self, {"host": host, **ports}))
         with stopped_by_signals(server.stop):
             await server.run(show)
 

@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 from importlib import import_module
 from typing import Any
 
-from inferstream.clients.client import AsyncClient
+from inferstream import AsyncClient
 from inferstream.errors import CallFailed, ConnectionFailed, ModelError
 
 from .errors import InferenceError, ModelNotFoundError, ValidationError

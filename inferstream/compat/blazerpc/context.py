@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from inferstream.context import RequestContext
+from inferstream import RequestContext, State
 from inferstream.functions import injection
-from inferstream.functions.injection import State
 
 
 class Peer(str):

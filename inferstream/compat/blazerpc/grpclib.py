@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from inferstream.errors import ModelError
+from inferstream.ext.http import HTTP_OF_GRPC
 from inferstream.functions.errors import ErrorMap
-from inferstream.statuses import HTTP_OF_GRPC
 
 
 class Status(Enum):

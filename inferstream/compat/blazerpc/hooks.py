@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import Any
 
+from inferstream import App, CallEnd, CallInfo
 from inferstream.errors import Code
-from inferstream.functions.app import App
-from inferstream.functions.middleware import CallEnd, CallInfo, Reply
+from inferstream.ext.http import STATUSES
+from inferstream.functions.middleware import Reply
 from inferstream.server.grpc.statuses import grpc_status
-from inferstream.statuses import TABLE
 
 from .context import peer_of
 from .grpclib import RecvRequest, SendTrailingMetadata, http_of, status_named
@@ -91,4 +91,4 @@ class AroundCalls:
 
 def name_of(end: CallEnd) -> str:
     """The status of gRPC of the end of a stream."""
-    return "OK" if end.status == "success" else TABLE[Code(end.status)].grpc
+    return "OK" if end.status == "success" else STATUSES[Code(end.status)].grpc

@@ -8,7 +8,8 @@ import httpx
 import numpy as np
 import orjson
 
-from inferstream.codecs.values.tensor_objects import KEYS, array_of_object, object_of
+from inferstream.codecs.values.tensor_objects import KEYS, array_of_object
+from inferstream.ext.values import array_as_object
 
 from .errors import BlazeRPCError, SerializationError
 
@@ -92,7 +93,7 @@ def tensor_from_json(obj: dict[str, Any]) -> Any:
 
 def _written(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: object_of(value) if isinstance(value, np.ndarray) else value
+        name: array_as_object(value) if isinstance(value, np.ndarray) else value
         for name, value in arguments.items()
     }
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferstream import App
 from inferstream.codecs.values.arrays import Array
-from inferstream.functions.app import App
+from inferstream.ext.rpc import TYPED_PREFIX
+from inferstream.ext.values import DescribedFunction, pascal_case
 from inferstream.functions.arguments import hints_of
-from inferstream.functions.function import Function, pascal
-from inferstream.protos.typed import PREFIX
 
 from .adapting import adapted
 from .context import Context, Depends, maker
@@ -23,7 +23,7 @@ BATCH = "batch"
 
 def path_of(model: str) -> str:
     """The path of a model's RPC."""
-    return f"/{SERVICE}/{PREFIX}{pascal(model)}"
+    return f"/{SERVICE}/{TYPED_PREFIX}{pascal_case(model)}"
 
 
 @dataclass
@@ -62,7 +62,9 @@ class ModelRegistry:
         if not inspect.signature(func).parameters:
             raise ValidationError(f"Model '{name}' must have at least one parameter", field=name)
         function = adapted(func, streaming, maker(path_of(name), self.app.state))
-        settings = batching if batching and _runs_as_one(Function(function, name, app=self.app)) else {}
+        settings = (
+            batching if batching and _runs_as_one(DescribedFunction(function, name, app=self.app)) else {}
+        )
         App.model(self.app, name, version=version, streaming=streaming or None, **settings)(function)
         self.models[f"{name}:{version}"] = _described(
             name, version, func, self.app[f"{name}@{version}"].streams
@@ -99,7 +101,7 @@ def _described(name: str, version: str, func: Callable[..., object], streaming: 
     return info
 
 
-def _runs_as_one(function: Function) -> bool:
+def _runs_as_one(function: DescribedFunction) -> bool:
     """Whether all arguments and the result are arrays whose first dimension is named `batch`."""
     if function.streams or function.arguments.stream is not None or function.arguments.injection:
         return False

@@ -5,15 +5,15 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from inferstream import ModelSettings
 from inferstream.codecs import lookup, signature
 from inferstream.codecs.base import InputCodecLike, RequestCodec, RequestCodecLike
-from inferstream.codecs.decoded import has_decoded
 from inferstream.codecs.lists import is_list_of
-from inferstream.codecs.numpy import Array, encoded
 from inferstream.codecs.numpy import to_dtype as dtype_of
 from inferstream.codecs.registry import CodecTable, inputs, requests
 from inferstream.errors import CodecNotFound
-from inferstream.settings import ModelSettings
+from inferstream.ext.values import Array, has_decoded
+from inferstream.ext.values import encode_array as encoded
 from inferstream.types import (
     Datatype,
     InferenceRequest,

@@ -8,8 +8,8 @@ from pathlib import Path
 import typer
 
 from inferstream.cli.main import app
-from inferstream.clients.transport import Target
 from inferstream.compat.names import VERSION
+from inferstream.ext.hosting import ClientTarget
 from inferstream.tools.image.image import IGNORED
 from inferstream.tools.image.image import dockerfile as dockerfile_of
 from inferstream.tools.infer.batch import Rate
@@ -89,7 +89,7 @@ async def process_batch(
     extra_verbose: bool = False,
 ) -> None:
     """Send every request of a file to the server at `url`, as `server infer` does."""
-    target = Target(url, timeout, binary_data, use_ssl, not insecure, workers)
+    target = ClientTarget(url, timeout, binary_data, use_ssl, not insecure, workers)
     files = Files(Path(input_data_path), Path(output_data_path), batch_size, resume=False)
     pace = Rate(workers, retries, batch_interval, batch_jitter, headers_of(request_headers))
     async with opened(transport, target, model_name, files, pace) as batch:

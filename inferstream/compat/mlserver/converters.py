@@ -6,8 +6,9 @@ because Triton and KServe refuse a request that has both.
 
 from typing import Any
 
+from inferstream.ext.rpc import ModelInferResponse
 from inferstream.protos import converters
-from inferstream.protos.dataplane_pb2 import ModelInferRequest, ModelInferResponse
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
 
 

@@ -9,8 +9,9 @@ from inspect import unwrap
 from typing import Any
 
 import inferstream
-from inferstream.concurrency.event_loop import new_event_loop
-from inferstream.handlers import CustomHandler, custom_handler
+from inferstream import custom_handler
+from inferstream.ext.hosting import new_event_loop
+from inferstream.handlers import CustomHandler
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters
 
 

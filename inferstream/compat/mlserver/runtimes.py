@@ -7,10 +7,10 @@ from contextvars import copy_context
 from importlib import import_module
 from typing import Any
 
+from inferstream import ModelSettings
 from inferstream.errors import InvalidRequest
+from inferstream.ext.runtimes import PredictFunction, Runtime
 from inferstream.runtimes import lightgbm, sklearn, xgboost
-from inferstream.runtimes.base import Function, Runtime
-from inferstream.settings import ModelSettings
 from inferstream.types import InferenceRequest, InferenceResponse, RequestOutput
 
 STANDS_IN = True
@@ -31,7 +31,7 @@ class Awaited(Runtime):
         run, predict = copy_context().run, super().predict
         return await asyncio.get_running_loop().run_in_executor(self._executor, run, predict, payload)
 
-    def _function(self, name: str) -> Function:
+    def _function(self, name: str) -> PredictFunction:
         try:
             return super()._function(name)
         except InvalidRequest as error:

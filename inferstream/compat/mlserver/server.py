@@ -4,10 +4,11 @@ import signal
 from collections.abc import Sequence
 
 from inferstream import MLModel, ModelSettings, Settings
-from inferstream.repository import InMemoryRepository, ModelRepository
+from inferstream.ext.runtimes import ModelRepository
+from inferstream.ext.settings import load_settings as settings_of
+from inferstream.repository import InMemoryRepository
 from inferstream.server.served import repository_of
 from inferstream.server.server import Server
-from inferstream.settings import load_settings as settings_of
 
 HANDLED_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
 

@@ -8,27 +8,30 @@ from uuid import uuid4
 
 import orjson
 
-from ...dataplane.access import Action
-from ...dataplane.admission import Admission
-from ...dataplane.call import Operation
-from ...dataplane.caller import Caller
-from ...dataplane.json_limits import json_limits
-from ...dataplane.reply import Reply
-from ...errors import Code, InferstreamError, InvalidRequest, ModelError, Unsupported
-from ...protos.multipart import MOST_PARTS, parts_of
-from ...server.rest.dialects.base import (
+from inferstream.ext.calls import Action, Admission, Caller, Operation, Reply
+from inferstream.ext.http import (
+    JSON_HEADER,
+    OBJECT,
     Answer,
+    AsgiScope,
+    Exchange,
     InferenceDialect,
     ParsedRequest,
+    RawHeaders,
     ReadClaim,
     ReadRoute,
     Route,
-    in_json,
+    describe_post,
+    error_headers,
+    json_answer,
+    json_limits,
+    read_parts,
+    status_of,
 )
-from ...server.rest.dialects.operations import OBJECT, posting
-from ...server.rest.exchange import Exchange
-from ...server.rest.messages import JSON, RawHeaders, Scope, sendable
-from ...server.status import http_headers, status_of
+
+from ...errors import Code, InferstreamError, InvalidRequest, ModelError, Unsupported
+from ...protos.multipart import MOST_PARTS
+from ...server.rest.messages import sendable
 from ...types import InferenceResponse
 from .envelope import JSON as JSON_TYPE
 from .envelope import Posted, PostedField, RowAnswer, answer_in, request_of
@@ -95,7 +98,7 @@ class TorchServe(InferenceDialect):
         ]
 
     def described(self) -> Mapping[str, Any]:
-        path = posting("TorchServe's predictions", OBJECT, {"data": "text"}, None)
+        path = describe_post("TorchServe's predictions", OBJECT, {"data": "text"}, None)
         path["post"]["parameters"] = [
             {"name": "model_name", "in": "path", "required": True, "schema": {"type": "string"}}
         ]
@@ -124,14 +127,14 @@ class TorchServe(InferenceDialect):
         status = status_of(error, self._settings.status_profile).http
         kind = TYPES.get(error.code, "InternalServerException")
         document = {"code": status, "type": kind, "message": error.message}
-        return status, [JSON, *http_headers(error)], orjson.dumps(document)
+        return status, [JSON_HEADER, *error_headers(error)], orjson.dumps(document)
 
-    async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
+    async def _models(self, _: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         if scope["method"] == "POST":
             raise Unsupported(f"{MANAGEMENT}.")
         names = sorted({name for name, _ in self._dataplane.models(caller)})
         models = [{"modelName": name, "modelUrl": name} for name in names]
-        return in_json({"models": models})
+        return json_answer({"models": models})
 
 
 async def _refuse(sentence: str, *_: object) -> Never:
@@ -142,7 +145,9 @@ def _fields(media_type: bytes, body: bytes) -> list[PostedField]:
     """The parts of a form, or the body as one part. Raises InvalidRequest."""
     kind = media_type.partition(b";")[0].strip().lower().decode("latin-1")
     if kind == PARTS:
-        return [PostedField(part.name, part.media_type, part.content) for part in parts_of(media_type, body)]
+        return [
+            PostedField(part.name, part.media_type, part.content) for part in read_parts(media_type, body)
+        ]
     if kind == FORM:
         try:
             text = body.decode()

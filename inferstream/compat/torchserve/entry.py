@@ -7,9 +7,10 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from inferstream.ext.hosting import install_aliases
+from inferstream.ext.runtimes import import_from
+
 from ...errors import InvalidSettings
-from ...imports.folders import import_from
-from ..finder import install
 from .calls import list_classes_from_module
 from .context import HandlerContext
 
@@ -48,7 +49,7 @@ def entry_of(handler: str, folder: Path) -> Entry:
 
 
 def _module(name: str, folder: Path) -> ModuleType:
-    install()
+    install_aliases()
     if (folder / f"{name}.py").is_file() or (folder / name).is_dir():
         return import_from(folder, name)
     stock = f"{STOCK}.{name}"

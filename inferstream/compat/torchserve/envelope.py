@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ...codecs.numpy import octets
+from inferstream.ext.values import to_bytes
+
 from ...errors import InvalidOutput, InvalidRequest
 from ...types import InferenceRequest, RequestInput, ResponseOutput, TensorData
 from ...types.json_encoding import decode, encode
@@ -71,7 +72,7 @@ def request_of(posted: Posted) -> InferenceRequest:
 def posted_rows(tensor: RequestInput) -> list[Posted]:
     """The requests in a tensor. Raises InvalidRequest for bytes that are none."""
     try:
-        return [_posted.decode(row) for row in octets(tensor.data.flat())]
+        return [_posted.decode(row) for row in to_bytes(tensor.data.flat())]
     except msgspec.MsgspecError as error:
         raise InvalidRequest(f'input "{tensor.name}": {error}') from None
 

@@ -4,8 +4,9 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from inferstream.ext.runtimes import import_from
+
 from ...errors import InvalidSettings
-from ...imports.folders import import_from
 from .calls import list_classes_from_module, load_label_mapping
 from .context import HandlerContext
 

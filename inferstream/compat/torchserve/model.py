@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from ...codecs.numpy import objects, octets
-from ...concurrency.pieces import pieces_of
-from ...concurrency.threads import Threads
+from inferstream import ModelSettings, RowErrors
+from inferstream.ext.calls import Threads, iterate_in_thread
+from inferstream.ext.runtimes import ArtefactModel, UnsafeArchive
+from inferstream.ext.values import Description, object_array, to_bytes
+
 from ...errors import InvalidOutput, InvalidRequest, ModelError
-from ...repository.archives import UnsafeArchive
 from ...repository.mar import Manifest, read_manifest, unpack_mar
-from ...rows import RowErrors
-from ...runtimes.artefact import ArtefactModel
-from ...settings import ModelSettings
-from ...signature import Description
 from ...types import (
     InferenceRequest,
     InferenceResponse,
@@ -126,7 +123,7 @@ class ArchiveModel(ArtefactModel):
         values = self.decode(tensor)
         if isinstance(values, TensorData):
             if tensor.datatype == "BYTES":
-                values = objects(octets(values.flat())).reshape(tensor.shape)
+                values = object_array(to_bytes(values.flat())).reshape(tensor.shape)
             else:
                 values = values.to_numpy(tensor.datatype).reshape(tensor.shape)
         if isinstance(values, np.ndarray):
@@ -174,7 +171,7 @@ class StreamingArchiveModel(ArchiveModel):
 
     def predict_stream(self, payloads: Iterator[InferenceRequest]) -> Iterator[InferenceResponse]:
         for payload in payloads:
-            for piece in pieces_of(partial(self._send_answers, payload)):
+            for piece in iterate_in_thread(partial(self._send_answers, payload)):
                 yield self._response(payload, piece)
 
     def _send_answers(self, payload: InferenceRequest, send: Send) -> None:

@@ -8,16 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...concurrency.pieces import pieces_of
-from ...concurrency.threads import Threads
-from ...context import RequestContext, request_context
+from inferstream import RequestContext, request_context
+from inferstream.ext.calls import Threads, iterate_in_thread
+from inferstream.ext.hosting import install_aliases
+from inferstream.ext.runtimes import ArtefactModel, import_from
+
 from ...errors import InvalidOutput, InvalidSettings, ModelError
-from ...imports.folders import import_from
 from ...protos.dialects import FINAL_RESPONSE
 from ...repository.pbtxt import tensors_of
-from ...runtimes.artefact import ArtefactModel
 from ...types import InferenceRequest, InferenceResponse, Parameters
-from ..finder import install
 from .calls import BackendRequest, BackendResponse, BackendSender, TritonModelException
 from .config import BackendConfig, using_decoupled_model_transaction_policy, with_defaults
 from .reshape import Reshapes
@@ -64,7 +63,7 @@ class PythonModel(ArtefactModel):
         return True
 
     def open(self, path: Path) -> Any:
-        install()
+        install_aliases()
         kind = getattr(import_from(path.parent, path.stem), CLASS, None)
         if not isinstance(kind, type):
             raise self._failed(f"{path.name} has no class {CLASS}")
@@ -190,5 +189,5 @@ class DecoupledPythonModel(PythonModel):
         context = request_context()
         for payload in payloads:
             run = partial(self._run, payload, context, marks=not context.single)
-            pieces: Iterator[InferenceResponse] = pieces_of(run)
+            pieces: Iterator[InferenceResponse] = iterate_in_thread(run)
             yield from pieces

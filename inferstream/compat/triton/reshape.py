@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, TypeVar
 
+from inferstream import ModelSettings
+
 from ...errors import InvalidSettings
 from ...runtimes.onnx import OnnxModel
 from ...runtimes.tensors import TensorModel, TensorSpec
 from ...runtimes.torch import TorchModel, TorchProgram
-from ...settings import ModelSettings
 from ...types import InferenceRequest, InferenceResponse, RequestInput, ResponseOutput
 
 AnyTensor = TypeVar("AnyTensor", RequestInput, ResponseOutput)

@@ -5,11 +5,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ...codecs.numpy import encoded, objects, octets, to_datatype, writable
+from inferstream.ext.values import DTYPES, object_array, to_bytes, to_datatype
+from inferstream.ext.values import encode_array as encoded
+
+from ...codecs.numpy import writable
 from ...errors import InvalidOutput
 from ...types import RequestInput, ResponseOutput, TensorData
 from ...types.conversion import join_bytes, split_bytes
-from ...types.datatypes import DTYPES
 
 NUMBERS = (
     *("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64"),
@@ -35,7 +37,7 @@ class BackendTensor:
     def of(cls, tensor: RequestInput) -> Self:
         """The tensor of a request."""
         if tensor.datatype == "BYTES":
-            return cls(tensor.name, objects(octets(tensor.data.flat())).reshape(tensor.shape))
+            return cls(tensor.name, object_array(to_bytes(tensor.data.flat())).reshape(tensor.shape))
         return cls(tensor.name, writable(tensor.data.to_numpy(tensor.datatype, tensor.shape)))
 
     def output(self) -> ResponseOutput:
@@ -136,4 +138,4 @@ def serialize_byte_tensor(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def deserialize_bytes_tensor(encoded: bytes | npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The texts in bytes that have that form. Raises ValueError."""
-    return objects(split_bytes(np.frombuffer(encoded, np.uint8).data))
+    return object_array(split_bytes(np.frombuffer(encoded, np.uint8).data))

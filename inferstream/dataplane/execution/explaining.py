@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from inferstream import MLModel
+
 from ...handlers import get_custom_handlers
-from ...model import MLModel
 from ...repository.classes import takes_one
 from ...types import InferenceRequest, Parameters
 from .method_caller import is_async

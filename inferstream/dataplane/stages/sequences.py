@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import replace
 
+from inferstream.ext.calls import AtEnd, Call, Handler, Reply
+
 from ...errors import InvalidRequest, ModelLoadFailed, Overloaded
-from ..call import Call, Handler
-from ..reply import AtEnd, Reply
 from ..sequence import OpenSequence
 from .base import Pipeline, Shared
 

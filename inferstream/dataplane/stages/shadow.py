@@ -8,15 +8,14 @@ from dataclasses import replace
 from math import prod
 from random import random
 
+from inferstream.ext.calls import Call, Handler, NotLoaded, Reply, Watcher
+
 from ...errors import InferstreamError, InvalidSettings
 from ...settings import Shadow
 from ...telemetry.stages import ShadowMeters
 from ...text.usage import tokens_of
 from ...types import InferenceRequest, InferenceResponse
-from ..call import Call, Handler
 from ..comparison import difference
-from ..first_calls import NotLoaded
-from ..reply import Reply, Watcher
 from ..shadows import Shadows
 from ..shares import Share
 from .base import Pipeline, Shared

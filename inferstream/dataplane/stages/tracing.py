@@ -5,16 +5,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from inferstream import ModelSettings
+from inferstream.ext.calls import AtEnd, Call, Handler, Operation, Reply, Watcher
+
 from ...errors import InferstreamError
-from ...settings import ModelSettings
 from ...telemetry.stages import PROVIDER
 from ...text.inputs import MESSAGES
 from ...text.interface import TextInterface
 from ...text.usage import usage_of
 from ...types import InferenceRequest, InferenceResponse, Parameters
-from ..call import Call, Handler, Operation
 from ..metering import kind_of
-from ..reply import AtEnd, Reply, Watcher
 from .base import Pipeline, Shared
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...context import request_context
+from inferstream import request_context
+
 from ...errors import InvalidRequest
 from ..encoders import Encoder
 

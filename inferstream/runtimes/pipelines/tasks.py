@@ -1,6 +1,7 @@
 """Inputs and outputs that the metadata of a pipeline shows, as MLServer's runtime declares them."""
 
-from ...codecs.base import content_type
+from inferstream.ext.values import content_type
+
 from ...types import MetadataTensor
 
 SIMILARITY = "sentence-similarity"

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...codecs.base import content_type
-from ...codecs.decoded import get_decoded, has_decoded
+from inferstream import NumpyCodec, StringCodec
+from inferstream.ext.values import content_type, has_decoded
+
+from ...codecs.decoded import get_decoded
 from ...codecs.json import JSONEncoderWithArray
-from ...codecs.numpy import NumpyCodec
 from ...codecs.registry import find_input_codec
-from ...codecs.string import StringCodec
 from ...codecs.values.images import opened
 from ...errors import CodecError
 from ...types import InferenceRequest, RequestInput, ResponseOutput, TensorData

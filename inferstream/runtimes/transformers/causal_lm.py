@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from inferstream import Finished, ModelSettings, StepModel, Token, Usage, request_context
+from inferstream.ext.runtimes import TORCH_LOADING
+from inferstream.ext.values import Description
+
 from ... import processors
-from ...context import request_context
 from ...errors import InvalidRequest
 from ...imports.folders import importing_alone
 from ...imports.untrusted import untrusted
-from ...model import Emission, Finished, StepModel
-from ...settings import ModelSettings
-from ...signature import Description
+from ...model import Emission
 from ...text.calls.formats import PARSERS, has_special_tokens
 from ...text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
 from ...text.detokenizer import REPLACEMENT, Detokenizer
@@ -24,9 +25,8 @@ from ...text.inputs import MESSAGES, RESPONSE_FORMAT, TOKEN_IDS, TOOLS, field_of
 from ...text.prompt_inputs import take_options, texts_of
 from ...text.spelling import is_part, spell
 from ...text.template import text_formats
-from ...text.token import Token, Usage
 from ...types import InferenceRequest
-from ..framework import TEXT, TORCH_LOADING, FrameworkModel
+from ..framework import TEXT, FrameworkModel
 from ..grammars.beginnings import Beginnings
 from ..huggingface_trust import pretrained
 from ..sampling import Restrictions, Sampling, read_sampling

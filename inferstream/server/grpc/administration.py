@@ -5,15 +5,16 @@ from typing import Never
 
 from google.protobuf.json_format import ParseDict
 
-from ...dataplane.access import Action
-from ...dataplane.caller import Caller
+from inferstream.ext.calls import Action, Caller
+from inferstream.ext.rpc import RpcContext
+from inferstream.ext.telemetry import Meters
+
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.live_settings import LogValue, TraceValue
 from ...errors import ModelNotFound, Unsupported
 from ...protos import dataplane_pb2 as pb
-from ...telemetry.metrics import Meters
 from ..statistics import statistics_of
-from .context import RpcContext, caller_of, of_name
+from .context import caller_of, of_name
 
 CUDA = 'This server does not have the extension "cuda_shared_memory".'
 

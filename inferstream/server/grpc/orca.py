@@ -3,10 +3,11 @@
 import asyncio
 from contextlib import aclosing
 
+from inferstream.ext.rpc import RpcContext, ServeRpc
+
 from ...protos.orca_request_pb2 import OrcaLoadReportRequest
 from ..orca import FORMAT, TRAILER, LoadReports
-from .context import RpcContext
-from .rpc import RpcExchange, ServeRpc
+from .rpc import RpcExchange
 
 SHORTEST = 0.1
 """Seconds between two reports of a stream at least, because each asks all front ends."""

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Mapping
 
 import grpc
 
+from inferstream.ext.rpc import SERVICE
+
 from ...errors import CallFailed
-from ...protos.pool import SERVICE
 from .load import ItemCame
 
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from ...cli.refusals import told
-from ...clients.transport import ModelName, Target, Transport
-from ...concurrency.event_loop import new_event_loop
+from inferstream.ext.hosting import ClientTarget, new_event_loop, report_errors
+
+from ...clients.transport import ModelName, Transport
 from ...errors import CallFailed
 from ...types import InferenceRequest
 from ..infer.run import TransportName
@@ -39,8 +39,8 @@ class Question:
     headers: Mapping[str, str]
 
 
-@told
-def run(target: Target, question: Question, plan: Plan, limits: LoadLimits, output: Path | None) -> int:
+@report_errors
+def run(target: ClientTarget, question: Question, plan: Plan, limits: LoadLimits, output: Path | None) -> int:
     """Run the load and print its figures. Returns 0 if every limit holds, 130 after Ctrl-C, else 1."""
     console = Console(stderr=True, highlight=False)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -56,7 +56,7 @@ def run(target: Target, question: Question, plan: Plan, limits: LoadLimits, outp
     return 1 if broken else 0
 
 
-async def _measure(target: Target, question: Question, plan: Plan, console: Console) -> dict[str, Any]:
+async def _measure(target: ClientTarget, question: Question, plan: Plan, console: Console) -> dict[str, Any]:
     async with AsyncExitStack() as stack:
         connect = await (_over_grpc if question.transport == "grpc" else _over_rest)(target, question, stack)
         load = LoadRun(plan, connect)
@@ -73,7 +73,9 @@ async def _measure(target: Target, question: Question, plan: Plan, console: Cons
     }
 
 
-async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], BenchClient]:
+async def _over_rest(
+    target: ClientTarget, question: Question, stack: AsyncExitStack
+) -> Callable[[], BenchClient]:
     from ...clients.rest import RestTransport
     from ...protos.json_client import HEADER_LENGTH, dump_request
     from .rest import RestCaller
@@ -89,7 +91,9 @@ async def _over_rest(target: Target, question: Question, stack: AsyncExitStack) 
     return lambda: RestCaller(target, question.model, action, body, headers)
 
 
-async def _over_grpc(target: Target, question: Question, stack: AsyncExitStack) -> Callable[[], BenchClient]:
+async def _over_grpc(
+    target: ClientTarget, question: Question, stack: AsyncExitStack
+) -> Callable[[], BenchClient]:
     from ...clients.grpc import GrpcTransport  # isort: skip  # it names the extra that is missing
     from ...protos.converters import ModelInferRequestConverter
     from .grpc import GrpcCaller
@@ -103,7 +107,7 @@ async def _over_grpc(target: Target, question: Question, stack: AsyncExitStack) 
     return lambda: GrpcCaller(channel, target.timeout, question.stream, data, question.headers)
 
 
-async def _request(transport: Transport, question: Question, target: Target) -> InferenceRequest:
+async def _request(transport: Transport, question: Question, target: ClientTarget) -> InferenceRequest:
     metadata = await transport.metadata(ModelName(question.model), target.timeout)
     if question.request is not None:
         return from_file(question.request)

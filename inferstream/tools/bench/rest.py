@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from ...clients.transport import ModelName, Target, any_certificate
+from inferstream.ext.hosting import ClientTarget
+
+from ...clients.transport import ModelName, any_certificate
 from ...errors import CallFailed
 from .load import ItemCame
 
@@ -25,7 +27,9 @@ QUOTED = 200
 class RestCaller:
     """Sends one body repeatedly, and counts the events of a stream."""
 
-    def __init__(self, target: Target, model: str, action: str, body: bytes, headers: HeaderPairs) -> None:
+    def __init__(
+        self, target: ClientTarget, model: str, action: str, body: bytes, headers: HeaderPairs
+    ) -> None:
         parts = urlsplit(target.base)
         secure = parts.scheme == "https"
         self._host = parts.hostname or "localhost"

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from inferstream.ext.values import DTYPES
+
 from ...errors import InvalidRequest, InvalidSettings
 from ...protos.json_requests import build_request, load
 from ...types import InferenceRequest, MetadataModelResponse, RequestInput, TensorData
-from ...types.datatypes import DTYPES
 
 WORD = "hello"
 

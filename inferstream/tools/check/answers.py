@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...codecs.numpy import objects, octets
+from inferstream.ext.values import object_array, to_bytes
+
 from ...errors import InferstreamError
 from ...testing import arrays
 from ...types import InferenceResponse, MetadataTensor
@@ -41,7 +42,7 @@ def answers(response: InferenceResponse) -> Answers:
 def _octets(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.dtype.kind not in "OUS":
         return values
-    return objects(octets(values.ravel().tolist())).reshape(values.shape)
+    return object_array(to_bytes(values.ravel().tolist())).reshape(values.shape)
 
 
 def same(one: Answers, other: Answers) -> bool:

@@ -6,8 +6,9 @@ from math import prod
 
 from hypothesis import strategies as st
 
+from inferstream.ext.values import DTYPES
+
 from ...types import InferenceRequest, MetadataTensor, RequestInput, TensorData
-from ...types.datatypes import DTYPES
 
 TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=0x17F, exclude_characters="\x7f"), max_size=12)
 WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=5), min_size=1, max_size=6).map(" ".join)

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
-from ...cli.refusals import told
-from ...concurrency.event_loop import new_event_loop
+from inferstream.ext.hosting import new_event_loop, report_errors
+
 from ...errors import InferstreamError, InvalidSettings, MissingExtra
 from ...types import InferenceRequest
 from .blocked import places, watched
@@ -43,7 +43,7 @@ class Options(NamedTuple):
     report: Report
 
 
-@told
+@report_errors
 def run(options: Options) -> int:
     """Check the models and print the results. Returns 0 if all passed, 1 for a fault or a failure."""
     results: list[Result] = []

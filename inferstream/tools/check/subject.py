@@ -6,12 +6,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from typing import Any
 
+from inferstream import Application
+from inferstream.ext.calls import Caller
+from inferstream.ext.hosting import ClientTarget, resolve_served
+
 from ...clients.rest import RestTransport
-from ...clients.transport import ModelName, OutgoingCall, Target, Transport
-from ...dataplane.caller import Caller
+from ...clients.transport import ModelName, OutgoingCall, Transport
 from ...errors import InferstreamError, MissingExtra
-from ...server.application import Application
-from ...server.served import resolve
 from ...server.server import Server
 from ...testing import InProcess
 from ...types import Headers, InferenceRequest
@@ -149,7 +150,7 @@ async def serving(target: str) -> AsyncIterator[Subjects]:
     """The models of a folder or an app, until the end of the block. Raises InvalidSettings."""
     async with server_of(target) as server:
         rest: dict[str, Transport] = {
-            "REST": RestTransport(Target(f"http://127.0.0.1:{server.ports['REST']}"))
+            "REST": RestTransport(ClientTarget(f"http://127.0.0.1:{server.ports['REST']}"))
         }
         transports = rest | _grpc(server)
         subjects = Subjects(server, transports, target)
@@ -164,7 +165,7 @@ async def serving(target: str) -> AsyncIterator[Subjects]:
 @asynccontextmanager
 async def server_of(target: str) -> AsyncIterator[Server]:
     """A server of a folder or an app, on free ports until the end of the block. Raises InvalidSettings."""
-    settings, repository = resolve(target, ALONE)
+    settings, repository = resolve_served(target, ALONE)
     server = Server(settings, repository)
     started = asyncio.Event()
     running = asyncio.create_task(server.run(lambda _: started.set()))
@@ -184,5 +185,5 @@ def _grpc(server: Server) -> dict[str, Transport]:
     with suppress(MissingExtra):
         from ...clients.grpc import GrpcTransport
 
-        return {"gRPC": GrpcTransport(Target(f"127.0.0.1:{server.ports['gRPC']}"))}
+        return {"gRPC": GrpcTransport(ClientTarget(f"127.0.0.1:{server.ports['gRPC']}"))}
     return {}

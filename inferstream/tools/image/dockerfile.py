@@ -10,7 +10,8 @@ from pathlib import Path
 
 import typer
 
-from ...cli.refusals import told
+from inferstream.ext.hosting import report_errors
+
 from ...errors import InvalidSettings
 from .image import HEADER, HOME, IGNORED, dockerfile
 from .secrets import ignore_lines, secret_files, uncovered
@@ -21,7 +22,7 @@ NAME = "Dockerfile"
 IGNORE_FILE = ".dockerignore"
 
 
-@told
+@report_errors
 def write(folder: Path, with_ignored: bool, force: bool) -> int:
     """Write the Dockerfile into `folder`. Returns 1 if `folder` has one that is not ours."""
     wanted = {NAME: _generated(folder)}
@@ -66,7 +67,7 @@ def _is_ours(path: Path) -> bool:
     return path.read_text(errors="replace").startswith(start)
 
 
-@told
+@report_errors
 def build(folder: Path, tag: str, no_cache: bool) -> int:
     """Build the image of `folder`. Returns Docker's exit code, or 1 without Docker."""
     docker = shutil.which("docker")

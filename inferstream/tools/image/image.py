@@ -9,19 +9,14 @@ from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
+from inferstream import ModelParameters, Settings
+from inferstream.ext.hosting import find_target
+
 from ...errors import InvalidSettings
 from ...plugins import RUNTIMES, plugins
 from ...repository.artefacts import described_by_files
 from ...repository.folder import read_fields, settings_files
-from ...repository.target import targeted
-from ...settings import (
-    MLSERVER_MODEL_PREFIX,
-    MLSERVER_PREFIX,
-    MODEL_SETTINGS_FILE,
-    SETTINGS_FILE,
-    ModelParameters,
-    Settings,
-)
+from ...settings import MLSERVER_MODEL_PREFIX, MLSERVER_PREFIX, MODEL_SETTINGS_FILE, SETTINGS_FILE
 from ...settings.sources import read_json
 from .wheel import NAME as WHEEL
 
@@ -132,7 +127,7 @@ def _extras(folder: Path) -> str:
 
 def _bare(folder: Path) -> dict[str, Any]:
     """The settings that a bare artefact stands for; none where settings files or an app are."""
-    if next(settings_files(folder), None) or targeted(str(folder))[1]:
+    if next(settings_files(folder), None) or find_target(str(folder))[1]:
         return {}
     try:
         return described_by_files(folder)

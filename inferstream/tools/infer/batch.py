@@ -6,8 +6,10 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from inferstream.ext.hosting import ClientTarget
+
 from ...clients.retries import retried
-from ...clients.transport import ModelName, OutgoingCall, Target, Transport
+from ...clients.transport import ModelName, OutgoingCall, Transport
 from ...errors import CallFailed, InvalidRequest
 from ...types import InferenceRequest, InferenceResponse
 from .merging import groups, merged, split
@@ -36,7 +38,7 @@ class BatchRun:
     """One run. The results have every response that arrived before its end."""
 
     transport: Transport
-    target: Target
+    target: ClientTarget
     model: str
     file: RequestFile
     results: ResultFile

@@ -7,8 +7,9 @@ from typing import Any
 
 import orjson
 
+from inferstream.ext.http import JSON_WRITER
+
 from ...errors import InferstreamError
-from ...protos.json_responses import IN_JSON
 from ...types import InferenceResponse, Parameters
 
 
@@ -53,7 +54,7 @@ class ResultFile:
         parameters = dict(response.parameters.items()) if response.parameters is not None else {}
         response.parameters = Parameters(**{**parameters, **known})
         try:
-            line, _ = response.accept(IN_JSON)
+            line, _ = response.accept(JSON_WRITER)
         except InferstreamError as error:
             self.fail(index, error.message)
             return

@@ -13,9 +13,9 @@ from typing import Literal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from ...cli.refusals import told
+from inferstream.ext.hosting import ClientTarget, report_errors
+
 from ...clients.client import transport_to
-from ...clients.transport import Target
 from ...errors import InvalidSettings
 from .batch import BatchRun, Rate
 from .request_file import RequestFile
@@ -35,9 +35,9 @@ class Files:
     resume: bool
 
 
-@told
+@report_errors
 def run(
-    transport: TransportName, target: Target, model: str, files: Files, pace: Rate, verbosity: int
+    transport: TransportName, target: ClientTarget, model: str, files: Files, pace: Rate, verbosity: int
 ) -> int:
     """Run the batch. Returns 0 if every line has a response, 130 after Ctrl-C, else 1."""
     _log(verbosity)
@@ -72,7 +72,7 @@ def _check(files: Files) -> None:
 
 @asynccontextmanager
 async def opened(
-    name: TransportName, target: Target, model: str, files: Files, pace: Rate
+    name: TransportName, target: ClientTarget, model: str, files: Files, pace: Rate
 ) -> AsyncIterator[BatchRun]:
     """A run of these files, which are closed behind it."""
     results = ResultFile(files.output, files.resume)
@@ -87,7 +87,7 @@ async def opened(
 
 
 async def _run(
-    name: TransportName, target: Target, model: str, files: Files, pace: Rate, console: Console
+    name: TransportName, target: ClientTarget, model: str, files: Files, pace: Rate, console: Console
 ) -> int:
     started = time.monotonic()
     async with opened(name, target, model, files, pace) as batch:

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import DecodeError
 
+from inferstream.ext.rpc import METHODS
+from inferstream.ext.settings import Tolerance
+
 from ...dataplane.comparison import numbers_apart
-from ...protos.dataplane_pb2_grpc import METHODS, classes_of
-from ...settings import Tolerance
+from ...protos.dataplane_pb2_grpc import classes_of
 from .records import Content, Recorded, octets
 from .sending import ReplayedAnswer
 

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import httpx
 from websockets.exceptions import WebSocketException
 
-from ...cli.refusals import told
-from ...concurrency.event_loop import new_event_loop
+from inferstream.ext.hosting import new_event_loop, report_errors
+from inferstream.ext.settings import Tolerance
+
 from ...errors import InvalidSettings, MissingExtra
-from ...settings import Tolerance
 from ..check.results import Report, Result
 from ..check.subject import server_of
 from .comparing import compared
@@ -45,7 +45,7 @@ class ReplayOptions(NamedTuple):
     report: Report
 
 
-@told
+@report_errors
 def run(options: ReplayOptions) -> int:
     """Replay and print the results. Returns 0 if all passed, 1 for a difference or a failure."""
     recordings = read(options.file)

@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable
 from urllib.parse import unquote
 
-from ...dataplane.access import Action
+from inferstream import Settings
+from inferstream.ext.calls import Action
+from inferstream.ext.http import ReadRoute
+from inferstream.ext.telemetry import Meters
+
 from ...server.grpc.services import ACTIONS
-from ...server.rest.dialects.base import ReadRoute
 from ...server.rest.routing import build_routes
-from ...settings import Settings
-from ...telemetry.metrics import Meters
 from .records import Recorded
 
 INFERENCES = (Action.INFER, Action.STREAM)

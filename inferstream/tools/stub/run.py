@@ -3,18 +3,19 @@
 import sys
 from pathlib import Path
 
-from ...cli.refusals import told
+from inferstream.ext.hosting import find_target, report_errors
+
 from ...errors import InvalidSettings
 from ...imports.folders import share_folders
 from ...repository.apps import load_app
-from ...repository.target import in_package, targeted
+from ...repository.target import in_package
 from .source import stub_source
 
 
-@told
+@report_errors
 def run(target: str, output: Path | None) -> int:
     """Write the stub to a file, or print it. Returns the exit code."""
-    folder, path = targeted(target)
+    folder, path = find_target(target)
     if path is None:
         raise InvalidSettings(f"{target} is a folder of models; a stub is of an app (app.py or module:app)")
     folder = folder.resolve()

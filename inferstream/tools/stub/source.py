@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from inferstream import App
+from inferstream.ext.values import DescribedFunction, pascal_case
+
 from ...errors import InvalidSettings
-from ...functions.app import App
 from ...functions.arguments import Argument
-from ...functions.function import Function, ModelFunction, pascal
+from ...functions.function import ModelFunction
 from .types import TypeSource, literal, quoted
 
 BASES = ("AsyncStub", "Stub")
@@ -24,7 +26,7 @@ TAKEN = ("aclose", "client", "close")
 
 def stub_source(app: App, target: str) -> str:
     """The source of the stub of an app, which `target` names. Raises InvalidSettings for names that clash."""
-    name = pascal(app.name)
+    name = pascal_case(app.name)
     name = name if name.isidentifier() and not keyword.iskeyword(name) else "App"
     types = TypeSource([*BASES, *NAMES, name, f"Async{name}", "Any", "BaseModel", "TypedDict", "NamedTuple"])
     methods = _methods(app)
@@ -108,7 +110,7 @@ def _parameters(function: ModelFunction, types: TypeSource, awaits: bool) -> Ite
     if (stream := arguments.stream) is not None:
         kind = "AsyncIterable" if awaits else "Iterable"
         known[stream.name] = f"{stream.name}: {kind}[{types.written(stream.hint)}]"
-    if isinstance(function, Function):
+    if isinstance(function, DescribedFunction):
         known = {
             name: known[name] for name in inspect.signature(function.function).parameters if name in known
         }

@@ -13,11 +13,12 @@ from typing import Any, Literal, Union
 import numpy as np
 from pydantic import BaseModel
 
+from inferstream import Token
+
 from ...codecs.registry import meant
 from ...codecs.values.arrays import TensorHint
 from ...codecs.values.frames import is_of_pandas
 from ...codecs.values.images import is_image
-from ...text.token import Token
 
 INDENT = "    "
 

@@ -13,8 +13,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ...cli.refusals import told
-from ...clients.transport import NEEDS_KEY, Target
+from inferstream.ext.hosting import ClientTarget, report_errors
+
+from ...clients.transport import NEEDS_KEY
 from ...errors import ConnectionFailed
 from .rates import Model, ModelRates, Scrape, rows, window
 
@@ -57,7 +58,7 @@ FIGURES = (
 class MetricsSource:
     """A running server: its metrics, and the states of its models."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ClientTarget) -> None:
         parts = urlsplit(target.base)
         path = parts.path.rstrip("/")
         self._base = target.base
@@ -105,8 +106,8 @@ class MetricsSource:
         return {}
 
 
-@told
-def run(target: Target, once: bool, interval: float) -> int:
+@report_errors
+def run(target: ClientTarget, once: bool, interval: float) -> int:
     """Show the table until the user ends it, or once. Returns the exit code."""
     console = Console(highlight=False)
     source = MetricsSource(target)
@@ -122,7 +123,9 @@ def run(target: Target, once: bool, interval: float) -> int:
     return 0
 
 
-def _live(console: Console, target: Target, source: MetricsSource, first: Scrape, interval: float) -> None:
+def _live(
+    console: Console, target: ClientTarget, source: MetricsSource, first: Scrape, interval: float
+) -> None:
     scrapes = deque([first])
     with Live(console=console, screen=True, auto_refresh=False) as live:
         live.update(Text("measuring …"), refresh=True)

@@ -2,14 +2,13 @@
 
 import asyncio
 
-from ....concurrency.scope import ClientLeft, Scope
-from ....dataplane.admission import Admission
-from ....dataplane.call import Operation
-from ....dataplane.caller import Caller
+from inferstream.ext.calls import Admission, Caller, CancelScope, ClientLeft, Operation
+from inferstream.ext.rpc import ModelInferResponse
+
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.region_use import RegionUse
 from ....errors import InferstreamError, InvalidRequest
-from ....protos.dataplane_pb2 import InferParameter, ModelInferResponse, ModelStreamInferResponse
+from ....protos.dataplane_pb2 import InferParameter, ModelStreamInferResponse
 from ....protos.dialects import FINAL_RESPONSE as FINAL
 from ....protos.dialects import HEADER
 from ....protos.grpc import request_from
@@ -105,7 +104,7 @@ class TritonStream:
         self._writing = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._running: set[ResponseTask] = set()
-        self._reading = Scope(asyncio.current_task())
+        self._reading = CancelScope(asyncio.current_task())
 
     async def run(self, first: StreamRequest) -> None:
         """Serve the first and every later request, until the client has half-closed and all responses are sent.
@@ -122,7 +121,7 @@ class TritonStream:
             raise
         finally:
             for task in self._running:
-                Scope(task).end(ClientLeft())
+                CancelScope(task).end(ClientLeft())
             await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _read(self, request: StreamRequest) -> None:

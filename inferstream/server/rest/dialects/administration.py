@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Never
 
-from ....dataplane.access import Action
-from ....dataplane.caller import Caller
+from inferstream.ext.calls import Action, Caller
+from inferstream.ext.http import Answer, AsgiScope, HttpDialect, ReadClaim, ReadRoute, json_answer
+
 from ....errors import Unsupported
 from ...statistics import statistics_of
-from ..messages import Scope
-from .base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
 from .resources import document
 
 GET_OR_POST = ("GET", "POST")
@@ -33,28 +32,28 @@ class Administration(HttpDialect):
             ReadClaim("/v2/cudasharedmemory/{path}", Action.SHARED_MEMORY, _refuse_cuda, methods=None),
         ]
 
-    async def _all_statistics(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
+    async def _all_statistics(self, _: ReadRoute, caller: Caller, __: AsgiScope) -> Answer:
         of = await statistics_of(self._dataplane, self._meters, caller, None, None)
-        return in_json({"model_stats": of})
+        return json_answer({"model_stats": of})
 
-    async def _statistics(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
+    async def _statistics(self, route: ReadRoute, caller: Caller, _: AsgiScope) -> Answer:
         of = await statistics_of(self._dataplane, self._meters, caller, route.model, route.version)
-        return in_json({"model_stats": of})
+        return json_answer({"model_stats": of})
 
     async def _config(self, route: ReadRoute, *_: object) -> Answer:
-        return in_json(await self._dataplane.model_config(route.model, route.version))
+        return json_answer(await self._dataplane.model_config(route.model, route.version))
 
-    async def _logging(self, route: ReadRoute, _: Caller, scope: Scope) -> Answer:
+    async def _logging(self, route: ReadRoute, _: Caller, scope: AsgiScope) -> Answer:
         live = self._dataplane.live
         posted = scope["method"] == "POST"
-        return in_json(await live.update_log(document(route.body)) if posted else live.log())
+        return json_answer(await live.update_log(document(route.body)) if posted else live.log())
 
-    async def _trace(self, route: ReadRoute, _: Caller, scope: Scope) -> Answer:
+    async def _trace(self, route: ReadRoute, _: Caller, scope: AsgiScope) -> Answer:
         if route.model:
             self._dataplane.model_ready(route.model, route.version)  # raises for one that is not there
         live = self._dataplane.live
         posted = scope["method"] == "POST"
-        return in_json(live.update_trace(document(route.body)) if posted else live.trace())
+        return json_answer(live.update_trace(document(route.body)) if posted else live.trace())
 
 
 async def _refuse_cuda(*_: object) -> Never:

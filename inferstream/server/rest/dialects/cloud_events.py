@@ -10,11 +10,11 @@ from uuid import uuid4
 import msgspec
 import orjson
 
-from ....dataplane.reply import Reply
+from inferstream.ext.calls import Reply
+from inferstream.ext.http import Gathering, GatheringRequest, ParsedRequest, RawHeaders
+
 from ....errors import InvalidRequest, UnsupportedEncoding
 from ....types import InferenceResponse
-from ..messages import RawHeaders
-from .base import Gathering, GatheringRequest, ParsedRequest
 
 STRUCTURED = b"application/cloudevents+json"
 BATCHED = b"application/cloudevents-batch+json"

@@ -6,30 +6,38 @@ from typing import Any, cast
 
 import numpy as np
 
-from ....dataplane.access import Action
-from ....dataplane.admission import Admission
-from ....dataplane.call import Operation
-from ....dataplane.caller import Caller
+from inferstream import Settings
+from inferstream.ext.calls import Action, Admission, Caller, Operation
+from inferstream.ext.http import (
+    JSON_HEADER,
+    Answer,
+    Exchange,
+    InferenceDialect,
+    ParsedRequest,
+    RawHeaders,
+    ReadClaim,
+    Route,
+    UnaryRequest,
+    dump_json,
+    json_answer,
+    json_limits,
+    keys_in,
+    refuse_duplicate_keys,
+)
+from inferstream.ext.telemetry import Meters
+
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.execution.explaining import EXPLAIN
-from ....dataplane.json_limits import json_limits
 from ....errors import InvalidRequest, Unsupported
 from ....protos.flat_values import columns_of
 from ....protos.generate import is_v2, tensor_of
 from ....protos.json_arrays import load_exactly, plain
-from ....protos.json_checks import keys_of, refuse_duplicate_keys
-from ....protos.json_responses import dump, json_values
-from ....settings import Settings
-from ....telemetry.metrics import Meters
+from ....protos.json_responses import json_values
 from ....types import InferenceRequest, InferenceResponse, Parameters, ResponseOutput, TensorData
 from ....types.json_numbers import NumbersText
-from ..exchange import Exchange
-from ..messages import JSON, RawHeaders
-from .base import Answer, InferenceDialect, ParsedRequest, ReadClaim, Route, in_json
 from .cloud_events import EventRequest, read_event
 from .instance_fields import decode_bytes, instances_of, is_frame, parameters_of, read_json
 from .v2 import v2_request, with_binary
-from .whole import WholeRequest
 
 PREDICT = "/v1/models/{model_name}:predict"
 EXPLAIN_PATH = "/v1/models/{model_name}:explain"
@@ -66,7 +74,7 @@ class Instances(InferenceDialect):
 
     async def _ready(self, *_: object) -> Answer:
         ready = self._dataplane.ready
-        return in_json({}) if ready else in_json({"error": "The server is not ready."}, 503)
+        return json_answer({}) if ready else json_answer({"error": "The server is not ready."}, 503)
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
@@ -95,7 +103,7 @@ class Instances(InferenceDialect):
             raise InvalidRequest('"params" is not a field of a V2 request; it has "parameters"')
         if v2 and not explained:
             return v2_request(self._dataplane, admission, route.operation, document, text)
-        refuse_duplicate_keys(text, keys_of(document))
+        refuse_duplicate_keys(text, keys_in(document))
         if (flat := admission.pipeline.flat) is not None and flat.strict and flat.arguments.takes_json:
             document = load_exactly(document, text)
         if b'"b64"' in text:
@@ -112,7 +120,7 @@ def _named(variable: str) -> Sequence[str]:
     return () if not path.startswith("/") or path == "/" or path.startswith(SERVED) else (path,)
 
 
-class InstancesRequest(WholeRequest):
+class InstancesRequest(UnaryRequest):
     """Instances that are the rows of one request, or a request each where the model takes one at a time."""
 
     __slots__ = ("_each", "_field")
@@ -144,7 +152,7 @@ class InstancesRequest(WholeRequest):
 
     def written(self, responses: Sequence[InferenceResponse]) -> tuple[RawHeaders, bytes]:
         predictions = [self._predictions(response) for response in responses]
-        return [JSON], dump(
+        return [JSON_HEADER], dump_json(
             {self._field: [each for rows in predictions for each in rows] if self._each else predictions[0]}
         )
 

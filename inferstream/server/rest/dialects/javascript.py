@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from ....dataplane.access import Action
-from .base import Answer, HttpDialect, ReadClaim
+from inferstream.ext.calls import Action
+from inferstream.ext.http import Answer, HttpDialect, ReadClaim
 
 PATH = "/inferstream.js"
 SCRIPT = (b"content-type", b"text/javascript; charset=utf-8")

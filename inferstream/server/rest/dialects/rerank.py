@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ....codecs.values.base import OPTIONAL, fact
-from ....dataplane.admission import Admission
-from ....dataplane.call import Operation
-from ....dataplane.caller import Caller
+from inferstream.ext.calls import Admission, Caller, Operation
+from inferstream.ext.http import JSON_HEADER, Exchange, RawHeaders, Route, UnaryRequest, describe_post
+from inferstream.ext.values import OPTIONAL, parameter_of
+
 from ....errors import InferstreamError, InvalidRequest
 from ....protos.unwritable_outputs import wrong_output
 from ....signature import Signature
@@ -29,13 +29,10 @@ from ....types import (
     RequestInput,
     TensorData,
 )
-from ..exchange import Exchange
-from ..messages import JSON, RawHeaders
-from .base import Route
-from .operations import OBJECT_OR_LIST, STRING, STRINGS, an_object, posting
+from .operations import OBJECT_OR_LIST, STRING, STRINGS, an_object
 from .text import TextDialect, identified
 from .tgi.errors import TYPES
-from .whole import WholeRequest, tokens_read
+from .whole import tokens_read
 
 RERANKS = ("/rerank", "/v1/rerank", "/v2/rerank", "/openai/v1/rerank")
 SCORES = ("/score", "/v1/score")
@@ -62,14 +59,14 @@ class Rerank(TextDialect):
         documents = {"model": STRING, "query": STRING, "documents": STRINGS}
         pair = {"model": STRING, "text_1": STRING, "text_2": STRINGS}
         example = {"model": "model", "query": "text", "documents": ["text"]}
-        rerank = posting(
+        rerank = describe_post(
             "Documents in the order of their relevance",
             an_object((*documents,), **documents),
             example,
             None,
             OBJECT_OR_LIST,
         )
-        score = posting(
+        score = describe_post(
             "Scores of pairs of texts",
             an_object((*pair,), **pair),
             {"model": "model", "text_1": "text", "text_2": ["text"]},
@@ -79,7 +76,7 @@ class Rerank(TextDialect):
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
-    ) -> WholeRequest:
+    ) -> UnaryRequest:
         fields = Fields.read(body)
         does = "rank", "ranks"
         name, admission, ranking = self._admit_fitting(fields, caller, ranking_of, does, DECLARATION)
@@ -112,7 +109,7 @@ class Ranking(NamedTuple):
 def ranking_of(signature: Signature) -> Ranking | None:
     """The inputs of a model that ranks: one text, and a list of texts; its outputs are floats. None for another."""
     inputs, outputs = signature.inputs or (), signature.outputs or ()
-    needed = [tensor for tensor in inputs if not fact(tensor, OPTIONAL)]
+    needed = [tensor for tensor in inputs if not parameter_of(tensor, OPTIONAL)]
     if len(needed) != 2 or not outputs or not all(map(holds_text, needed)):
         return None
     query, documents = needed
@@ -138,7 +135,7 @@ def _scores(request: InferenceRequest, response: InferenceResponse) -> list[floa
     return scores
 
 
-class RerankRequest(WholeRequest):
+class RerankRequest(UnaryRequest):
     """Documents, as Cohere's and Jina's clients send them, and the order that they have in the response."""
 
     __slots__ = ("_documents", "_most", "_name", "_returned")
@@ -178,7 +175,7 @@ class RerankRequest(WholeRequest):
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
             "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}},
         }
-        return [JSON], orjson.dumps(document)
+        return [JSON_HEADER], orjson.dumps(document)
 
     def _ranked(self, response: InferenceResponse) -> list[tuple[int, float]]:
         """The places of the documents and their scores, the highest first."""
@@ -206,10 +203,10 @@ class TeiRequest(RerankRequest):
             {"index": index, "score": score, **({"text": self._documents[index]} if self._returned else {})}
             for index, score in ranked
         ]
-        return [JSON], orjson.dumps(results)
+        return [JSON_HEADER], orjson.dumps(results)
 
 
-class ScoreRequest(WholeRequest):
+class ScoreRequest(UnaryRequest):
     """One text and one or several others, or pairs of texts, each of which is a request to the model."""
 
     __slots__ = ("_id", "_name")
@@ -249,4 +246,4 @@ class ScoreRequest(WholeRequest):
             ],
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
         }
-        return [JSON], orjson.dumps(document)
+        return [JSON_HEADER], orjson.dumps(document)

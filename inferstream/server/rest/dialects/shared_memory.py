@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from ....dataplane.access import Action
-from ....dataplane.caller import Caller
-from ..messages import Scope
-from .base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
+from inferstream.ext.calls import Action, Caller
+from inferstream.ext.http import Answer, AsgiScope, HttpDialect, ReadClaim, ReadRoute, json_answer
+
 from .resources import document
 
 POST = ("POST",)
@@ -28,15 +27,15 @@ class SystemSharedMemory(HttpDialect):
             ReadClaim(f"{one}/unregister", Action.SHARED_MEMORY, self._unregister, POST),
         ]
 
-    async def _status(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
-        return in_json(await self._dataplane.regions().status(route.value, caller))
+    async def _status(self, route: ReadRoute, caller: Caller, _: AsgiScope) -> Answer:
+        return json_answer(await self._dataplane.regions().status(route.value, caller))
 
-    async def _register(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
+    async def _register(self, route: ReadRoute, caller: Caller, _: AsgiScope) -> Answer:
         said = document(route.body)
         key, offset, size = said.get("key"), said.get("offset", 0), said.get("byte_size")
         await self._dataplane.regions().register(route.value, key, offset, size, caller)
-        return in_json({})
+        return json_answer({})
 
-    async def _unregister(self, route: ReadRoute, caller: Caller, _: Scope) -> Answer:
+    async def _unregister(self, route: ReadRoute, caller: Caller, _: AsgiScope) -> Answer:
         await self._dataplane.regions().unregister(route.value, caller)
-        return in_json({})
+        return json_answer({})

@@ -6,15 +6,22 @@ from typing import Any, ClassVar, TypeVar
 
 import orjson
 
-from ....dataplane.admission import Admission
-from ....dataplane.call import Operation, new_id
-from ....dataplane.caller import Caller
+from inferstream.ext import sse
+from inferstream.ext.calls import Admission, Caller, Operation, Reply, new_id
+from inferstream.ext.http import (
+    JSON_HEADER,
+    Answer,
+    GatherLimit,
+    InferenceDialect,
+    ParsedRequest,
+    RawHeaders,
+    error_headers,
+    status_of,
+)
+
 from ....dataplane.dataplane import DataPlane, TextModel
-from ....dataplane.gathering import GatherLimit
-from ....dataplane.reply import Reply
 from ....dataplane.several import SeveralReplies
 from ....errors import InferstreamError, ModelNotFound
-from ....protos import sse
 from ....signature import Signature
 from ....text.fields import Fields, wrong_field
 from ....text.generation import Generation
@@ -23,9 +30,6 @@ from ....text.interface import TextInterface
 from ....text.reader import TextReader
 from ....text.spelling import read_spelling
 from ....types import InferenceRequest, InferenceResponse
-from ...status import http_headers, status_of
-from ..messages import JSON, RawHeaders
-from .base import Answer, InferenceDialect, ParsedRequest
 
 Fit = TypeVar("Fit")
 
@@ -44,7 +48,11 @@ class TextDialect(InferenceDialect):
         return status_of(error, self._settings.status_profile).http
 
     def error(self, error: InferstreamError) -> Answer:
-        return self.error_status(error), [JSON, *http_headers(error)], orjson.dumps(self.error_object(error))
+        return (
+            self.error_status(error),
+            [JSON_HEADER, *error_headers(error)],
+            orjson.dumps(self.error_object(error)),
+        )
 
     def _admit_fitting(
         self,
@@ -336,4 +344,4 @@ class GatheredTexts:
             text = readers[index].end()
             self._pieces[index].append(text)
             self._format.collect(index, text, readers[index])
-        return [JSON], self._format.whole(["".join(pieces) for pieces in self._pieces], readers)
+        return [JSON_HEADER], self._format.whole(["".join(pieces) for pieces in self._pieces], readers)

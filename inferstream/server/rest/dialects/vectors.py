@@ -6,15 +6,17 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from inferstream.ext.calls import Admission
+from inferstream.ext.http import UnaryRequest
+
 from ....codecs.values.objects import Json
 from ....codecs.values.scalars import as_text
-from ....dataplane.admission import Admission
 from ....protos.unwritable_outputs import wrong_output
 from ....text.fields import Fields, wrong_field
 from ....text.generation import RESERVED, read_texts
 from ....text.interface import FLOATS, UNDECLARED
 from ....types import InferenceResponse, ResponseOutput
-from .whole import WholeRequest, tokens_read
+from .whole import tokens_read
 
 MOST_TEXTS = 2048
 
@@ -28,7 +30,7 @@ DECLARATION = (
 KNOWN = RESERVED | {"model", "input", "encoding_format", "dimensions", "user", "options"}
 
 
-class VectorsRequest(WholeRequest):
+class VectorsRequest(UnaryRequest):
     """Texts, for each of which the client wants a vector.
 
     They are one request to the model, or one each if the model takes one text at a time.

@@ -5,11 +5,20 @@ from typing import Any
 
 import orjson
 
-from .....context import request_id_var
-from .....dataplane.admission import Admission
-from .....dataplane.call import Operation
-from .....dataplane.caller import Caller
-from .....dataplane.reply import Reply
+from inferstream.ext.calls import Admission, Caller, Operation, Reply, request_id_var
+from inferstream.ext.http import (
+    JSON_HEADER,
+    OBJECTS,
+    Answer,
+    Exchange,
+    GatheringRequest,
+    ParsedRequest,
+    RawHeaders,
+    Route,
+    describe_post,
+    status_of,
+)
+
 from .....errors import Code, InferstreamError, InvalidRequest, Unsupported, own_status
 from .....text.chat import MOST_MESSAGES, THOUGHT, Chat, base64_bytes
 from .....text.context_length import read_overflow
@@ -20,11 +29,7 @@ from .....text.reader import TextReader
 from .....text.response_format import formatted
 from .....text.tools import offered
 from .....types import InferenceRequest, InferenceResponse, Parameters
-from ....status import status_of
-from ...exchange import Exchange
-from ...messages import JSON, RawHeaders
-from ..base import Answer, GatheringRequest, ParsedRequest, Route
-from ..operations import COUNT, OBJECTS, STRING, an_object, posting
+from ..operations import COUNT, STRING, an_object
 from ..text import TextDialect, TextRequest, admit_named, generating, identified
 from .events import MessageFormat, error_object
 
@@ -80,8 +85,8 @@ class Anthropic(TextDialect):
         example = {"model": "model", "messages": [{"role": "user", "content": "text"}]}
         whole = an_object(("model", "messages", "max_tokens"), **fields, max_tokens=COUNT)
         return {
-            MESSAGES_PATH: posting("Anthropic's messages", whole, {**example, "max_tokens": 100}),
-            COUNT_PATH: posting(
+            MESSAGES_PATH: describe_post("Anthropic's messages", whole, {**example, "max_tokens": 100}),
+            COUNT_PATH: describe_post(
                 "The number of tokens of messages", an_object((*fields,), **fields), example, None
             ),
         }
@@ -333,4 +338,4 @@ class TokenCount(GatheringRequest):
         tokens = self._reader.prompt_tokens
         if tokens is None:
             raise Unsupported("The model does not say how many tokens it has read.")
-        return [JSON], orjson.dumps({"input_tokens": tokens})
+        return [JSON_HEADER], orjson.dumps({"input_tokens": tokens})

@@ -5,8 +5,9 @@ from typing import Any
 
 import orjson
 
+from inferstream.ext import sse
+
 from .....errors import Code, InferstreamError, InvalidOutput
-from .....protos import sse
 from .....text.context_length import read_overflow
 from .....text.reader import LENGTH, TextReader
 from .....text.tools import arguments_of

@@ -13,25 +13,29 @@ from typing import Any
 
 import orjson
 
-from .....dataplane.admission import Admission
-from .....dataplane.call import Operation
-from .....dataplane.caller import Caller
-from .....dataplane.reply import Reply
+from inferstream.ext import sse
+from inferstream.ext.calls import Admission, Caller, Operation, Reply
+from inferstream.ext.http import (
+    JSON_HEADER,
+    Exchange,
+    ParsedRequest,
+    RawHeaders,
+    Route,
+    UnaryRequest,
+    describe_post,
+)
+
 from .....errors import InferstreamError, InvalidOutput
-from .....protos import sse
 from .....signature import Signature
 from .....text.fields import Fields
 from .....text.generation import RESERVED
 from .....text.interface import holds_bytes, holds_image, holds_text, only_needed, request_by_name
 from .....types import InferenceResponse, MetadataTensor
-from ...exchange import Exchange
-from ...messages import JSON, RawHeaders
-from ..base import ParsedRequest, Route
 from ..openai.dialect import PREFIXES
 from ..openai.errors import error_object
-from ..operations import STRING, an_object, posting
+from ..operations import STRING, an_object
 from ..text import TextDialect, identified
-from ..whole import WholeRequest, tokens_read
+from ..whole import tokens_read
 
 SPEECH, IMAGES = "/audio/speech", "/images/generations"
 
@@ -73,13 +77,13 @@ class Speech(TextDialect):
     inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in (SPEECH, IMAGES)}
 
     def described(self) -> Mapping[str, Any]:
-        speech = posting(
+        speech = describe_post(
             "OpenAI's speech",
             an_object(("model", "input"), model=STRING, input=STRING, voice=STRING),
             {"model": "model", "input": "text", "voice": "alloy"},
         )
         speech["post"]["responses"]["200"]["content"] = {UNKNOWN.decode(): {}, "text/event-stream": {}}
-        images = posting(
+        images = describe_post(
             "OpenAI's images",
             an_object(("model", "prompt"), model=STRING, prompt=STRING),
             {"model": "model", "prompt": "text"},
@@ -194,7 +198,7 @@ class SpeechRequest(ParsedRequest):
         return sse.event(orjson.dumps(error_object(error))) if self._events else None
 
 
-class ImagesRequest(WholeRequest):
+class ImagesRequest(UnaryRequest):
     """A text to draw, `n` times."""
 
     __slots__ = ()
@@ -219,4 +223,4 @@ class ImagesRequest(WholeRequest):
         data = [{"b64_json": base64.b64encode(bytes_of(each)).decode()} for each in responses]
         tokens = tokens_read(responses)
         usage = {"input_tokens": tokens, "output_tokens": 0, "total_tokens": tokens}
-        return [JSON], orjson.dumps({"created": int(time()), "data": data, "usage": usage})
+        return [JSON_HEADER], orjson.dumps({"created": int(time()), "data": data, "usage": usage})

@@ -9,12 +9,21 @@ from typing import Any
 
 import orjson
 
-from .....dataplane.admission import Admission
-from .....dataplane.call import Operation
-from .....dataplane.caller import Caller
+from inferstream.ext import sse
+from inferstream.ext.calls import Admission, Caller, Operation
+from inferstream.ext.http import (
+    JSON_HEADER,
+    Exchange,
+    Gathering,
+    GatheringRequest,
+    ParsedRequest,
+    RawHeaders,
+    Route,
+    describe_post,
+    read_parts,
+)
+
 from .....errors import InferstreamError, InvalidOutput
-from .....protos import sse
-from .....protos.multipart import parts_of
 from .....signature import Signature
 from .....text.fields import LARGEST, Fields, wrong_field
 from .....text.generation import RESERVED
@@ -27,12 +36,9 @@ from .....text.interface import (
     request_by_name,
 )
 from .....types import InferenceResponse, MetadataTensor
-from ...exchange import Exchange
-from ...messages import JSON, RawHeaders
-from ..base import Gathering, GatheringRequest, ParsedRequest, Route
 from ..openai.dialect import PREFIXES
 from ..openai.errors import error_object
-from ..operations import FLAG, STRING, an_object, posting
+from ..operations import FLAG, STRING, an_object
 from ..text import TextDialect
 from .transcript import Transcript, subtitles
 
@@ -78,7 +84,7 @@ class Transcription(TextDialect):
         form = an_object((FILE, "model"), **properties)
         paths: dict[str, Any] = {}
         for path in self.inferences:
-            paths[path] = posting(f"OpenAI's {path.rpartition('/')[2]}", form, {"model": "model"})
+            paths[path] = describe_post(f"OpenAI's {path.rpartition('/')[2]}", form, {"model": "model"})
             paths[path]["post"]["requestBody"]["content"] = {"multipart/form-data": {"schema": form}}
         return paths
 
@@ -106,7 +112,7 @@ def read_form(media_type: bytes, body: bytes) -> tuple[bytes, Fields]:
     """The file of a form, and its fields. Raises InvalidRequest, UnsupportedEncoding."""
     file: bytes | None = None
     values: dict[str, Any] = {}
-    for name, content, *_ in parts_of(media_type, body):
+    for name, content, *_ in read_parts(media_type, body):
         listed, name = name.endswith("[]"), name.removesuffix("[]")
         if not listed and (name in values or (name == FILE and file is not None)):
             raise wrong_field(name[:40], "is given twice")
@@ -195,7 +201,7 @@ class TranscriptionRequest(GatheringRequest):
             ends = [each.end for each in transcript.segments]
             facts = {"language": self._language, "duration": max(ends, default=0.0), **transcript.facts}
             document = {"task": self._task, **facts, **document, "segments": segments}
-        return [JSON], orjson.dumps(document)
+        return [JSON_HEADER], orjson.dumps(document)
 
 
 def _converted(fields: Fields, name: str, tensor: MetadataTensor | None) -> Any:

@@ -2,11 +2,19 @@
 
 from collections.abc import Sequence
 
-from .....dataplane.access import Action
-from .....dataplane.caller import Caller
+from inferstream.ext.calls import Action, Caller
+from inferstream.ext.http import (
+    JSON_HEADER,
+    Answer,
+    AsgiScope,
+    HttpDialect,
+    ReadClaim,
+    ReadRoute,
+    json_answer,
+)
+
 from .....keys.access_control import keys_configured
-from ...messages import JSON, PREFIX, Scope
-from ..base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
+from ...messages import PREFIX
 from ..metadata import ALIVE, ROOT
 from .files import page_document, page_files
 from .openapi import describe
@@ -41,13 +49,13 @@ class Documentation(HttpDialect):
             *(ReadClaim(PAGE + name, Action.PAGE, self._file) for name in page_files()),
         ]
 
-    async def _root(self, route: ReadRoute, caller: Caller, scope: Scope) -> Answer:
+    async def _root(self, route: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         """The page for a browser; for all other clients the answer that the server is alive."""
         if b"text/html" in dict(scope["headers"]).get(b"accept", b""):
             return await self._page(route, caller, scope)
-        return 200, [JSON], ALIVE[ROOT]
+        return 200, [JSON_HEADER], ALIVE[ROOT]
 
-    async def _page(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
+    async def _page(self, _: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         prefix = scope.get(PREFIX)
         # Relative where the client's path is this one, so that a proxy may serve the page below any path.
         path = scope.get("raw_path") or scope["path"].encode()  # a name may hold slashes that are escaped
@@ -57,19 +65,19 @@ class Documentation(HttpDialect):
         page = page_document(f"{prefix}/" if prefix else up or "./", closed)
         return page.response(scope["headers"], self._settings.gzip_enabled)
 
-    async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Answer:
+    async def _page_of_model(self, route: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         if not keys_configured(self._settings):  # an unknown model has no page
             await self._dataplane.model_metadata(route.model, route.version)
         return await self._page(route, caller, scope)
 
-    async def _file(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
+    async def _file(self, _: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         file = page_files()[scope["path"].removeprefix(PAGE)]
         return file.response(scope["headers"], self._settings.gzip_enabled)
 
-    async def _document(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
-        return in_json(describe(self._settings, self._prefix(scope), dialects=self.siblings))
+    async def _document(self, _: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
+        return json_answer(describe(self._settings, self._prefix(scope), dialects=self.siblings))
 
-    async def _document_of_model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Answer:
+    async def _document_of_model(self, route: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         name, version = route.model, route.version
         metadata = await self._dataplane.model_metadata(name, version)
         document = describe(
@@ -79,7 +87,7 @@ class Documentation(HttpDialect):
             version,
             self._dataplane.described(name, version),
         )
-        return in_json(document)
+        return json_answer(document)
 
-    def _prefix(self, scope: Scope) -> str:
+    def _prefix(self, scope: AsgiScope) -> str:
         return str(scope.get(PREFIX, self._settings.root_path))

@@ -6,7 +6,9 @@ from typing import Any
 
 import orjson
 
-from .....codecs.values.base import CHOICES, DEFAULT, FORMAT, OPTIONAL, SCHEMA, fact
+from inferstream.ext.values import OPTIONAL, SCHEMA, parameter_of
+
+from .....codecs.values.base import CHOICES, DEFAULT, FORMAT
 from .....types import MetadataTensor
 
 Schema = dict[str, Any]
@@ -28,14 +30,16 @@ DOCUMENTS = ("json", "pd_json")
 
 def example_arguments(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
     """A flat object with a value of each argument that has no default, or of the first if all may be left out."""
-    needed = [tensor for tensor in inputs if not fact(tensor, OPTIONAL)] or inputs[:1]
+    needed = [tensor for tensor in inputs if not parameter_of(tensor, OPTIONAL)] or inputs[:1]
     return {tensor.name: _nested(_value(tensor), tensor.shape) for tensor in needed}
 
 
 def example_request(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
     """A V2 request with each input that has to be there or has a default, or with the first."""
     tensors = []
-    shown = [each for each in inputs if not fact(each, OPTIONAL) or fact(each, DEFAULT) is not None]
+    shown = [
+        each for each in inputs if not parameter_of(each, OPTIONAL) or parameter_of(each, DEFAULT) is not None
+    ]
     for tensor in shown or inputs[:1]:
         value, shape = _value(tensor), [1 if size == -1 else size for size in tensor.shape]
         if isinstance(value, dict | list):
@@ -53,7 +57,7 @@ def example_request(inputs: Sequence[MetadataTensor]) -> dict[str, Any]:
 
 def _json(tensor: MetadataTensor, parameter: str) -> Any:
     """A parameter that holds JSON; None without it, or if its author wrote something else there."""
-    said = fact(tensor, parameter)
+    said = parameter_of(tensor, parameter)
     try:
         return orjson.loads(said) if isinstance(said, str) else None
     except orjson.JSONDecodeError:
@@ -71,7 +75,7 @@ def _value(tensor: MetadataTensor) -> Any:
     if isinstance(choices, list) and choices:
         return choices[0]
     if content in CODED:
-        return TIMES.get(fact(tensor, FORMAT), CODED[content])
+        return TIMES.get(parameter_of(tensor, FORMAT), CODED[content])
     if tensor.datatype == "BYTES":
         return "text"
     return True if tensor.datatype == "BOOL" else _least(_json(tensor, SCHEMA) or {})

@@ -7,7 +7,9 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from ...messages import RawHeaders, accepted
+from inferstream.ext.http import RawHeaders
+
+from ...messages import accepted
 
 POLICY = "; ".join(
     (

@@ -5,17 +5,9 @@ from typing import Any
 
 import orjson
 
-from .....codecs.values.base import (
-    CHOICES,
-    DEFAULT,
-    DESCRIPTION,
-    FORMAT,
-    NULLABLE,
-    OPTIONAL,
-    SCHEMA,
-    STREAM,
-    fact,
-)
+from inferstream.ext.values import OPTIONAL, SCHEMA, STREAM, parameter_of
+
+from .....codecs.values.base import CHOICES, DEFAULT, DESCRIPTION, FORMAT, NULLABLE
 from .....types import MetadataTensor
 
 Schema = dict[str, Any]
@@ -40,22 +32,26 @@ def flat_schema(inputs: Sequence[MetadataTensor], exact: bool) -> tuple[Schema, 
     components: dict[str, Schema] = {}
     properties = {tensor.name: _property(tensor, components) for tensor in inputs}
     schema: Schema = {"type": "object", "properties": properties}
-    required = [tensor.name for tensor in inputs if not fact(tensor, OPTIONAL) and not fact(tensor, STREAM)]
+    required = [
+        tensor.name
+        for tensor in inputs
+        if not parameter_of(tensor, OPTIONAL) and not parameter_of(tensor, STREAM)
+    ]
     if exact and required:
         schema["required"] = required
     return schema, components
 
 
 def _property(tensor: MetadataTensor, components: dict[str, Schema]) -> Schema:
-    said = fact(tensor, SCHEMA)
+    said = parameter_of(tensor, SCHEMA)
     schema = _shaped(tensor, _element(tensor)) if said is None else _hoisted(tensor.name, said, components)
-    if (default := fact(tensor, DEFAULT)) is not None:
+    if (default := parameter_of(tensor, DEFAULT)) is not None:
         schema["default"] = orjson.loads(default)
-    if fact(tensor, NULLABLE) or (default is not None and schema["default"] is None):
+    if parameter_of(tensor, NULLABLE) or (default is not None and schema["default"] is None):
         schema = _or_null(schema)
-    if (description := fact(tensor, DESCRIPTION)) is not None:
+    if (description := parameter_of(tensor, DESCRIPTION)) is not None:
         schema["description"] = description
-    if fact(tensor, STREAM):
+    if parameter_of(tensor, STREAM):
         schema["x-stream"] = True
     return schema
 
@@ -66,11 +62,11 @@ def _element(tensor: MetadataTensor) -> Schema:
         content = None if tensor.parameters is None else tensor.parameters.content_type
         schema = dict(CODED.get(content, {"type": "string"}))
         if content == "datetime":
-            schema["format"] = TIMES.get(fact(tensor, FORMAT) or "", "date-time")
+            schema["format"] = TIMES.get(parameter_of(tensor, FORMAT) or "", "date-time")
     else:
         kind = "boolean" if datatype == "BOOL" else "integer" if "INT" in datatype else "number"
         schema = {"type": kind}
-    if (choices := fact(tensor, CHOICES)) is not None:
+    if (choices := parameter_of(tensor, CHOICES)) is not None:
         schema["enum"] = orjson.loads(choices)
     return schema
 

@@ -6,8 +6,10 @@ from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
+from inferstream import Settings
+from inferstream.ext.http import EVENT_STREAM, OBJECT, OBJECTS, HttpDialect
+
 from .....dataplane.dataplane import Described
-from .....settings import Settings
 from .....types import (
     InferenceErrorResponse,
     InferenceRequest,
@@ -15,8 +17,7 @@ from .....types import (
     MetadataModelResponse,
     MetadataServerResponse,
 )
-from ..base import HttpDialect
-from ..operations import EVENTS, OBJECT, OBJECTS, content_of
+from ..operations import content_of
 from .docstring_examples import Example, docstring_examples
 from .examples import example_arguments, example_request
 from .flat_schema import flat_schema
@@ -154,7 +155,7 @@ def _model_paths(
 ) -> dict[str, Any]:
     sent = {"required": True, "content": {"application/json": body}}
     arguments_sent = {"required": True, "content": {"application/json": flat}}
-    event = {EVENTS: {"schema": {"description": "InferenceResponse events"}}}
+    event = {EVENT_STREAM: {"schema": {"description": "InferenceResponse events"}}}
     whole = _reference("InferenceResponse")
     plain = content_of(OBJECT)
     return {

@@ -7,11 +7,22 @@ from typing import Any
 
 import orjson
 
-from .....dataplane.access import Action
-from .....dataplane.admission import Admission
-from .....dataplane.call import Operation
-from .....dataplane.caller import Caller
-from .....dataplane.reply import Reply
+from inferstream.ext.calls import Action, Admission, Caller, Operation, Reply
+from inferstream.ext.http import (
+    JSON_HEADER,
+    OBJECTS,
+    Answer,
+    AsgiScope,
+    Exchange,
+    ParsedRequest,
+    RawHeaders,
+    ReadClaim,
+    ReadRoute,
+    Route,
+    describe_post,
+    json_answer,
+)
+
 from .....errors import ModelNotFound
 from .....text.chat import MOST_MESSAGES, Chat, base64_bytes
 from .....text.fields import Fields, wrong_field
@@ -21,10 +32,7 @@ from .....text.interface import TextInterface
 from .....text.response_format import Inputs, formatted
 from .....text.tools import offered
 from .....types import InferenceRequest, InferenceResponse
-from ...exchange import Exchange
-from ...messages import JSON, RawHeaders, Scope
-from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
-from ..operations import OBJECTS, STRING, an_object, getting, posting
+from ..operations import STRING, an_object, getting
 from ..text import TextDialect, TextRequest, add_suffix, admit_named, generating
 from ..vectors import KNOWN as KNOWN_OF_VECTORS
 from ..vectors import VectorsRequest
@@ -87,7 +95,7 @@ class Ollama(TextDialect):
             EMBEDDINGS: ("prompt", STRING, "text"),
         }
         paths = {
-            path: posting(
+            path: describe_post(
                 f"Ollama's {path.rpartition('/')[2]}",
                 an_object(("model", field), model=STRING, **{field: schema}),
                 {"model": "model", field: value},
@@ -95,7 +103,9 @@ class Ollama(TextDialect):
             )
             for path, (field, schema, value) in needed.items()
         }
-        paths[SHOW] = posting("One model", an_object(("model",), model=STRING), {"model": "model"}, None)
+        paths[SHOW] = describe_post(
+            "One model", an_object(("model",), model=STRING), {"model": "model"}, None
+        )
         return paths | {
             TAGS: getting("The models, as Ollama lists them"),
             RUNNING: getting("The models that are loaded"),
@@ -137,15 +147,15 @@ class Ollama(TextDialect):
     error_object = staticmethod(error_object)
 
     async def _version(self, *_: object) -> Answer:
-        return in_json({"version": OLLAMA_VERSION})
+        return json_answer({"version": OLLAMA_VERSION})
 
-    async def _tags(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
-        return in_json(list_models(self._dataplane, caller))
+    async def _tags(self, _: ReadRoute, caller: Caller, __: AsgiScope) -> Answer:
+        return json_answer(list_models(self._dataplane, caller))
 
-    async def _running(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
-        return in_json(list_models(self._dataplane, caller, running=True))
+    async def _running(self, _: ReadRoute, caller: Caller, __: AsgiScope) -> Answer:
+        return json_answer(list_models(self._dataplane, caller, running=True))
 
-    async def _show(self, route: ReadRoute, caller: Caller, __: Scope) -> Answer:
+    async def _show(self, route: ReadRoute, caller: Caller, __: AsgiScope) -> Answer:
         fields = Fields.read(route.body)
         # Older clients call it `name`.
         name = (fields.text("model") or fields.text("name") or fields.needed_text("model")).removesuffix(
@@ -160,7 +170,7 @@ class Ollama(TextDialect):
             if not (name and version):
                 raise
             created = self._dataplane.created(name, version)
-        return in_json(shown_model(name, created, self._dataplane.described(name, version)))
+        return json_answer(shown_model(name, created, self._dataplane.described(name, version)))
 
 
 def _generation(fields: Fields, interface: TextInterface, parameters: dict[str, Any]) -> Generation:
@@ -306,7 +316,7 @@ class LoadRequest(ParsedRequest):
         return Reply(InferenceResponse(model_name=self.admission.model, outputs=[]))
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
-        return [JSON], self._body
+        return [JSON_HEADER], self._body
 
 
 class EmbedRequest(KeepingRequest, VectorsRequest):
@@ -335,4 +345,4 @@ class EmbedRequest(KeepingRequest, VectorsRequest):
         }
         if self._one:
             document = {"embedding": vectors[0]}
-        return [JSON], orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+        return [JSON_HEADER], orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -2,8 +2,9 @@
 
 import re
 
-from .....dataplane.access import Access, Action
-from .....dataplane.admission import Admission
+from inferstream.ext.calls import Action, Admission
+
+from .....dataplane.access import Access
 from .....text.fields import Fields
 
 UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}

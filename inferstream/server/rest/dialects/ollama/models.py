@@ -4,7 +4,8 @@ from hashlib import sha256
 from time import time
 from typing import Any
 
-from .....dataplane.caller import Caller
+from inferstream.ext.calls import Caller
+
 from .....dataplane.dataplane import DataPlane, Described
 from .....text.context_length import ARCHITECTURE, context_length_of
 from .....text.inputs import IMAGES, SUFFIX, TOOLS

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .....dataplane.admission import Admission
+from inferstream.ext.calls import Admission
+
 from .....text.chat import read_messages
 from .....text.fields import Fields
 from .....text.reader import STOP, TextReader

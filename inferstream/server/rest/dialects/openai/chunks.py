@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import orjson
 
+from inferstream.ext import sse
+
 from .....errors import InferstreamError
-from .....protos import sse
 from .....text.fields import Fields
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.interface import TextInterface

@@ -3,7 +3,8 @@
 from itertools import accumulate
 from typing import Any
 
-from .....dataplane.admission import Admission
+from inferstream.ext.calls import Admission
+
 from .....text.fields import Fields, wrong_field
 from .....text.generation import read_texts
 from .....text.inputs import TOKEN_IDS

@@ -4,22 +4,30 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from .....dataplane.access import Action
-from .....dataplane.admission import Admission
-from .....dataplane.call import Operation
-from .....dataplane.caller import Caller
+from inferstream import Settings
+from inferstream.ext.calls import Action, Admission, Caller, Operation
+from inferstream.ext.http import (
+    EVENT_STREAM,
+    OBJECTS,
+    Answer,
+    AsgiScope,
+    Exchange,
+    ParsedRequest,
+    ReadClaim,
+    ReadRoute,
+    Route,
+    describe_post,
+    json_answer,
+)
+from inferstream.ext.telemetry import Meters
+
 from .....dataplane.dataplane import DataPlane
 from .....errors import ModelNotFound
-from .....settings import Settings
-from .....telemetry.metrics import Meters
 from .....text.context_length import context_length_of
 from .....text.fields import Fields
-from ...exchange import Exchange
-from ...messages import Scope
 from ..anthropic import models as anthropic
 from ..anthropic.events import error_object as anthropic_error
-from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
-from ..operations import EVENTS, OBJECTS, STRING, Schema, an_object, getting, posting
+from ..operations import STRING, Schema, an_object, getting
 from ..text import TextDialect, admit_named, listed
 from .chat import read_chat
 from .completions import read_completions
@@ -40,7 +48,7 @@ class TextPath(NamedTuple):
     field: str
     schema: Schema = STRING
     example: Any = "text"
-    stream: str | None = EVENTS
+    stream: str | None = EVENT_STREAM
 
 
 PATHS: Mapping[str, TextPath] = {
@@ -90,7 +98,7 @@ class OpenAI(TextDialect):
             field, schema, value, stream = PATHS[action]
             body = an_object(("model", field), model=STRING, **{field: schema})
             example = {"model": "model", field: value}
-            paths[path] = posting(f"OpenAI's {action.strip('/')}", body, example, stream)
+            paths[path] = describe_post(f"OpenAI's {action.strip('/')}", body, example, stream)
         for prefix in PREFIXES:
             paths[f"{prefix}/models"] = getting("The models, as OpenAI lists them")
             one = getting("One model, as OpenAI describes it")
@@ -119,7 +127,7 @@ class OpenAI(TextDialect):
 
     error_object = staticmethod(error_object)
 
-    async def _models(self, _: ReadRoute, caller: Caller, scope: Scope) -> Answer:
+    async def _models(self, _: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         """The models that take text, and the names of all models as KServe's clients read them."""
         models = [
             (name, model.created, model.name, self._context_length(model.name, model.version))
@@ -127,12 +135,12 @@ class OpenAI(TextDialect):
         ]
         if anthropic.asks(scope["headers"]):
             infos = [anthropic.model_info(name, created, length) for name, created, _, length in models]
-            return in_json(anthropic.model_page(infos))
+            return json_answer(anthropic.model_page(infos))
         data = [_described(*model) for model in models]
         names = sorted({name for name, _ in self._dataplane.models(caller)})
-        return in_json({"object": "list", "data": data, "models": names})
+        return json_answer({"object": "list", "data": data, "models": names})
 
-    async def _model(self, route: ReadRoute, caller: Caller, scope: Scope) -> Answer:
+    async def _model(self, route: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         """One model, for clients of OpenAI and of KServe (protocol §3.14), or of Anthropic."""
         asks = anthropic.asks(scope["headers"])
         try:
@@ -140,7 +148,7 @@ class OpenAI(TextDialect):
         except ModelNotFound as error:
             if not asks:
                 raise
-            return in_json(anthropic_error(error), 404)
+            return json_answer(anthropic_error(error), 404)
 
     def _one(self, route: ReadRoute, of_anthropic: bool) -> Answer:
         name, model, version = route.model, route.model, route.version
@@ -153,11 +161,11 @@ class OpenAI(TextDialect):
             ready = self._dataplane.model_ready(model, version)
         state = {"name": name, "ready": ready}
         if not ready:
-            return in_json(state, 503)
+            return json_answer(state, 503)
         created = self._dataplane.created(model, version)
         if of_anthropic:
-            return in_json(anthropic.model_info(name, created, self._context_length(model, version)))
-        return in_json(_described(name, created, model, self._context_length(model, version)) | state)
+            return json_answer(anthropic.model_info(name, created, self._context_length(model, version)))
+        return json_answer(_described(name, created, model, self._context_length(model, version)) | state)
 
     def _context_length(self, name: str, version: str | None) -> int | None:
         return context_length_of(self._dataplane.described(name, version).signature)

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 import orjson
 
-from .....dataplane.admission import Admission
+from inferstream.ext.calls import Admission
+from inferstream.ext.http import JSON_HEADER, RawHeaders
+
 from .....text.fields import Fields
 from .....types import InferenceResponse
-from ...messages import JSON, RawHeaders
 from ..vectors import VectorsRequest
 
 
@@ -36,4 +37,4 @@ class EmbeddingRequest(VectorsRequest):
         ]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         document = {"object": "list", "data": data, "model": self._name, "usage": usage}
-        return [JSON], orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+        return [JSON_HEADER], orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)

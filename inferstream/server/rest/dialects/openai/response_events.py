@@ -6,8 +6,9 @@ from typing import Any
 
 import orjson
 
+from inferstream.ext import sse
+
 from .....errors import Code, InferstreamError
-from .....protos import sse
 from .....text.chat import NONE
 from .....text.context_length import EXCEEDED, read_overflow
 from .....text.reader import LENGTH, TextReader

@@ -5,7 +5,8 @@ from functools import partial
 from time import time
 from typing import Any, Never
 
-from .....dataplane.admission import Admission
+from inferstream.ext.calls import Admission
+
 from .....errors import NotFound
 from .....text.fields import Fields
 from .....text.generation import Generation, expect_logprobs, sampling

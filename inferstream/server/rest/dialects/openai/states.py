@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from .....dataplane.admission import Admission
+from inferstream.ext.calls import Admission
+
 from .....errors import InvalidRequest
 from .....text.fields import Fields
 from .response_items import INPUT, PREVIOUS

@@ -3,18 +3,24 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .....dataplane.access import Action
-from .....dataplane.admission import Admission
-from .....dataplane.call import Operation
-from .....dataplane.caller import Caller
+from inferstream.ext.calls import Action, Admission, Caller, Operation
+from inferstream.ext.http import (
+    Answer,
+    AsgiScope,
+    Exchange,
+    ParsedRequest,
+    ReadClaim,
+    ReadRoute,
+    Route,
+    describe_post,
+    json_answer,
+)
+
 from .....errors import InvalidRequest
 from .....text.context_length import context_length_of
 from .....text.fields import MOST_STOPS, Fields, wrong_field
 from .....text.interface import TextInterface
-from ...exchange import Exchange
-from ...messages import Scope
-from ..base import Answer, ParsedRequest, ReadClaim, ReadRoute, Route, in_json
-from ..operations import FLAG, OBJECT_OR_LIST, STRING, an_object, getting, posting
+from ..operations import FLAG, OBJECT_OR_LIST, STRING, an_object, getting
 from ..text import TextDialect, TextRequest, admit_named, generating, listed
 from .errors import error_object, error_status
 from .formats import TgiFormat
@@ -45,11 +51,11 @@ class Tgi(TextDialect):
         summary = "A text, or a stream of tokens"
         either = {"oneOf": [PROMPT_SCHEMA, inputs]}
         return {
-            ROOT: posting(
+            ROOT: describe_post(
                 summary, an_object(("inputs",), **tgi, stream=FLAG), {"inputs": "text"}, answer=OBJECT_OR_LIST
             ),
-            GENERATE: posting(summary, either, {"prompt": "text", "stream": True}),
-            GENERATE_STREAM: posting("A stream of tokens", inputs, {"inputs": "text"}),
+            GENERATE: describe_post(summary, either, {"prompt": "text", "stream": True}),
+            GENERATE_STREAM: describe_post("A stream of tokens", inputs, {"inputs": "text"}),
             "/info": getting("The default model"),
             "/health": getting("Whether every model is ready"),
         }
@@ -73,13 +79,13 @@ class Tgi(TextDialect):
 
     error_status, error_object = staticmethod(error_status), staticmethod(error_object)
 
-    async def _info(self, _: ReadRoute, caller: Caller, __: Scope) -> Answer:
+    async def _info(self, _: ReadRoute, caller: Caller, __: AsgiScope) -> Answer:
         """The default model, and the limits of requests. What only a model knows is null."""
         name = self._dataplane.default_text_model(caller)
         model = dict(listed(self._dataplane, caller)).get(name)
         described = model and self._dataplane.described(model.name, model.version)
         length = context_length_of(described.signature) if described else None
-        return in_json(
+        return json_answer(
             {
                 "model_id": name,
                 "model_sha": None,
@@ -102,8 +108,8 @@ class Tgi(TextDialect):
 
     async def _health(self, *_: object) -> Answer:
         if self._dataplane.ready:
-            return in_json({"status": "healthy"})
-        return in_json({"error": "The server is not ready.", "error_type": "healthcheck"}, 503)
+            return json_answer({"status": "healthy"})
+        return json_answer({"error": "The server is not ready.", "error_type": "healthcheck"}, 503)
 
 
 def _formless(path: str, both: bool) -> InvalidRequest:

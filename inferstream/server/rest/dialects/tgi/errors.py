@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from inferstream.ext.http import status_of
+
 from .....errors import Code, InferstreamError, InvalidRequest, own_status
 from .....text.context_length import read_overflow
-from ....status import status_of
 
 STATUSES = {Code.INVALID: 422, Code.UNSUPPORTED: 422, Code.INTERNAL: 424}
 """Statuses that TGI has a number of its own for."""

@@ -5,9 +5,10 @@ from typing import Any
 
 import orjson
 
-from .....dataplane.admission import Admission
+from inferstream.ext import sse
+from inferstream.ext.calls import Admission
+
 from .....errors import InferstreamError
-from .....protos import sse
 from .....text.fields import Fields
 from .....text.generation import Generation, sampling
 from .....text.interface import TextInterface

@@ -1,0 +1,3 @@
+"""The extension API, version 1: what a plug-in may import beside the public names of the package."""
+
+API = 1

@@ -1,0 +1,26 @@
+"""Names of the extension API, each imported from the module that has it on first use."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def export(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a module that exports `names`: by home, in one text, each as `name` or `old=name`."""
+    package = __name__.partition(".")[0]
+    homes = {
+        new or old: (f"{package}.{home}", old)
+        for home, listed in names.items()
+        for old, _, new in (each.partition("=") for each in listed.split())
+    }
+
+    def find(name: str) -> Any:
+        try:
+            home, old = homes[name]
+        except KeyError:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}") from None
+        value = getattr(import_module(home), old)
+        setattr(import_module(module), name, value)
+        return value
+
+    return find

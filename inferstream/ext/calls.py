@@ -1,0 +1,66 @@
+"""Calls of models: who calls, what runs, what comes back, and how it ends."""
+
+from typing import TYPE_CHECKING
+
+from ._names import export
+
+if TYPE_CHECKING:
+    from ..concurrency.channel import Channel as Channel
+    from ..concurrency.pieces import pieces_of as iterate_in_thread
+    from ..concurrency.scope import ClientLeft as ClientLeft
+    from ..concurrency.scope import Scope as CancelScope
+    from ..concurrency.tasks import Tasks as Tasks
+    from ..concurrency.threads import Threads as Threads
+    from ..context import request_id_var as request_id_var
+    from ..dataplane.access import Action as Action
+    from ..dataplane.admission import Admission as Admission
+    from ..dataplane.call import Call as Call
+    from ..dataplane.call import Handler as Handler
+    from ..dataplane.call import Operation as Operation
+    from ..dataplane.call import new_id as new_id
+    from ..dataplane.caller import Caller as Caller
+    from ..dataplane.first_calls import NotLoaded as NotLoaded
+    from ..dataplane.peers import Peers as Peers
+    from ..dataplane.reply import AtEnd as AtEnd
+    from ..dataplane.reply import Reply as Reply
+    from ..dataplane.reply import Watcher as Watcher
+
+__all__ = [
+    "Action",
+    "Admission",
+    "AtEnd",
+    "Call",
+    "Caller",
+    "CancelScope",
+    "Channel",
+    "ClientLeft",
+    "Handler",
+    "NotLoaded",
+    "Operation",
+    "Peers",
+    "Reply",
+    "Tasks",
+    "Threads",
+    "Watcher",
+    "iterate_in_thread",
+    "new_id",
+    "request_id_var",
+]
+
+_NAMES = {
+    "concurrency.channel": "Channel",
+    "concurrency.pieces": "pieces_of=iterate_in_thread",
+    "concurrency.scope": "ClientLeft Scope=CancelScope",
+    "concurrency.tasks": "Tasks",
+    "concurrency.threads": "Threads",
+    "context": "request_id_var",
+    "dataplane.access": "Action",
+    "dataplane.admission": "Admission",
+    "dataplane.call": "Call Handler Operation new_id",
+    "dataplane.caller": "Caller",
+    "dataplane.first_calls": "NotLoaded",
+    "dataplane.peers": "Peers",
+    "dataplane.reply": "AtEnd Reply Watcher",
+}
+
+__getattr__ = export(__name__, _NAMES)

@@ -1,0 +1,38 @@
+"""RPCs of gRPC: what they serve and how they fail."""
+
+from typing import TYPE_CHECKING
+
+from ._names import export
+
+if TYPE_CHECKING:
+    from ..protos.dataplane_pb2 import ModelInferResponse as ModelInferResponse
+    from ..protos.dataplane_pb2_grpc import METHODS as METHODS
+    from ..protos.pool import SERVICE as SERVICE
+    from ..protos.typed import PREFIX as TYPED_PREFIX
+    from ..server.grpc.context import RpcContext as RpcContext
+    from ..server.grpc.rpc import RpcFailed as RpcFailed
+    from ..server.grpc.rpc import ServeRpc as ServeRpc
+    from ..server.grpc.statuses import StatusCode as StatusCode
+
+__all__ = [
+    "METHODS",
+    "ModelInferResponse",
+    "RpcContext",
+    "RpcFailed",
+    "SERVICE",
+    "ServeRpc",
+    "StatusCode",
+    "TYPED_PREFIX",
+]
+
+_NAMES = {
+    "protos.dataplane_pb2": "ModelInferResponse",
+    "protos.dataplane_pb2_grpc": "METHODS",
+    "protos.pool": "SERVICE",
+    "protos.typed": "PREFIX=TYPED_PREFIX",
+    "server.grpc.context": "RpcContext",
+    "server.grpc.rpc": "RpcFailed ServeRpc",
+    "server.grpc.statuses": "StatusCode",
+}
+
+__getattr__ = export(__name__, _NAMES)

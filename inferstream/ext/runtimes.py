@@ -1,0 +1,43 @@
+"""Runtimes: how a model's files become a model."""
+
+from typing import TYPE_CHECKING
+
+from ._names import export
+
+if TYPE_CHECKING:
+    from ..imports.folders import import_from as import_from
+    from ..repository import ModelRepository as ModelRepository
+    from ..repository.archives import MOST_MEMBERS as MOST_MEMBERS
+    from ..repository.archives import UnsafeArchive as UnsafeArchive
+    from ..repository.trust import PermittedCall as PermittedCall
+    from ..runtimes.artefact import ArtefactModel as ArtefactModel
+    from ..runtimes.base import Function as PredictFunction
+    from ..runtimes.base import Runtime as Runtime
+    from ..runtimes.framework import TORCH_LOADING as TORCH_LOADING
+    from ..runtimes.refusals import refusing as blaming_the_client
+
+__all__ = [
+    "ArtefactModel",
+    "MOST_MEMBERS",
+    "ModelRepository",
+    "PermittedCall",
+    "PredictFunction",
+    "Runtime",
+    "TORCH_LOADING",
+    "UnsafeArchive",
+    "blaming_the_client",
+    "import_from",
+]
+
+_NAMES = {
+    "imports.folders": "import_from",
+    "repository": "ModelRepository",
+    "repository.archives": "MOST_MEMBERS UnsafeArchive",
+    "repository.trust": "PermittedCall",
+    "runtimes.artefact": "ArtefactModel",
+    "runtimes.base": "Function=PredictFunction Runtime",
+    "runtimes.framework": "TORCH_LOADING",
+    "runtimes.refusals": "refusing=blaming_the_client",
+}
+
+__getattr__ = export(__name__, _NAMES)

@@ -1,0 +1,25 @@
+"""Settings of a plug-in, and where settings come from."""
+
+from typing import TYPE_CHECKING
+
+from ._names import export
+
+if TYPE_CHECKING:
+    from ..settings import Tolerance as Tolerance
+    from ..settings import load_settings as load_settings
+    from ..settings.environment import EnvironmentModel as EnvironmentModel
+    from ..settings.environment import expanded as expand_path
+
+__all__ = [
+    "EnvironmentModel",
+    "Tolerance",
+    "expand_path",
+    "load_settings",
+]
+
+_NAMES = {
+    "settings": "Tolerance load_settings",
+    "settings.environment": "EnvironmentModel expanded=expand_path",
+}
+
+__getattr__ = export(__name__, _NAMES)

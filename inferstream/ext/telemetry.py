@@ -1,0 +1,24 @@
+"""Metrics, logs and what must not be in them."""
+
+from typing import TYPE_CHECKING
+
+from ._names import export
+
+if TYPE_CHECKING:
+    from ..telemetry.lines import LineFile as LineFile
+    from ..telemetry.masks import without_keys as mask_keys
+    from ..telemetry.metrics import Meters as Meters
+
+__all__ = [
+    "LineFile",
+    "Meters",
+    "mask_keys",
+]
+
+_NAMES = {
+    "telemetry.lines": "LineFile",
+    "telemetry.masks": "without_keys=mask_keys",
+    "telemetry.metrics": "Meters",
+}
+
+__getattr__ = export(__name__, _NAMES)

@@ -1,0 +1,55 @@
+"""Tensors, arrays and the facts that metadata declare about them."""
+
+from typing import TYPE_CHECKING
+
+from ._names import export
+
+if TYPE_CHECKING:
+    from ..codecs.base import content_type as content_type
+    from ..codecs.decoded import has_decoded as has_decoded
+    from ..codecs.numpy import Array as Array
+    from ..codecs.numpy import encoded as encode_array
+    from ..codecs.numpy import objects as object_array
+    from ..codecs.numpy import octets as to_bytes
+    from ..codecs.numpy import to_datatype as to_datatype
+    from ..codecs.values.base import OPTIONAL as OPTIONAL
+    from ..codecs.values.base import SCHEMA as SCHEMA
+    from ..codecs.values.base import STREAM as STREAM
+    from ..codecs.values.base import fact as parameter_of
+    from ..codecs.values.tensor_objects import object_of as array_as_object
+    from ..functions.function import Function as DescribedFunction
+    from ..functions.function import pascal as pascal_case
+    from ..signature import Description as Description
+    from ..types.datatypes import DTYPES as DTYPES
+
+__all__ = [
+    "Array",
+    "DTYPES",
+    "DescribedFunction",
+    "Description",
+    "OPTIONAL",
+    "SCHEMA",
+    "STREAM",
+    "array_as_object",
+    "content_type",
+    "encode_array",
+    "has_decoded",
+    "object_array",
+    "parameter_of",
+    "pascal_case",
+    "to_bytes",
+    "to_datatype",
+]
+
+_NAMES = {
+    "codecs.base": "content_type",
+    "codecs.decoded": "has_decoded",
+    "codecs.numpy": "Array encoded=encode_array objects=object_array octets=to_bytes to_datatype",
+    "codecs.values.base": "OPTIONAL SCHEMA STREAM fact=parameter_of",
+    "codecs.values.tensor_objects": "object_of=array_as_object",
+    "functions.function": "pascal=pascal_case Function=DescribedFunction",
+    "signature": "Description",
+    "types.datatypes": "DTYPES",
+}
+
+__getattr__ = export(__name__, _NAMES)
