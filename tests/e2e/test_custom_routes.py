@@ -131,6 +131,14 @@ class Routes(MLModel):
         tasks.add_task(work)
         return {"accepted": True}
 
+    @custom_handler("/own/doomed", rest_method="GET")
+    async def doomed(self, tasks: BackgroundTasks) -> dict:
+        async def work():
+            raise BaseException("too late")
+
+        tasks.add_task(work)
+        return {"accepted": True}
+
     @custom_handler("/own/cookies", rest_method="GET")
     async def cookies(self) -> Response:
         response = JSONResponse({"a": 1}, 201, media_type="application/problem+json")
@@ -261,6 +269,13 @@ def test_background_tasks_run_after_the_response(served: Running, client) -> Non
     assert count(served, "later done") == before
     client.post("/own/release")
     eventually(noted(served, "later done", before + 1))
+
+
+def test_a_background_task_that_fails_leaves_the_response(served: Running, client) -> None:
+    before = served.text().count("BaseException: too late")
+    answer = client.get("/own/doomed")
+    assert (answer.status_code, answer.json()) == (200, {"accepted": True})
+    eventually(lambda: served.text().count("BaseException: too late") == before + 1)
 
 
 def test_headers_stay_as_they_are(client) -> None:
