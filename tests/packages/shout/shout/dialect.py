@@ -1,11 +1,8 @@
 """Plain text in, plain text out."""
 
 from inferstream.codecs import StringCodec
-from inferstream.dataplane.admission import Admission
-from inferstream.dataplane.call import Operation
-from inferstream.dataplane.caller import Caller
-from inferstream.server.rest.dialects.base import InferenceDialect, ParsedRequest, Route
-from inferstream.server.rest.exchange import Exchange
+from inferstream.ext.calls import Admission, Caller, Operation
+from inferstream.ext.http import Exchange, InferenceDialect, ParsedRequest, Route
 from inferstream.types import InferenceRequest, InferenceResponse
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Awaitable
 from dataclasses import replace
 
-from inferstream.dataplane.call import Call, Handler
-from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.errors import PermissionDenied
+from inferstream.ext.calls import Call, Handler, Reply
 
 
 class Hush:
