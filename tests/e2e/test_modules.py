@@ -3,6 +3,7 @@
 import pickle
 import sys
 import types
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,8 +53,10 @@ HERE = Path(__file__).parent
 WHO = "{who}"
 sys.path.insert(0, os.path.join(HERE, "src"))
 sys.path.append(f"{{HERE}}/named")
+sys.path.insert(0, f"{{HERE}}/archive.zip")
 
 import core
+import packed
 
 
 def work(_=None):
@@ -237,6 +240,11 @@ WAYS = {{
     "on the path, spawned": lambda: pool("spawn", path_late),
     "on the path, loky": lambda: joblib.Parallel(2)(joblib.delayed(core.late)(i) for i in range(2))[0],
     "on the path, in a thread": lambda: in_thread(path_late),
+    "in an archive": lambda: packed.WHO,
+    "in an archive, inside": lambda: importlib.import_module("packed_late").WHO,
+    "in an archive, a package": lambda: importlib.import_module("packs.leaf").WHO,
+    "in an archive, pickled": lambda: pickle.loads(pickle.dumps(packed.Plain())).who,
+    "in an archive, spawn": lambda: pool("spawn", packed.late),
     "threads": lambda: in_thread(work_late),
     "fork": lambda: pool("fork", work_late),
     "spawn": lambda: pool("spawn", work_late),
@@ -336,6 +344,11 @@ def write_folder(root: Path, at: str, who: str, **settings: object) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
         (folder / name).write_text(text)
+    with zipfile.ZipFile(folder / "archive.zip", "w") as archive:
+        archive.writestr("packed.py", f"{own}\n\n{LATE.replace('core_late', 'packed_late')}")
+        archive.writestr("packed_late.py", own)
+        archive.writestr("packs/__init__.py", "")
+        archive.writestr("packs/leaf.py", "from packed import WHO\n")
     for module in ("utils", "lib.sub", "model", "__main__"):
         (folder / f"{module}.pkl").write_bytes(pickle_of(module))
     (folder / "trained.pkl").write_bytes(pickle_of("__main__", "Trained"))

@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,50 @@ def lambda_of(name: str):  # type: ignore[no-untyped-def]
         return name
 
     return model
+
+
+async def cancel_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+
+
+def one() -> int:
+    return 1
+
+
+def stop() -> None:
+    raise StopIteration
+
+
+async def exit_async() -> None:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("hook", [stop, cancel_itself, exit_async])
+async def test_a_hook_ends_its_own_app_alone(hook: Callable[[], Any]) -> None:
+    app = App()
+    app.on_load(hook)
+    app.model("m")(one)
+    async with asyncio.timeout(20):
+        with pytest.raises(ModelLoadFailed, match="m"):
+            async with testing.run(app):
+                pass
+    current = asyncio.current_task()
+    assert current is not None
+    assert not current.cancelling()
+
+
+@pytest.mark.parametrize("hook", [stop, cancel_itself, exit_async])
+async def test_every_unload_hook_runs_although_another_raises(hook: Callable[[], Any]) -> None:
+    app, ran = App(), []
+    app.on_unload(lambda: ran.append(1))
+    app.on_unload(hook)
+    app.model("m")(one)
+    async with asyncio.timeout(20), testing.run(app):
+        pass
+    assert ran == [1]
 
 
 async def test_hooks_run_on_the_loop_of_the_server_whichever_model_is_first() -> None:
