@@ -110,9 +110,9 @@ class TextInterface:
             inputs += [_tensor(self.sampling[name], [parameters[name]]) for name in sorted(taken)]
             parameters = {name: value for name, value in parameters.items() if name not in taken}
         if self.function and not DECISIVE.isdisjoint(parameters):
-            # Texts are not cut, and Ollama cuts those of vectors.
-            neutral = {**NEUTRAL, "truncate": self.embeds}
-            changed = [name for name in DECISIVE & parameters.keys() if parameters[name] != neutral.get(name)]
+            changed = [name for name in DECISIVE & parameters.keys() if parameters[name] != NEUTRAL.get(name)]
+            if self.embeds and "truncate" in changed:  # a function gets each text whole
+                changed.remove("truncate")
             if changed:
                 raise wrong_field(min(changed), "is not an option of the model")
         if texts is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from inferstream.text.inputs import NEUTRAL
+from inferstream.text.decisive_options import NEUTRAL
 from scripts.options_reference import APPLIED, ARGUMENT, HINT, REFUSED, UNUSED, outcomes, render
 from tests.api_fields import APIS, CHAT, COMPLETIONS, EMBEDDINGS, OLLAMA_CHAT, OLLAMA_EMBED, Api
 from tests.serving import Running
