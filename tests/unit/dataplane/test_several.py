@@ -148,11 +148,12 @@ async def test_more_calls_than_a_queue_takes_begin_one_after_another():
 
 async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monkeypatch):
     monkeypatch.setattr("inferstream.concurrency.scope.PATIENCE", 0.01)
-    ended = threading.Event()
+    waiting, ended = threading.Event(), threading.Event()
 
     class Stubborn(MLModel):
         async def predict_stream(self, payloads):
             yield "a"
+            waiting.set()
             for _ in range(2):
                 try:
                     await asyncio.Event().wait()
@@ -165,6 +166,7 @@ async def test_a_model_that_swallows_the_cancel_does_not_outlive_its_client(monk
         both = SeveralReplies(admission).open(Operation.STREAM, [request(id) for id in "ab"])
         async with asyncio.timeout(20), await both as reply:
             await anext(reply)
+            assert await asyncio.to_thread(waiting.wait, 20)
         assert await asyncio.to_thread(ended.wait, 20)
 
 
