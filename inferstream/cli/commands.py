@@ -5,7 +5,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ..plugins import COMMANDS, Plugin, plugins
+from ..extensions import COMMANDS, Plugin, plugins
 
 
 class Commands(TyperGroup):

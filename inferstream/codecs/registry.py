@@ -7,7 +7,7 @@ import typing
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from ..plugins import CODECS, leave_out, plugins
+from ..extensions import CODECS, leave_out, plugins
 from .base import InputCodecLike, RequestCodecLike
 
 logger = logging.getLogger("inferstream.codecs")

@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .. import plugins
+from .. import extensions
 from ..errors import ModelLoadFailed
 from ..keys.access_control import names_principals
 from ..settings import Settings
@@ -133,7 +133,7 @@ def build_shared(
 
         middlewares = middlewares_of(settings)
     lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
-    stages = tuple(plugins.loaded(plugins.STAGES, settings.strict))
+    stages = tuple(extensions.loaded(extensions.STAGES, settings.strict))
     fair = names_principals(settings)
     return Shared(settings, meters, store, tracer, middlewares, lines, fair, stages, shadows, edges)
 

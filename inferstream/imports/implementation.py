@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import InvalidSettings
-from ..plugins import RUNTIMES, plugins
+from ..extensions import RUNTIMES, plugins
 from .folders import STANDS_IN, FileStamp, changed, import_from, importing, real_path, stamps_of
 from .untrusted import untrusted
 

@@ -7,9 +7,9 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from ..errors import InvalidSettings
+from ..extensions import RUNTIMES, plugins
 from ..imports.folders import STANDS_IN
 from ..imports.implementation import check_form
-from ..plugins import RUNTIMES, plugins
 
 
 def missing_class(path: str, folder: Path | None, own_environment: bool = False) -> str | None:

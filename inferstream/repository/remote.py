@@ -7,8 +7,8 @@ from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 from ..errors import InferstreamError, InvalidSettings
+from ..extensions import SOURCES, plugins
 from ..imports.untrusted import marked, untrusted
-from ..plugins import SOURCES, plugins
 
 ALLOW = "trust_remote_code allows it"
 

@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 from ..errors import InvalidSettings
+from ..extensions import RUNTIMES, plugins
 from ..imports.untrusted import untrusted
-from ..plugins import RUNTIMES, plugins
 from ..settings import ModelParameters, ModelSettings
 from .artefacts import RUNTIME_PATHS
 from .mar import MODEL, STREAMING_MODEL

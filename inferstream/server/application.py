@@ -16,8 +16,8 @@ from ..dataplane.execution.base import Execution
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
+from ..extensions import check_names
 from ..functions.injection import Overrides, Replacements, replacing
-from ..plugins import check_names
 from ..repository import ModelRepository
 from ..settings import ModelSettings, Settings
 from ..telemetry.files import MetricFiles, ModelMetrics

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
-from ..plugins import STAGES, loaded
+from ..extensions import STAGES, loaded
 from ..settings import Settings
 
 Serve = Callable[..., Coroutine[Any, Any, int]]

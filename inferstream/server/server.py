@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import processors
 from ..errors import InvalidSettings
-from ..plugins import DIALECTS, loaded
+from ..extensions import DIALECTS, loaded
 from ..repository import ModelRepository
 from ..settings import Settings
 from ..telemetry.files import MetricFiles

@@ -13,7 +13,7 @@ from inferstream.ext.hosting import ClientTarget, report_errors
 from ..clients.events import EventParser
 from ..clients.transport import NEEDS_KEY
 from ..errors import CallFailed, ConnectionFailed
-from ..plugins import DIALECTS, loaded
+from ..extensions import DIALECTS, loaded
 from ..telemetry.access import AccessRecord
 from ..telemetry.console import access_line, coloured
 

@@ -16,9 +16,9 @@ from ..execution.base import Execution
 from ..slots import Slots
 
 if TYPE_CHECKING:
+    from ...extensions import Plugin
     from ...functions.app import App
     from ...functions.middleware import Middleware
-    from ...plugins import Plugin
     from ...settings import ModelSettings, Settings
     from ...telemetry.metrics import Meters
     from ...telemetry.model_meters import ModelMeters

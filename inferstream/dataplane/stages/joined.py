@@ -1,6 +1,6 @@
 """Stages of other packages, which join by entry points."""
 
-from ...plugins import leave_out
+from ...extensions import leave_out
 from .base import Pipeline, Shared
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from ...dataplane.dataplane import DataPlane
+from ...extensions import DIALECTS, leave_out, loaded
 from ...handlers import CustomHandler
-from ...plugins import DIALECTS, leave_out, loaded
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..door import Door

@@ -13,7 +13,7 @@ from inferstream import ModelParameters, Settings
 from inferstream.ext.hosting import find_target
 
 from ...errors import InvalidSettings
-from ...plugins import RUNTIMES, plugins
+from ...extensions import RUNTIMES, plugins
 from ...repository.artefacts import described_by_files
 from ...repository.folder import read_fields, settings_files
 from ...settings import MLSERVER_MODEL_PREFIX, MLSERVER_PREFIX, MODEL_SETTINGS_FILE, SETTINGS_FILE

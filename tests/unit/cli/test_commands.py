@@ -9,7 +9,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from inferstream.cli import commands
-from inferstream.plugins import COMMANDS, OURS, Plugin
+from inferstream.extensions import COMMANDS, OURS, Plugin
 
 JOINED = """
 import typer

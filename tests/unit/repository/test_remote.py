@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from inferstream.errors import InvalidSettings
+from inferstream.extensions import SOURCES, Plugin
 from inferstream.imports.untrusted import UNTRUSTED, untrusted
-from inferstream.plugins import SOURCES, Plugin
 from inferstream.repository import remote
 from inferstream.repository.remote import (
     RemoteFile,

@@ -8,7 +8,7 @@ import pytest
 from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.dataplane.stages.joined import joined
 from inferstream.errors import InvalidSettings
-from inferstream.plugins import OURS, STAGES, Plugin
+from inferstream.extensions import OURS, STAGES, Plugin
 from inferstream.settings import ModelSettings, Settings
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from inferstream.dataplane.access import Action
 from inferstream.errors import InvalidSettings
-from inferstream.plugins import DIALECTS, OURS, Plugin
+from inferstream.extensions import DIALECTS, OURS, Plugin
 from inferstream.server.door import Door
 from inferstream.server.rest import routing
 from inferstream.server.rest.dialects.base import Answer, HttpDialect, ReadClaim, ReadRoute

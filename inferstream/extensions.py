@@ -1,4 +1,4 @@
-"""Plug-ins: what installed packages bring to the server by entry points. docs/extending.md has the contracts."""
+"""Extensions: what installed packages bring to the server. docs/extending.md has the contracts."""
 
 import logging
 import os
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from .errors import InvalidSettings
 
-logger = logging.getLogger("inferstream.plugins")
+logger = logging.getLogger("inferstream.extensions")
 
 COMMANDS = "inferstream.commands"
 DIALECTS = "inferstream.dialects"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from inferstream import plugins
+from inferstream import extensions
 from inferstream.errors import InvalidSettings
-from inferstream.plugins import COMMANDS, DIALECTS, STAGES, Plugin
+from inferstream.extensions import COMMANDS, DIALECTS, STAGES, Plugin
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Installs packages beside those that are there: what their entry_points.txt says."""
-    caches: tuple[Callable, ...] = (plugins.plugins, plugins._installed, plugins._say)
+    caches: tuple[Callable, ...] = (extensions.plugins, extensions._installed, extensions._say)
 
     def forget() -> None:
         for cached in caches:
@@ -39,28 +39,28 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_each_of_ours_is_there() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     for group, points in declared.items():
-        ours = {plugin.name: plugin.value for plugin in plugins.plugins(group).values() if plugin.ours}
+        ours = {plugin.name: plugin.value for plugin in extensions.plugins(group).values() if plugin.ours}
         assert ours == points, "install the package again: `make .venv/.installed`"
-        for plugin in plugins.plugins(group).values():
+        for plugin in extensions.plugins(group).values():
             if plugin.group in (COMMANDS, DIALECTS):
                 assert callable(plugin.load())
 
 
 def test_sources_that_are_not_installed_have_all_of_ours(installed, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = {plugin for plugin in plugins._installed() if plugin.ours}
+    before = {plugin for plugin in extensions._installed() if plugin.ours}
     monkeypatch.setattr(sys, "path", [])
-    plugins._installed.cache_clear()
-    assert {*plugins._installed()} == before
+    extensions._installed.cache_clear()
+    assert {*extensions._installed()} == before
 
 
 def test_a_name_belongs_to_us_or_to_the_first_package(installed, caplog: pytest.LogCaptureFixture) -> None:
     text = "[inferstream.commands]\n# one of ours\ntop = a:b\nnew = a.b:c.d [extra]\n[other]\nx = y\n"
     installed(zweig=text, Anna=text, empty="[console_scripts]\na = b:c\n")
-    commands = plugins.plugins(COMMANDS)
+    commands = extensions.plugins(COMMANDS)
     assert commands["top"].ours
     assert commands["new"] == Plugin("anna", COMMANDS, "new", "a.b:c.d")
-    plugins.check_names(strict=False)
-    plugins.check_names(strict=False)
+    extensions.check_names(strict=False)
+    extensions.check_names(strict=False)
     assert [record.message.partition(": ")[0] for record in caplog.records] == [
         "package anna",
         "package zweig",
@@ -68,7 +68,7 @@ def test_a_name_belongs_to_us_or_to_the_first_package(installed, caplog: pytest.
     ]
     assert "package anna has this name" in caplog.text
     with pytest.raises(InvalidSettings, match="package inferstream has this name"):
-        plugins.check_names(strict=True)
+        extensions.check_names(strict=True)
 
 
 def test_what_fails_is_left_out_with_the_first_line_of_its_error(
@@ -76,15 +76,15 @@ def test_what_fails_is_left_out_with_the_first_line_of_its_error(
 ) -> None:
     (tmp_path / "failing.py").write_text("raise ValueError('first\\nsecond')\n")
     installed(p="[inferstream.stages]\na = failing:x\nb = os.path:join\nc = os:nothing\n")
-    joined = [(plugin.name, value) for plugin, value in plugins.loaded(STAGES, False) if not plugin.ours]
+    joined = [(plugin.name, value) for plugin, value in extensions.loaded(STAGES, False) if not plugin.ours]
     assert joined == [("b", join)]
     assert "(failing:x): ValueError: first" in caplog.text
     assert "second" not in caplog.text
     assert "AttributeError: module 'os' has no attribute 'nothing'" in caplog.text
     with pytest.raises(InvalidSettings, match='package p: entry point "a"'):
-        [*plugins.loaded(STAGES, True)]
+        [*extensions.loaded(STAGES, True)]
 
 
 def test_an_error_of_ours_is_raised_as_it_is() -> None:
     with pytest.raises(ZeroDivisionError):
-        plugins.leave_out(Plugin("inferstream", STAGES, "a", "b:c"), ZeroDivisionError(), strict=False)
+        extensions.leave_out(Plugin("inferstream", STAGES, "a", "b:c"), ZeroDivisionError(), strict=False)
