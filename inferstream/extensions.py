@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from .errors import InvalidSettings
+    from .ext import Extension
 
 logger = logging.getLogger("inferstream.extensions")
+
+EXTENSIONS = "inferstream.extensions"
+"""The group of the values that say everything that a plug-in brings."""
 
 COMMANDS = "inferstream.commands"
 DIALECTS = "inferstream.dialects"
@@ -20,6 +24,18 @@ STAGES = "inferstream.stages"
 CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
 SOURCES = "inferstream.sources"
+MODULES = "inferstream.modules"
+
+FIELDS = {
+    COMMANDS: ("commands",),
+    DIALECTS: ("dialects", "doors"),
+    STAGES: ("stages",),
+    CODECS: ("codecs",),
+    RUNTIMES: ("runtimes",),
+    SOURCES: ("sources",),
+    MODULES: ("modules",),
+}
+"""The fields of `Extension` with the entries of each group. Packages may also name these as entry points."""
 
 OURS = __name__.partition(".")[0]
 
@@ -28,13 +44,15 @@ INSTALLED = ".dist-info"
 
 
 class Plugin(NamedTuple):
-    """One entry point of a package: a name in a group, and the object that stands for it."""
+    """One entry of a package: a name in a group, and the object that stands for it."""
 
     package: str
     group: str
     name: str
     value: str
     """`module:object`, or a module."""
+    extension: str = ""
+    """The extension whose value has the entry; empty for an entry point."""
 
     @property
     def ours(self) -> bool:
@@ -55,24 +73,35 @@ class Plugin(NamedTuple):
         elif isinstance(reason, BaseException):
             first = next(iter(str(reason).strip().splitlines()), "")
             reason = f"{type(reason).__name__}: {first}".rstrip(": ")
-        return InvalidSettings(
-            f'package {self.package}: entry point "{self.name}" of {self.group} ({self.value}): {reason}'
-        )
+        place = f'entry point "{self.name}" of {self.group}'
+        if self.extension:
+            place = f'extension "{self.extension}", {self.group.rpartition(".")[2]} "{self.name}"'
+        return InvalidSettings(f"package {self.package}: {place} ({self.value}): {reason}")
 
 
 @cache
 def plugins(group: str) -> Mapping[str, Plugin]:
-    """The entry points of a group by name: ours first, then those of other packages in alphabetical order."""
+    """The entries of a group by name: ours first, then those of other packages in alphabetical order."""
     first: dict[str, Plugin] = {}
-    for plugin in _installed():
+    for plugin in _entries():
         if plugin.group == group:
             first.setdefault(plugin.name, plugin)
     return first
 
 
 def check_names(strict: bool) -> None:
-    """Leave out entry points whose names other packages have. Raises InvalidSettings for one where `strict`."""
-    for plugin in _installed():
+    """Leave out extensions that cannot be used, and entries whose names other packages have.
+
+    Raises InvalidSettings for one where `strict`.
+    """
+    for plugin, reason in _found()[1]:
+        leave_out(plugin, reason, strict)
+    for package in {plugin.package for plugin in _entries() if not plugin.extension}:
+        _say(
+            f"package {package}: entry points of {COMMANDS}, {DIALECTS} and so on will not be read by a later version; "
+            f"name one Extension in {EXTENSIONS}"
+        )
+    for plugin in _entries():
         owner = plugins(plugin.group)[plugin.name]
         if owner is not plugin:
             leave_out(plugin, f"package {owner.package} has this name", strict)
@@ -102,6 +131,65 @@ def leave_out(plugin: Plugin, reason: str | BaseException, strict: bool) -> None
 @cache
 def _say(line: str) -> None:
     logger.warning("%s", line)
+
+
+def extensions() -> Mapping[str, "Extension"]:
+    """The extensions that can be used, by name, ours first."""
+    return {extension.name: extension for _, extension in _found()[0]}
+
+
+@cache
+def _found() -> tuple[list[tuple[Plugin, "Extension"]], list[tuple[Plugin, str | BaseException]]]:
+    """The extensions that can be used, and the others with the reason. Raises the error of one of ours."""
+    found: list[tuple[Plugin, Extension]] = []
+    refused: list[tuple[Plugin, str | BaseException]] = []
+    taken: dict[str, str] = {}
+    for plugin in (each for each in _installed() if each.group == EXTENSIONS):
+        try:
+            extension = plugin.load()
+        except (Exception, SystemExit) as error:
+            if plugin.ours:
+                raise
+            refused.append((plugin, error))
+            continue
+        if (reason := _reason_against(extension)) is None and extension.name in taken:
+            reason = f"package {taken[extension.name]} has this name"
+        if reason is not None:
+            refused.append((plugin, reason))
+            continue
+        taken[extension.name] = plugin.package
+        found.append((plugin, extension))
+    while missing := [each for each in found if not {*each[1].requires} <= taken.keys()]:
+        for each in missing:
+            found.remove(each)
+            name = next(name for name in each[1].requires if name not in taken)
+            refused.append((each[0], f'it requires the extension "{name}", which is not there'))
+        for _, extension in missing:
+            del taken[extension.name]
+    return found, refused
+
+
+def _reason_against(value: object) -> str | None:
+    """Why a value is no extension for this server; None if it is one."""
+    from .ext import API, Extension
+
+    if not isinstance(value, Extension):
+        return f"it is a {type(value).__name__}, not an Extension"
+    if value.api != API:
+        return f"it is for version {value.api} of the extension API, and this server has version {API}"
+    return None
+
+
+@cache
+def _entries() -> tuple[Plugin, ...]:
+    """All entries: those that packages name themselves, and those of extensions."""
+    entries = [plugin for plugin in _installed() if plugin.group != EXTENSIONS]
+    for plugin, extension in _found()[0]:
+        for group, fields in FIELDS.items():
+            for field in fields:
+                for name, value in getattr(extension, field).items():
+                    entries.append(Plugin(plugin.package, group, name, value, extension.name))
+    return tuple(sorted(entries, key=lambda entry: (not entry.ours, entry)))
 
 
 @cache

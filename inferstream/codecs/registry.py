@@ -130,8 +130,9 @@ _CORE = {
     "datetime": "datetime",
     "json": "json",
     "dict": "json",
+    "pd": "pandas",
 }
-"""Modules of the codecs that the server itself needs, in the order in which they are tried."""
+"""Modules of the server's own codecs, in the order in which they are tried."""
 
 _loaded: set[str] = set()
 
@@ -147,7 +148,13 @@ def _load(content_type: str, strict: bool = False) -> None:
         return
     plugin = plugins(CODECS).get(content_type)
     if content_type in _CORE:
-        import_module(OWN + _CORE[content_type])
+        try:
+            import_module(OWN + _CORE[content_type])
+        except Exception as error:
+            if content_type not in OPTIONAL:
+                raise
+            # Its library is missing, and requests that do not need it must not fail.
+            logger.warning('codec "%s" is not available: %s', content_type, error)
         if plugin is not None:
             leave_out(plugin, "the server has a codec of this content type", strict)
     elif plugin is None:
@@ -156,10 +163,7 @@ def _load(content_type: str, strict: bool = False) -> None:
         try:
             plugin.load()
         except Exception as error:
-            if plugin.ours:  # its library is missing, and requests that do not need it must not fail
-                logger.warning('codec "%s" is not available: %s', content_type, error)
-            else:
-                leave_out(plugin, error, strict)
+            leave_out(plugin, error, strict)
         else:
             if content_type not in inputs.codecs | requests.codecs:
                 leave_out(plugin, "it registers no codec of this content type", strict)

@@ -11,17 +11,17 @@ from pkgutil import resolve_name
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
+from .. import extensions
 from ..errors import Unsupported
-from . import blazerpc_names, names, torchserve_names, triton_names
 from .table import Instead, Late, Target
-
-TABLES = (names, blazerpc_names, torchserve_names, triton_names)
 
 OURS = f"{__package__}."
 
+TABLES: list[Any] = []
+"""The modules with tables that extensions bring."""
+
 MODULES: dict[str, dict[str, Target]] = {}
-for _each in TABLES:
-    MODULES |= _each.MODULES
+"""All tables in one."""
 
 
 class Finder(MetaPathFinder, Loader):
@@ -64,9 +64,22 @@ class Finder(MetaPathFinder, Loader):
         )
 
 
+def load_tables(strict: bool = False) -> None:
+    """Load the tables of extensions. Raises InvalidSettings for one that cannot be used where `strict`."""
+    for plugin, table in extensions.loaded(extensions.MODULES, strict):
+        if table in TABLES:
+            continue
+        if not isinstance(getattr(table, "MODULES", None), dict):
+            extensions.leave_out(plugin, "it has no table MODULES", strict)
+            continue
+        TABLES.append(table)
+        MODULES.update({name: entries for name, entries in table.MODULES.items() if name not in MODULES})
+
+
 def install() -> None:
-    """Make `import mlserver`, `import blazerpc` and `import ts` work."""
+    """Make modules of other servers importable by the names in the tables, as `import mlserver`."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        load_tables()
         sys.meta_path.insert(0, Finder())
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from ..clients.client import AsyncClient, InProcessClient
 from ..codecs.registry import load_plugins
+from ..compat.finder import load_tables
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.execution.base import Execution
@@ -87,6 +88,7 @@ class Application:
             own = own.model_copy(update=WITHOUT_PORTS)
         check_names(own.strict)
         load_plugins(own.strict)
+        load_tables(own.strict)
         self.settings = own
         self.meters = Meters(own.metrics_rest_server_prefix, Buckets(**own.metrics_buckets))
         self.meters.inflight.bound(own.max_inflight_bytes, own.frontends, own.max_body_bytes)

@@ -10,7 +10,7 @@ import pytest
 
 from inferstream import extensions
 from inferstream.errors import InvalidSettings
-from inferstream.extensions import COMMANDS, DIALECTS, STAGES, Plugin
+from inferstream.extensions import COMMANDS, DIALECTS, EXTENSIONS, STAGES, Plugin
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,7 +18,13 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Installs packages beside those that are there: what their entry_points.txt says."""
-    caches: tuple[Callable, ...] = (extensions.plugins, extensions._installed, extensions._say)
+    caches: tuple[Callable, ...] = (
+        extensions.plugins,
+        extensions._entries,
+        extensions._found,
+        extensions._installed,
+        extensions._say,
+    )
 
     def forget() -> None:
         for cached in caches:
@@ -38,11 +44,16 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_each_of_ours_is_there() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    for group, points in declared.items():
-        ours = {plugin.name: plugin.value for plugin in extensions.plugins(group).values() if plugin.ours}
-        assert ours == points, "install the package again: `make .venv/.installed`"
+    folders = {
+        folder.name for folder in (ROOT / "inferstream" / "plugins").iterdir() if folder.name[0] != "_"
+    }
+    assert declared == {EXTENSIONS: {name: f"inferstream.plugins.{name}:extension" for name in folders}}
+    missing = folders - extensions.extensions().keys()
+    assert not missing, "install the package again: `make .venv/.installed`"
+    for group in extensions.FIELDS:
         for plugin in extensions.plugins(group).values():
-            if plugin.group in (COMMANDS, DIALECTS):
+            assert plugin.extension in folders or not plugin.ours
+            if group in (COMMANDS, DIALECTS):
                 assert callable(plugin.load())
 
 
@@ -61,12 +72,15 @@ def test_a_name_belongs_to_us_or_to_the_first_package(installed, caplog: pytest.
     assert commands["new"] == Plugin("anna", COMMANDS, "new", "a.b:c.d")
     extensions.check_names(strict=False)
     extensions.check_names(strict=False)
-    assert [record.message.partition(": ")[0] for record in caplog.records] == [
+    assert sorted(record.message.partition(": ")[0] for record in caplog.records) == [
         "package anna",
+        "package anna",
+        "package zweig",
         "package zweig",
         "package zweig",
     ]
     assert "package anna has this name" in caplog.text
+    assert caplog.text.count("name one Extension in inferstream.extensions") == 2
     with pytest.raises(InvalidSettings, match="package inferstream has this name"):
         extensions.check_names(strict=True)
 
@@ -88,3 +102,61 @@ def test_what_fails_is_left_out_with_the_first_line_of_its_error(
 def test_an_error_of_ours_is_raised_as_it_is() -> None:
     with pytest.raises(ZeroDivisionError):
         extensions.leave_out(Plugin("inferstream", STAGES, "a", "b:c"), ZeroDivisionError(), strict=False)
+
+
+EXTENSION = "from inferstream.ext import Extension\nextension = Extension({})\n"
+
+
+def test_an_extension_brings_its_entries_and_what_it_imports_is_loaded_later(
+    installed, tmp_path: Path
+) -> None:
+    (tmp_path / "one.py").write_text(
+        EXTENSION.format("'one', commands={'c': 'absent:c'}, doors={'d': 'absent:d'}")
+    )
+    installed(p="[inferstream.extensions]\nany = one:extension\n")
+    assert extensions.plugins(COMMANDS)["c"] == Plugin("p", COMMANDS, "c", "absent:c", "one")
+    assert extensions.plugins(DIALECTS)["d"].value == "absent:d"
+    assert str(extensions.plugins(DIALECTS)["d"].refusal("why")) == (
+        'package p: extension "one", dialects "d" (absent:d): why'
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("raise OSError('gone')\n", "OSError: gone"),
+        ("raise SystemExit(3)\n", "SystemExit: 3"),
+        ("other = 1\n", "AttributeError: module 'two' has no attribute 'extension'"),
+        ("extension = 1\n", "it is a int, not an Extension"),
+        (EXTENSION.format("'two', api=2"), "it is for version 2 of the extension API"),
+        (EXTENSION.format("'two', requires=['three']"), 'it requires the extension "three"'),
+        (EXTENSION.format("'text'"), "package inferstream has this name"),
+        (EXTENSION.format("'two', wrong=1"), "unexpected keyword argument 'wrong'"),
+    ],
+)
+def test_an_extension_that_cannot_be_used_is_left_out(
+    installed, tmp_path: Path, caplog: pytest.LogCaptureFixture, written: str, reason: str
+) -> None:
+    sys.modules.pop("two", None)
+    (tmp_path / "two.py").write_text(written)
+    installed(p="[inferstream.extensions]\nany = two:extension\n")
+    assert all(plugin.ours for plugin, _ in extensions._found()[0])
+    extensions.check_names(strict=False)
+    (record,) = caplog.records
+    assert record.message.startswith(
+        'package p: entry point "any" of inferstream.extensions (two:extension): '
+    )
+    assert reason in record.message
+    with pytest.raises(InvalidSettings, match="package p"):
+        extensions.check_names(strict=True)
+
+
+def test_an_extension_leaves_with_one_that_it_requires(installed, tmp_path: Path) -> None:
+    for name, requires in (("a", ["b"]), ("b", ["c"]), ("d", ["text"])):
+        (tmp_path / f"required_{name}.py").write_text(EXTENSION.format(f"'{name}', requires={requires}"))
+    installed(p="[inferstream.extensions]\n" + "".join(f"{x} = required_{x}:extension\n" for x in "abd"))
+    assert extensions.extensions().keys() & {*"abcd"} == {"d"}
+    assert [(plugin.name, reason) for plugin, reason in extensions._found()[1]] == [
+        ("b", 'it requires the extension "c", which is not there'),
+        ("a", 'it requires the extension "b", which is not there'),
+    ]

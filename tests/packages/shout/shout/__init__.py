@@ -1,1 +1,13 @@
-"""One of each: a command, a dialect, a stage, a codec and a runtime."""
+"""One of each: a command, a dialect, a stage, a codec, a runtime and a source."""
+
+from inferstream.ext import Extension
+
+extension = Extension(
+    "shout",
+    commands={"shout": "shout.command:shout"},
+    dialects={"shout": "shout.dialect:Shout"},
+    stages={"hush": "shout.stage:hush"},
+    codecs={"rot13": "shout.codec"},
+    runtimes={"shouting.Loud": "shout.runtime:Loud"},
+    sources={"shout": "shout.source:ShoutSource"},
+)

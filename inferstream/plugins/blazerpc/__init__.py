@@ -1,0 +1,8 @@
+"""BlazeRPC: the names of its modules."""
+
+from inferstream.ext import Extension
+
+extension = Extension(
+    "blazerpc",
+    modules={"blazerpc": "inferstream.compat.blazerpc_names"},
+)

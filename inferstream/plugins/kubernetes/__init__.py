@@ -1,0 +1,10 @@
+"""Kubernetes: what gateways and KServe expect of a server."""
+
+from inferstream.ext import Extension
+
+extension = Extension(
+    "kubernetes",
+    dialects={
+        "instances": "inferstream.server.rest.dialects.instances:Instances",
+    },
+)

@@ -1,0 +1,10 @@
+"""Recording of requests, for `server replay`."""
+
+from inferstream.ext import Extension
+
+extension = Extension(
+    "record",
+    stages={
+        "record": "inferstream.record.stage:record",
+    },
+)
