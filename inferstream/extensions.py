@@ -94,7 +94,7 @@ def check_names(strict: bool) -> None:
 
     Raises InvalidSettings for one where `strict`.
     """
-    for plugin, reason in _found()[1]:
+    for plugin, reason in _checked()[1]:
         leave_out(plugin, reason, strict)
     for package in {plugin.package for plugin in _entries() if not plugin.extension}:
         _say(
@@ -135,13 +135,13 @@ def _say(line: str) -> None:
 
 def extensions() -> Mapping[str, "Extension"]:
     """The extensions that can be used, by name, ours first."""
-    return {extension.name: extension for _, extension in _found()[0]}
+    return {extension.name: extension for _, extension in _checked()[0]}
 
 
 @cache
-def _found() -> tuple[list[tuple[Plugin, "Extension"]], list[tuple[Plugin, str | BaseException]]]:
+def _checked() -> tuple[list[tuple[Plugin, "Extension"]], list[tuple[Plugin, str | BaseException]]]:
     """The extensions that can be used, and the others with the reason. Raises the error of one of ours."""
-    found: list[tuple[Plugin, Extension]] = []
+    usable: list[tuple[Plugin, Extension]] = []
     refused: list[tuple[Plugin, str | BaseException]] = []
     taken: dict[str, str] = {}
     for plugin in (each for each in _installed() if each.group == EXTENSIONS):
@@ -158,15 +158,15 @@ def _found() -> tuple[list[tuple[Plugin, "Extension"]], list[tuple[Plugin, str |
             refused.append((plugin, reason))
             continue
         taken[extension.name] = plugin.package
-        found.append((plugin, extension))
-    while missing := [each for each in found if not {*each[1].requires} <= taken.keys()]:
+        usable.append((plugin, extension))
+    while missing := [each for each in usable if not {*each[1].requires} <= taken.keys()]:
         for each in missing:
-            found.remove(each)
+            usable.remove(each)
             name = next(name for name in each[1].requires if name not in taken)
             refused.append((each[0], f'it requires the extension "{name}", which is not there'))
         for _, extension in missing:
             del taken[extension.name]
-    return found, refused
+    return usable, refused
 
 
 def _reason_against(value: object) -> str | None:
@@ -184,7 +184,7 @@ def _reason_against(value: object) -> str | None:
 def _entries() -> tuple[Plugin, ...]:
     """All entries: those that packages name themselves, and those of extensions."""
     entries = [plugin for plugin in _installed() if plugin.group != EXTENSIONS]
-    for plugin, extension in _found()[0]:
+    for plugin, extension in _checked()[0]:
         for group, fields in FIELDS.items():
             for field in fields:
                 for name, value in getattr(extension, field).items():

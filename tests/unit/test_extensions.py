@@ -21,7 +21,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     caches: tuple[Callable, ...] = (
         extensions.plugins,
         extensions._entries,
-        extensions._found,
+        extensions._checked,
         extensions._installed,
         extensions._say,
     )
@@ -140,7 +140,7 @@ def test_an_extension_that_cannot_be_used_is_left_out(
     sys.modules.pop("two", None)
     (tmp_path / "two.py").write_text(written)
     installed(p="[inferstream.extensions]\nany = two:extension\n")
-    assert all(plugin.ours for plugin, _ in extensions._found()[0])
+    assert all(plugin.ours for plugin, _ in extensions._checked()[0])
     extensions.check_names(strict=False)
     (record,) = caplog.records
     assert record.message.startswith(
@@ -156,7 +156,7 @@ def test_an_extension_leaves_with_one_that_it_requires(installed, tmp_path: Path
         (tmp_path / f"required_{name}.py").write_text(EXTENSION.format(f"'{name}', requires={requires}"))
     installed(p="[inferstream.extensions]\n" + "".join(f"{x} = required_{x}:extension\n" for x in "abd"))
     assert extensions.extensions().keys() & {*"abcd"} == {"d"}
-    assert [(plugin.name, reason) for plugin, reason in extensions._found()[1]] == [
+    assert [(plugin.name, reason) for plugin, reason in extensions._checked()[1]] == [
         ("b", 'it requires the extension "c", which is not there'),
         ("a", 'it requires the extension "b", which is not there'),
     ]
