@@ -25,6 +25,8 @@ CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
 SOURCES = "inferstream.sources"
 MODULES = "inferstream.modules"
+FACETS = "inferstream.facets"
+HINTS = "inferstream.hints"
 
 FIELDS = {
     COMMANDS: ("commands",),
@@ -34,6 +36,8 @@ FIELDS = {
     RUNTIMES: ("runtimes",),
     SOURCES: ("sources",),
     MODULES: ("modules",),
+    FACETS: ("facets",),
+    HINTS: ("hints",),
 }
 """The fields of `Extension` with the entries of each group. Packages may also name these as entry points."""
 
@@ -131,6 +135,12 @@ def leave_out(plugin: Plugin, reason: str | BaseException, strict: bool) -> None
 @cache
 def _say(line: str) -> None:
     logger.warning("%s", line)
+
+
+@cache
+def input_names(field: str) -> frozenset[str]:
+    """The names in `json_inputs` or `optional_inputs` of all extensions."""
+    return frozenset(name for extension in extensions().values() for name in getattr(extension, field))
 
 
 def extensions() -> Mapping[str, "Extension"]:

@@ -7,7 +7,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from .. import extensions
 from ..codecs.values.base import OPTIONAL, SCHEMA, fact
+from ..dataplane.facets import TextFacts
 from ..errors import InferstreamError
 from ..types import MetadataTensor
 
@@ -34,11 +36,16 @@ FITS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def hints(registry: "Serving", url: str) -> Iterator[str]:
-    """Calls by curl: a single response, a stream, and a chat."""
+    """Calls by curl: a single response, a stream, and those of plug-ins. Models that make texts are shown first."""
+    texts = sorted(
+        {
+            name
+            for (name, _), served in registry.faceted.get(TextFacts, ())
+            if (facts := served.pipeline.facet(TextFacts)) is not None and facts.makes_texts
+        }
+    )
     shown = {}
-    for (name, _), served in sorted(
-        registry.items(), key=lambda item: item[0][0] not in registry.text_models
-    ):
+    for (name, _), served in sorted(registry.items(), key=lambda item: item[0][0] not in texts):
         if not served.ready or served is not registry.default(name):
             continue
         capabilities = served.execution.capabilities
@@ -47,13 +54,10 @@ def hints(registry: "Serving", url: str) -> Iterator[str]:
             continue
         shown[kind] = f"curl {'-N ' if kind == 'stream' else ''}{url}{call}"
     yield from (shown[kind] for kind in ("predict", "stream") if kind in shown)
-    if registry.text_models and _takes_words(registry.default(registry.text_models[0])):
-        chat = {
-            "model": registry.text_models[0],
-            "stream": True,
-            "messages": [{"role": "user", "content": WORDS}],
-        }
-        yield f"curl -N {url}/v1/chat/completions -d {_quoted(chat)}"
+    if texts and _takes_words(registry.default(texts[0])):
+        for _, hint in extensions.loaded(extensions.HINTS, strict=False):
+            path, body = hint(texts[0], WORDS)
+            yield f"curl -N {url}{path} -d {_quoted(body)}"
 
 
 def _call(name: str, served: "ServedModel", streams: bool) -> str | None:
@@ -61,9 +65,10 @@ def _call(name: str, served: "ServedModel", streams: bool) -> str | None:
     path, end = f"/v2/models/{quote(name)}", "_stream" if streams else ""
     signature = served.execution.signature
     if signature.inputs is None:
-        if served.pipeline.text is None or served.pipeline.text.prompt is None:
+        facts = served.pipeline.facet(TextFacts)
+        if facts is None or facts.prompt is None:
             return None
-        return f"{path}/generate{end} -d {_quoted({served.pipeline.text.prompt.name: WORDS})}"
+        return f"{path}/generate{end} -d {_quoted({facts.prompt.name: WORDS})}"
     inputs = [tensor for tensor in signature.inputs if not fact(tensor, OPTIONAL)]
     values = [_value(tensor) for tensor in inputs]
     if not all(_fits(value, _bounds(tensor)) for value, tensor in zip(values, inputs, strict=True)):
@@ -89,8 +94,8 @@ def _taken(served: "ServedModel", arguments: dict[str, Any]) -> bool:
 
 
 def _takes_words(served: "ServedModel | None") -> bool:
-    text = None if served is None else served.pipeline.text
-    return text is None or text.prompt is None or _fits(WORDS, _bounds(text.prompt))
+    facts = None if served is None else served.pipeline.facet(TextFacts)
+    return facts is None or facts.prompt is None or _fits(WORDS, _bounds(facts.prompt))
 
 
 def _value(tensor: MetadataTensor) -> str | int | float | bool:

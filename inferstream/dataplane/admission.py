@@ -3,10 +3,9 @@
 from collections.abc import AsyncIterator, Awaitable
 from typing import TYPE_CHECKING
 
-from ..errors import InferstreamError, ModelNotFound
+from ..errors import InferstreamError
 from ..keys.principal import KeyUse
 from ..signature import Signature
-from ..text.interface import TextInterface
 from ..types import InferenceRequest, Parameters
 from .call import Call, Operation, apply_parameters, identify
 from .caller import Caller
@@ -85,14 +84,6 @@ class Admission:
         """Whether the model can return a single response."""
         capabilities = self.pipeline.execution.capabilities
         return capabilities.predict or capabilities.gathers
-
-    @property
-    def text(self) -> TextInterface | None:
-        """How the model takes text, if it does. Raises ModelNotFound for one that `openai: false` hides."""
-        pipeline = self.pipeline
-        if pipeline.text is None and pipeline.hidden:
-            raise ModelNotFound(self.model, self.version)
-        return pipeline.text
 
     def identify(self, request: InferenceRequest) -> Parameters | None:
         """Set the headers of a later request, and its id if it has none. `open` does this for the first request."""

@@ -5,14 +5,13 @@ of them can become an object of 60 bytes.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Set
 from math import prod
 from typing import Self
 
 from ..errors import InvalidRequest
 from ..protos.json_checks import JsonLimits, TextCounter
 from ..signature import Signature
-from ..text.inputs import MESSAGES, RESPONSE_FORMAT, TOOLS
 from ..types import InferenceRequest, RequestInput
 
 LARGE = 64 * 1024
@@ -25,7 +24,8 @@ LENGTH = 4
 class Counts:
     """The counts of the requests to one model, whose inputs `signature` describes."""
 
-    def __init__(self, limits: JsonLimits, signature: Signature) -> None:
+    def __init__(self, limits: JsonLimits, signature: Signature, json_inputs: Set[str] = frozenset()) -> None:
+        """`json_inputs` are names of inputs that hold JSON though they do not declare it."""
         self._limits = limits
         self._safe_raw = min(LARGE, LENGTH * (limits.values - 1))
         """Bytes behind the first element of a raw tensor that are within the limit."""
@@ -34,7 +34,7 @@ class Counts:
         """Inputs of numbers that a function gets as a list."""
         for tensor in (*(signature.inputs or ()), *signature.described):
             content = "" if tensor.parameters is None else tensor.parameters.content_type or ""
-            if "json" in content or tensor.name in (MESSAGES, TOOLS, RESPONSE_FORMAT):
+            if "json" in content or tensor.name in json_inputs:
                 self._json.add(tensor.name)
             elif signature.function and not content and tensor.datatype != "BYTES" and tensor.shape == [-1]:
                 self._lists.add(tensor.name)

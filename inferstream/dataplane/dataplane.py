@@ -1,17 +1,16 @@
 """The interface for doors: inference, metadata, readiness and the repository."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
-from ..errors import DeadlineExceeded, Draining, InvalidRequest, ModelNotFound, ModelNotReady, Unsupported
+from ..errors import DeadlineExceeded, Draining, ModelNotFound, ModelNotReady, Unsupported
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
 from ..keys.credentials import split
-from ..settings import Settings
+from ..settings import ModelSettings, Settings
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
-from ..text.interface import TextInterface
 from ..types import MetadataModelResponse, MetadataServerResponse, RepositoryIndexResponseItem, State
 from .access import Access, Action
 from .admission import Admission
@@ -20,6 +19,7 @@ from .cancelling import Cancelling, Credentials
 from .cloudevents import CloudEvents, wanted
 from .edges import CallGraph
 from .execution.base import Capabilities
+from .facets import Faceted
 from .first_calls import NotLoaded
 from .live_settings import LiveSettings
 from .load import Loads
@@ -32,6 +32,7 @@ from .serving import Serving
 from .stages.access_log import refused
 
 Result = TypeVar("Result")
+F = TypeVar("F")
 
 EXTENSIONS = (
     "binary_tensor_data",
@@ -50,29 +51,24 @@ OF_ONE_FRONT_END = {"sequence", "sequence(string_id)"}
 """Those that need all requests to come to one front end."""
 
 
-class TextModel(NamedTuple):
-    """A version of a model that takes text."""
-
-    name: str
-    version: str | None
-    created: int
-    """When it was loaded, in seconds since 1970."""
-    ready: bool
-    default: bool
-    """Whether it answers calls without a version."""
-
-
 class Described(NamedTuple):
     """What a model does, for its documentation."""
 
     signature: Signature
     capabilities: Capabilities
-    text: TextInterface | None
-    """How it takes text; None for a model that does not, or whose settings hide it."""
+    settings: ModelSettings
+    created: int = 0
+    """When it was loaded, in seconds since 1970."""
+    facets: Mapping[type, object] = {}
+    """What plug-ins know of it, by type."""
     calls: CallGraph = CallGraph()
     """The models that it calls."""
     resident: Resident | None = None
     """How it leaves memory and comes back; None for a model that stays."""
+
+    def facet(self, kind: type[F]) -> F | None:
+        """What a plug-in knows of it, as `Pipeline.facet`."""
+        return cast("F | None", self.facets.get(kind))
 
 
 class DataPlane:
@@ -258,8 +254,15 @@ class DataPlane:
         served = self._registry.get(name, version)
         execution = served.execution
         calls = self._registry.edges.calls(execution)
-        text = served.pipeline.text
-        return Described(execution.signature, execution.capabilities, text, calls, execution.resident)
+        return Described(
+            execution.signature,
+            execution.capabilities,
+            execution.settings,
+            served.created,
+            served.pipeline.facets,
+            calls,
+            execution.resident,
+        )
 
     def typed_models(self) -> list[tuple[str, Signature]]:
         """Models with a typed RPC; the same list until a model is loaded or unloaded."""
@@ -269,41 +272,25 @@ class DataPlane:
         """Names and versions that the caller may see."""
         return [key for key in self._registry.names() if caller.sees(key[0])]
 
-    def text_models(self, caller: Caller) -> list[TextModel]:
-        """Every loaded model that takes text, is to be listed and may be seen, each version of it."""
+    def faceted(self, kind: type[F], caller: Caller) -> "list[Faceted[F]]":
+        """Every loaded model that has a facet of this type and may be seen, each version of it."""
         return [
-            TextModel(name, version, served.created, served.ready, served is self._registry.default(name))
-            for (name, version), served in self._registry.items()
-            if (text := served.pipeline.text) is not None and text.listed and caller.sees(name)
+            Faceted(
+                name,
+                version,
+                served.created,
+                served.ready,
+                served is self._registry.default(name),
+                cast("F", served.pipeline.facet(kind)),
+            )
+            for (name, version), served in self._registry.faceted.get(kind, ())
+            if caller.sees(name)
         ]
 
-    def created(self, name: str, version: str | None = None) -> int:
-        """When a model was loaded, in seconds since 1970. Raises ModelNotFound for a hidden one too, ModelNotReady."""
-        served = self._registry.get(name, version)
-        if served.pipeline.hidden:
-            raise ModelNotFound(name, version)
-        return served.created
-
-    def default_text_model(self, caller: Caller) -> str:
-        """The model of requests that name none: that of the settings, else the only one that returns texts.
-
-        Raises InvalidRequest where there is no such model, or more than one; ModelNotReady while models load.
-        """
-        if self._settings.default_model is not None:
-            return self._settings.default_model
-        names = [name for name in self._registry.text_models if caller.sees(name)]
-        if not names:
-            for (name, version), (state, _) in self._registry.unserved.items():
-                if state is State.LOADING:
-                    raise ModelNotReady(name, version)
-        if len(names) != 1:
-            which = (
-                f"{len(names)} models return texts: {', '.join(names)}" if names else "no model returns texts"
-            )
-            raise InvalidRequest(
-                f"The request names no model, and {which}. The setting default_model names one."
-            )
-        return names[0]
+    def loading(self) -> tuple[str, str | None] | None:
+        """Name and version of a model that loads; None if there is none."""
+        states = self._registry.unserved.items()
+        return next((key for key, (state, _) in states if state is State.LOADING), None)
 
     def subscribers(self) -> Subscribers:
         """The subscribers of the access log. Raises Draining."""

@@ -16,6 +16,7 @@ from .checks import checked
 from .counts import Counts
 from .edges import CallEdges
 from .execution.base import Execution
+from .facets import Facets
 from .json_limits import json_limits
 from .shadows import Shadows
 from .stages.access_log import access_log
@@ -61,7 +62,7 @@ def caching(model: Pipeline, shared: Shared) -> Pipeline:
 
 
 def validation(model: Pipeline, shared: Shared) -> Pipeline:
-    counts = Counts(model.limits, model.execution.signature)
+    counts = Counts(model.limits, model.execution.signature, extensions.input_names("json_inputs"))
     return replace(model, handler=checked(model.handler, model.checks, counts))
 
 
@@ -135,7 +136,8 @@ def build_shared(
     lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
     stages = tuple(extensions.loaded(extensions.STAGES, settings.strict))
     fair = names_principals(settings)
-    return Shared(settings, meters, store, tracer, middlewares, lines, fair, stages, shadows, edges)
+    facets = Facets(settings.strict)
+    return Shared(settings, meters, store, tracer, middlewares, lines, fair, stages, facets, shadows, edges)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:
@@ -145,7 +147,8 @@ def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = Non
     if execution.capabilities.steps:
         meters.of(StepMeters)  # shown before the first stream
     execution.meter(meters)
-    model = Pipeline.of(execution, meters, json_limits(shared.settings), app)
+    facets = shared.facets.of(execution.signature, execution.settings)
+    model = Pipeline.of(execution, meters, json_limits(shared.settings), facets, app)
     for factory in STAGES:
         added = factory(model, shared)
         if not isinstance(added, Pipeline):

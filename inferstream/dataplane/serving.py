@@ -106,8 +106,8 @@ class Serving(ABC):
         self._defaults: dict[str, ServedModel] = {}
         self.routes: list[tuple[CustomHandler, str]] = []
         """REST routes of models with the models' names. A new list whenever a model is loaded or unloaded."""
-        self.text_models: list[str] = []
-        """Names of the models that return texts and are listed, updated with `routes`."""
+        self.faceted: dict[type, list[tuple[ModelKey, ServedModel]]] = {}
+        """The models that have a facet of a type, updated with `routes`."""
         self.typed: list[tuple[str, Signature]] = []
         """Models with a typed RPC, by name. A new list whenever a model is loaded or unloaded."""
         self._states: dict[ModelKey, tuple[State, str]] = {}
@@ -303,8 +303,10 @@ class Serving(ABC):
             self._defaults[name] = self._served[key]
         else:
             self._defaults.pop(name, None)
-        texts = [(name, served.pipeline.text) for (name, _), served in self._served.items()]
-        self.text_models = sorted({name for name, text in texts if text and text.generates and text.listed})
+        self.faceted = {}
+        for item in self._served.items():
+            for kind in item[1].pipeline.facets:
+                self.faceted.setdefault(kind, []).append(item)
         self.routes = [
             (route, model) for model, served in self._defaults.items() for route in served.execution.routes
         ]

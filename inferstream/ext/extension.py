@@ -41,5 +41,13 @@ class Extension:
     """Subclasses of `MLModel`, by the name that stands in `implementation`."""
     sources: Named = _nothing()
     """Functions or classes that fetch remote URIs, by scheme."""
+    facets: Named = _nothing()
+    """Functions of a `Signature` and `ModelSettings`, which make what the plug-in knows of a model when it loads."""
+    hints: Named = _nothing()
+    """Functions of a model that makes texts and of words for it, which give path and body of an example of a call."""
+    json_inputs: Sequence[str] = ()
+    """Names of inputs that hold JSON in every model that declares them."""
+    optional_inputs: Sequence[str] = ()
+    """Names of inputs that a request may leave out in every model that declares them."""
     modules: Named = _nothing()
     """Tables of the modules of another server that exist here: a module with `MODULES`, by the name of the server."""

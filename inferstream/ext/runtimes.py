@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from ._names import export
 
 if TYPE_CHECKING:
+    from ..dataplane.facets import TextFacts as TextFacts
     from ..imports.folders import import_from as import_from
+    from ..imports.untrusted import untrusted as untrusted_origin
     from ..repository import ModelRepository as ModelRepository
     from ..repository.archives import MOST_MEMBERS as MOST_MEMBERS
     from ..repository.archives import UnsafeArchive as UnsafeArchive
@@ -24,13 +26,17 @@ __all__ = [
     "PredictFunction",
     "Runtime",
     "TORCH_LOADING",
+    "TextFacts",
     "UnsafeArchive",
     "blaming_the_client",
     "import_from",
+    "untrusted_origin",
 ]
 
 _NAMES = {
+    "dataplane.facets": "TextFacts",
     "imports.folders": "import_from",
+    "imports.untrusted": "untrusted=untrusted_origin",
     "repository": "ModelRepository",
     "repository.archives": "MOST_MEMBERS UnsafeArchive",
     "repository.trust": "PermittedCall",

@@ -9,6 +9,7 @@ import orjson
 
 from inferstream import ModelSettings
 from inferstream.ext.http import JsonLimits
+from inferstream.ext.runtimes import TextFacts, untrusted_origin
 from inferstream.ext.values import OPTIONAL, SCHEMA, parameter_of
 
 from ..codecs.values.objects import Json
@@ -31,7 +32,7 @@ UNDECLARED = MetadataTensor(name="prompt", datatype="BYTES", shape=[1])
 
 
 @dataclass(eq=False)
-class TextInterface:
+class TextInterface(TextFacts):
     """How a model takes text.
 
     `prompt` is its first BYTES input that is neither special nor a sampling parameter. `extras` are the special
@@ -65,6 +66,16 @@ class TextInterface:
     def takes(self, name: str) -> bool:
         """Whether the model declares this special input."""
         return name in self.extras
+
+    @property
+    def operation(self) -> str | None:
+        if not self.listed:
+            return None
+        if self.embeds:
+            return "embeddings"
+        if not self.generates:
+            return None
+        return "chat" if self.takes(MESSAGES) else "text_completion"
 
     @property
     def thinks(self) -> bool:
@@ -124,7 +135,7 @@ class TextInterface:
 
 
 def text_interface(
-    signature: Signature, settings: ModelSettings, origin: Origin = lambda _: None
+    signature: Signature, settings: ModelSettings, origin: Origin = untrusted_origin
 ) -> TextInterface | None:
     """How a model takes text; None for a model that does not, or that `openai: false` hides.
 

@@ -1,18 +1,17 @@
 """The contract of stage factories: their arguments and their results."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from ...codecs.values.flat import FlatInterface, flat_interface
-from ...imports.untrusted import untrusted
 from ...protos.json_checks import UNLIMITED, JsonLimits
 from ...telemetry.access import AccessLines
-from ...text.interface import TextInterface, text_interface
 from ...types.forms import InputsForm
 from ..call import Handler
 from ..checks import Checks, checks_of, most_rows_of
 from ..execution.base import Execution
+from ..facets import Facets
 from ..slots import Slots
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from ..shadows import Shadows
     from .live import Live
     from .store import Store
+
+F = TypeVar("F")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Shared:
     """Whether principals share the turns of a model."""
     joined: "tuple[tuple[Plugin, StageFactory], ...]" = ()
     """The stages of other packages."""
+    facets: Facets = field(default_factory=lambda: Facets(strict=False))
+    """What plug-ins make for each model."""
     shadows: "Shadows | None" = None
     """The copies of calls for shadows; None where there are no other models."""
     edges: "CallEdges | None" = None
@@ -60,7 +63,8 @@ class Pipeline:
     app: "App | None"
     """The app of the model's function, as this process has imported it."""
     checks: Checks
-    text: TextInterface | None
+    facets: Mapping[type, object]
+    """What plug-ins know of the model, by type."""
     flat: FlatInterface | None
     """How flat JSON objects become requests; None if the inputs are not known."""
     form: InputsForm | None
@@ -85,10 +89,9 @@ class Pipeline:
     def settings(self) -> "ModelSettings":
         return self.execution.settings
 
-    @property
-    def hidden(self) -> bool:
-        """Whether its settings hide it from clients of texts."""
-        return self.settings.openai is False
+    def facet(self, kind: type[F]) -> F | None:
+        """What a plug-in knows of the model, by its type or one that this derives from; None if it knows nothing."""
+        return cast("F | None", self.facets.get(kind))
 
     @property
     def takes_any(self) -> bool:
@@ -97,18 +100,20 @@ class Pipeline:
 
     @classmethod
     def of(
-        cls, execution: Execution, meters: "ModelMeters", limits: JsonLimits, app: "App | None" = None
+        cls,
+        execution: Execution,
+        meters: "ModelMeters",
+        limits: JsonLimits,
+        facets: Mapping[type, object],
+        app: "App | None" = None,
     ) -> Self:
         """A model without stages."""
-        text = text_interface(execution.signature, execution.settings, untrusted)
-        if text is not None:
-            text.limits = limits
         return cls(
             execution,
             meters,
             app,
             checks_of(execution.signature, execution.strictness, most_rows_of(execution.settings)),
-            text,
+            facets,
             flat_interface(execution.signature, limits.values),
             execution.form,
             execution,

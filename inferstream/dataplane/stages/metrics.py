@@ -8,10 +8,10 @@ from ...telemetry.stages import ComputeMeters, TokenMeters
 from ...text.usage import usage_of
 from ...types import InferenceResponse, Parameters
 from ..call import Call, Handler
+from ..facets import TextFacts
 from ..metering import kind_of
 from ..reply import AtEnd, Reply, Watcher
 from .base import Pipeline, Shared
-from .tracing import operation_of
 
 
 class Metrics:
@@ -123,13 +123,13 @@ class MeteredText(MeteredStream):
 
 
 def metrics(model: Pipeline, shared: Shared) -> Pipeline:
-    text = model.text
-    if text is None or not (text.generates or text.embeds):
+    facts = model.facet(TextFacts)
+    if facts is None or not (facts.generates or facts.embeds):
         return replace(model, handler=Metrics(model.handler, model.meters))
     tokens = model.meters.of(TokenMeters)
-    tokens.operation = operation_of(text)
+    tokens.operation = facts.operation
     # A model that declares nothing may stream other things than texts, and its items are no tokens.
-    counted = Tokens(tokens, text.listed and text.generates)
+    counted = Tokens(tokens, facts.makes_texts)
     return replace(model, handler=Metrics(model.handler, model.meters, counted))
 
 

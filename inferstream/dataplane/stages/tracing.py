@@ -10,10 +10,9 @@ from inferstream.ext.calls import AtEnd, Call, Handler, Operation, Reply, Watche
 
 from ...errors import InferstreamError
 from ...telemetry.stages import PROVIDER
-from ...text.inputs import MESSAGES
-from ...text.interface import TextInterface
 from ...text.usage import usage_of
 from ...types import InferenceRequest, InferenceResponse, Parameters
+from ..facets import TextFacts
 from ..metering import kind_of
 from .base import Pipeline, Shared
 
@@ -33,17 +32,6 @@ REQUESTED: Mapping[str, tuple[str, type[int] | type[float]]] = {
     "frequency_penalty": ("gen_ai.request.frequency_penalty", float),
 }
 """Parameters of requests: the attribute of each, and its type."""
-
-
-def operation_of(text: TextInterface | None) -> str | None:
-    """The value of `gen_ai.operation.name`; None for a model that is not known to be one of texts."""
-    if text is None or not text.listed:
-        return None
-    if text.embeds:
-        return "embeddings"
-    if not text.generates:
-        return None
-    return "chat" if text.takes(MESSAGES) else "text_completion"
 
 
 class GenAi:
@@ -178,7 +166,8 @@ def tracing(model: Pipeline, shared: Shared) -> Pipeline:
     """Off without a collector in the settings."""
     if shared.tracer is None:
         return model
-    operation = operation_of(model.text)
-    gen_ai = None if operation is None else GenAi(model.settings.name, operation)
+    facts = model.facet(TextFacts)
+    named = None if facts is None else facts.operation
+    gen_ai = None if named is None else GenAi(model.settings.name, named)
     handler = Tracing(model.handler, shared.tracer, model.settings, gen_ai)
     return replace(model, handler=handler, refuse=None)  # refused calls must be traced too

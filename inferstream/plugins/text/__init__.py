@@ -2,6 +2,12 @@
 
 from inferstream.ext import Extension
 
+OPTIONAL_INPUTS = """
+messages tools chat_template_kwargs response_format images audio suffix
+max_tokens temperature top_p top_k min_p seed presence_penalty frequency_penalty repetition_penalty
+logprobs top_logprobs logit_bias stream
+"""
+
 extension = Extension(
     "text",
     dialects={
@@ -13,4 +19,8 @@ extension = Extension(
         "rerank": "inferstream.server.rest.dialects.rerank:Rerank",
         "tgi": "inferstream.server.rest.dialects.tgi.dialect:Tgi",
     },
+    facets={"text": "inferstream.text.interface:text_interface"},
+    hints={"chat": "inferstream.text.hints:chat"},
+    json_inputs=["messages", "tools", "response_format"],
+    optional_inputs=OPTIONAL_INPUTS.split(),
 )

@@ -18,7 +18,7 @@ LISTS = "[" + "[]," * 60 + "[]]"
 
 
 def counts(values: int = 50, depth: int = 5, size: int = 1000) -> Counts:
-    return Counts(JsonLimits(size, depth, values), SIGNATURE)
+    return Counts(JsonLimits(size, depth, values), SIGNATURE, frozenset({"messages"}))
 
 
 def asked(

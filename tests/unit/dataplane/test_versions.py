@@ -33,7 +33,7 @@ def serving(*keys: tuple[str, str | None], **settings: Any) -> Loaded:
     for name, version in keys:
         execution = SimpleNamespace(routes=[], signature=Signature())
         served: Any = SimpleNamespace(execution=execution, version=version, handler=None)
-        served.pipeline = SimpleNamespace(text=None)
+        served.pipeline = SimpleNamespace(facets={})
         found._put((name, version), served)
     return found
 

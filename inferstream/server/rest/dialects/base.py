@@ -17,7 +17,6 @@ from ....protos import sse
 from ....settings import Settings
 from ....telemetry.console import TITLES
 from ....telemetry.metrics import Meters
-from ....text.generation import PendingPrompt
 from ....types import InferenceRequest, InferenceResponse, RequestInput
 from ..exchange import Exchange
 from ..messages import JSON, RawHeaders, Scope, error_response
@@ -87,6 +86,13 @@ class HttpDialect:
                 f"The request names no model, and {there}. The setting default_model names one."
             )
         return known[0]
+
+
+class PendingPart(Protocol):
+    """A part of a request that is being made in a thread or a process."""
+
+    async def write(self) -> None:
+        """Wait for it and put it into the request. Raises InvalidRequest, ModelError."""
 
 
 class InferenceDialect(HttpDialect, ABC):
@@ -169,8 +175,8 @@ class ParsedRequest(ABC):
     compressible = False
     """Whether a whole response may be compressed."""
 
-    pending: PendingPrompt | None = None
-    """The prompt that has to be written before `open`."""
+    pending: "PendingPart | None" = None
+    """What has to be written before `open`."""
 
     @property
     def media_type(self) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, TypeVar
 
 import orjson
 
+from inferstream import ModelSettings
 from inferstream.ext import sse
 from inferstream.ext.calls import Admission, Caller, Operation, Reply, new_id
 from inferstream.ext.http import (
@@ -19,9 +20,10 @@ from inferstream.ext.http import (
     status_of,
 )
 
-from ....dataplane.dataplane import DataPlane, TextModel
+from ....dataplane.dataplane import DataPlane, Described
+from ....dataplane.facets import Faceted
 from ....dataplane.several import SeveralReplies
-from ....errors import InferstreamError, ModelNotFound
+from ....errors import InferstreamError, ModelNotFound, ModelNotReady
 from ....signature import Signature
 from ....text.fields import Fields, wrong_field
 from ....text.generation import Generation
@@ -43,6 +45,19 @@ class TextDialect(InferenceDialect):
     @abstractmethod
     def error_object(self, error: InferstreamError) -> dict[str, Any]:
         """The body of a request that failed."""
+
+    def _default_model(self, caller: Caller) -> str:
+        """The model of requests that name none: that of the settings, else the only one that makes texts.
+
+        Raises InvalidRequest where there is no such model, or more than one; ModelNotReady while models load.
+        """
+        if self._settings.default_model is not None:
+            return self._settings.default_model
+        models = self._dataplane.faceted(TextInterface, caller)
+        names = sorted({model.name for model in models if model.facet.makes_texts})
+        if not names and (loading := self._dataplane.loading()) is not None:
+            raise ModelNotReady(*loading)
+        return self._only_model(names, f"{len(names)} models return texts: {{}}", "no model returns texts")
 
     def error_status(self, error: InferstreamError) -> int:
         return status_of(error, self._settings.status_profile).http
@@ -88,23 +103,47 @@ def admit_named(dataplane: DataPlane, name: str, caller: Caller) -> Admission:
         if not (model and version):
             raise
         admission = dataplane.admit(model, version, caller)
-    if admission.pipeline.hidden:
+    if is_hidden(admission.pipeline.settings):
         raise ModelNotFound(name)
     return admission
 
 
-def listed(dataplane: DataPlane, caller: Caller) -> list[tuple[str, TextModel]]:
+def is_hidden(settings: ModelSettings) -> bool:
+    """Whether the settings of a model hide it from clients of texts."""
+    return settings.openai is False
+
+
+def described(dataplane: DataPlane, name: str, version: str | None = None) -> Described:
+    """What people are told about a model. Raises ModelNotFound, also for a hidden model, ModelNotReady."""
+    model = dataplane.described(name, version)
+    if is_hidden(model.settings):
+        raise ModelNotFound(name, version)
+    return model
+
+
+def text_of(admission: Admission) -> TextInterface | None:
+    """How a model takes text; None for one that takes none. Raises ModelNotFound for a hidden model."""
+    interface = admission.pipeline.facet(TextInterface)
+    if interface is not None:
+        interface.limits = admission.pipeline.limits  # of the server, which a facet does not know
+    elif is_hidden(admission.pipeline.settings):
+        raise ModelNotFound(admission.model, admission.version)
+    return interface
+
+
+def listed(dataplane: DataPlane, caller: Caller) -> list[tuple[str, Faceted[TextInterface]]]:
     """The models that take text, each version of them, and the names by which clients call them."""
     return [
         (f"{model.name}:{model.version}" if versioned else model.name, model)
-        for model in dataplane.text_models(caller)
+        for model in dataplane.faceted(TextInterface, caller)
+        if model.facet.listed
         for versioned in ((False, True) if model.default and model.version else (not model.default,))
     ]
 
 
 def generating(admission: Admission, name: str, takes_prompt: bool = False) -> TextInterface:
     """How a model makes texts. Raises InvalidRequest for one that makes none, or takes no prompt."""
-    interface = admission.text
+    interface = text_of(admission)
     if interface is None:
         raise wrong_field("model", f"{name} does not take text")
     if not interface.generates:
@@ -195,7 +234,8 @@ class TextRequest(ParsedRequest):
     ) -> None:
         self.admission = admission
         self.request = requests[0]
-        streams = admission.text is not None and admission.text.streams
+        interface = text_of(admission)
+        streams = interface is not None and interface.streams
         self._each = Operation.STREAM if streams else Operation.INFER  # which can be batched
         self.operation = Operation.STREAM if streamed or len(requests) > 1 else self._each
         self.generation = generation

@@ -9,6 +9,7 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....errors import InferstreamError, InvalidRequest
+from ....extensions import input_names
 from ....protos import json_requests, sse
 from ....protos.dialects import HEADER, asked_dialect
 from ....protos.generate import (
@@ -20,7 +21,6 @@ from ....protos.generate import (
 )
 from ....protos.json_arrays import load_exactly
 from ....protos.json_events import ValueEvents
-from ....text.inputs import SAMPLING, SPECIAL
 from ....types import InferenceRequest, InferenceResponse, RequestInput
 from ....types.forms import OutputForm
 from ..exchange import Exchange
@@ -100,11 +100,11 @@ def read_flat(admission: Admission, document: Any, text: bytes) -> tuple[Inferen
 def _expect(arguments: FlatArguments, request: InferenceRequest) -> None:
     """Raise InvalidRequest for a missing input: a misspelt key has become a parameter.
 
-    Inputs that text dialects fill in only when they are asked for may be absent.
+    Inputs that dialects of plug-ins fill in only when they are asked for may be absent.
     """
-    given = {tensor.name for tensor in request.inputs}
+    given = {tensor.name for tensor in request.inputs} | input_names("optional_inputs")
     for name in arguments.required:
-        if name not in given and name not in SAMPLING and name not in SPECIAL:
+        if name not in given:
             raise InvalidRequest(f'input "{name}" is missing; {arguments.known()}')
 
 

@@ -16,6 +16,7 @@ from ....text.fields import Fields, wrong_field
 from ....text.generation import RESERVED, read_texts
 from ....text.interface import FLOATS, UNDECLARED
 from ....types import InferenceResponse, ResponseOutput
+from .text import text_of
 from .whole import tokens_read
 
 MOST_TEXTS = 2048
@@ -42,7 +43,7 @@ class VectorsRequest(UnaryRequest):
         self, admission: Admission, name: str, fields: Fields, texts_field: str, known: frozenset[str] = KNOWN
     ) -> None:
         """Read a request; fields that are not `known` are parameters. Raises InvalidRequest that names the field."""
-        interface = admission.text
+        interface = text_of(admission)
         if interface is None:
             raise wrong_field("model", f"{name} does not take text and return vectors; {DECLARATION}")
         if not interface.embeds:

@@ -30,7 +30,7 @@ from .....text.response_format import formatted
 from .....text.tools import offered
 from .....types import InferenceRequest, InferenceResponse, Parameters
 from ..operations import COUNT, STRING, an_object
-from ..text import TextDialect, TextRequest, admit_named, generating, identified
+from ..text import TextDialect, TextRequest, admit_named, generating, identified, text_of
 from .events import MessageFormat, error_object
 
 EMPTY = {"type": "text", "text": ""}
@@ -314,7 +314,8 @@ class TokenCount(GatheringRequest):
         self.admission = admission
         self.request = request
         self.pending = generation.pending
-        streams = admission.text is not None and admission.text.streams
+        interface = text_of(admission)
+        streams = interface is not None and interface.streams
         self.operation = Operation.STREAM if streams else Operation.INFER
         self._reader = TextReader()
         self.headers = _named(id)

@@ -8,6 +8,7 @@ from pydantic.json_schema import models_json_schema
 
 from inferstream import Settings
 from inferstream.ext.http import EVENT_STREAM, OBJECT, OBJECTS, HttpDialect
+from inferstream.ext.runtimes import TextFacts
 
 from .....dataplane.dataplane import Described
 from .....types import (
@@ -104,7 +105,8 @@ def _schemas() -> dict[str, Any]:
 
 
 def _about(model: Described, examples: list[dict[str, Any]]) -> dict[str, Any]:
-    signature, capabilities, text, calls, _ = model
+    signature, capabilities, calls = model.signature, model.capabilities, model.calls
+    text = model.facet(TextFacts)
     facts: dict[str, Any] = {
         "predict": capabilities.predict or capabilities.gathers,
         "streams": capabilities.streams and not capabilities.gathers,

@@ -33,7 +33,7 @@ from .....text.response_format import Inputs, formatted
 from .....text.tools import offered
 from .....types import InferenceRequest, InferenceResponse
 from ..operations import STRING, an_object, getting
-from ..text import TextDialect, TextRequest, add_suffix, admit_named, generating
+from ..text import TextDialect, TextRequest, add_suffix, admit_named, described, generating
 from ..vectors import KNOWN as KNOWN_OF_VECTORS
 from ..vectors import VectorsRequest
 from .keep_alive import KeepAlive
@@ -164,13 +164,13 @@ class Ollama(TextDialect):
         self._dataplane.access.check(Action.MODEL_METADATA, caller, name)
         version: str | None = None
         try:
-            created = self._dataplane.created(name)
+            model = described(self._dataplane, name)
         except ModelNotFound:
             name, _, version = name.rpartition(":")
             if not (name and version):
                 raise
-            created = self._dataplane.created(name, version)
-        return json_answer(shown_model(name, created, self._dataplane.described(name, version)))
+            model = described(self._dataplane, name, version)
+        return json_answer(shown_model(name, model))
 
 
 def _generation(fields: Fields, interface: TextInterface, parameters: dict[str, Any]) -> Generation:

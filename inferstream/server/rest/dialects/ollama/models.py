@@ -28,17 +28,17 @@ def list_models(dataplane: DataPlane, caller: Caller, running: bool = False) -> 
     for name, model in listed(dataplane, caller):
         described = dataplane.described(model.name, model.version)
         if not running:
-            models.append(_listed(name, model.created, described))
+            models.append(_listed(name, described))
         elif (resident := described.resident) is None or resident.loaded:
-            models.append({**_listed(name, model.created, described), **_running(described)})
+            models.append({**_listed(name, described), **_running(described)})
     return {"models": models}
 
 
-def _listed(name: str, created: int, described: Described) -> dict[str, Any]:
+def _listed(name: str, described: Described) -> dict[str, Any]:
     return {
         "name": name,
         "model": name,
-        "modified_at": timestamp(created),
+        "modified_at": timestamp(described.created),
         "size": 0,
         "digest": _digest(name, described),
         "details": _details(described),
@@ -55,7 +55,7 @@ def _running(described: Described) -> dict[str, Any]:
     }
 
 
-def shown_model(name: str, created: int, described: Described) -> dict[str, Any]:
+def shown_model(name: str, described: Described) -> dict[str, Any]:
     """One model, with what it can do."""
     architecture = described.signature.parameters.get(ARCHITECTURE) or UNKNOWN
     length = context_length_of(described.signature)
@@ -69,14 +69,14 @@ def shown_model(name: str, created: int, described: Described) -> dict[str, Any]
         "template": "",
         "details": _details(described),
         "model_info": info,
-        "capabilities": _capabilities(described.text),
-        "modified_at": timestamp(created),
+        "capabilities": _capabilities(described.facet(TextInterface)),
+        "modified_at": timestamp(described.created),
     }
 
 
 def _digest(name: str, described: Described) -> str:
     """Another one if the model can do something else: clients remember its capabilities by its digest."""
-    facts = name, _capabilities(described.text), described.signature.parameters
+    facts = name, _capabilities(described.facet(TextInterface)), described.signature.parameters
     return sha256(repr(facts).encode()).hexdigest()
 
 

@@ -28,7 +28,7 @@ from .....text.fields import Fields
 from ..anthropic import models as anthropic
 from ..anthropic.events import error_object as anthropic_error
 from ..operations import STRING, Schema, an_object, getting
-from ..text import TextDialect, admit_named, listed
+from ..text import TextDialect, admit_named, described, listed
 from .chat import read_chat
 from .completions import read_completions
 from .embeddings import EmbeddingRequest
@@ -123,7 +123,7 @@ class OpenAI(TextDialect):
         except ModelNotFound:
             if name not in DUMMIES:
                 raise
-        return self._dataplane.admit(self._dataplane.default_text_model(caller), None, caller)
+        return self._dataplane.admit(self._default_model(caller), None, caller)
 
     error_object = staticmethod(error_object)
 
@@ -162,7 +162,7 @@ class OpenAI(TextDialect):
         state = {"name": name, "ready": ready}
         if not ready:
             return json_answer(state, 503)
-        created = self._dataplane.created(model, version)
+        created = described(self._dataplane, model, version).created
         if of_anthropic:
             return json_answer(anthropic.model_info(name, created, self._context_length(model, version)))
         return json_answer(_described(name, created, model, self._context_length(model, version)) | state)

@@ -68,7 +68,7 @@ class Tgi(TextDialect):
         plain = "prompt" in named and route.template == GENERATE
         if plain == ("inputs" in named):
             raise _formless(route.template, both=plain)
-        name = fields.text("model") or self._dataplane.default_text_model(caller)
+        name = fields.text("model") or self._default_model(caller)
         admission = admit_named(self._dataplane, name, caller)
         interface = generating(admission, name, takes_prompt=True)
         if plain:
@@ -81,7 +81,7 @@ class Tgi(TextDialect):
 
     async def _info(self, _: ReadRoute, caller: Caller, __: AsgiScope) -> Answer:
         """The default model, and the limits of requests. What only a model knows is null."""
-        name = self._dataplane.default_text_model(caller)
+        name = self._default_model(caller)
         model = dict(listed(self._dataplane, caller)).get(name)
         described = model and self._dataplane.described(model.name, model.version)
         length = context_length_of(described.signature) if described else None

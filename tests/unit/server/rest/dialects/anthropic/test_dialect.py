@@ -1,6 +1,7 @@
 """Anthropic's messages as chat messages, and what is refused by the name of its block."""
 
 import base64
+from types import SimpleNamespace
 from typing import Any, cast
 
 import orjson
@@ -184,10 +185,9 @@ def test_errors_have_anthropics_statuses(error: Any, status: int, kind: str) -> 
 
 
 def count() -> TokenCount:
-    class Admitted:
-        text = None
-
-    return TokenCount(cast(Admission, Admitted()), Generation({}), InferenceRequest(inputs=[]), "id")
+    pipeline = SimpleNamespace(facet=lambda kind: None, settings=ModelSettings(implementation="m.M"))
+    admission = SimpleNamespace(pipeline=pipeline)
+    return TokenCount(cast(Admission, admission), Generation({}), InferenceRequest(inputs=[]), "id")
 
 
 def test_the_tokens_of_a_prompt_are_those_that_the_model_tells_first() -> None:

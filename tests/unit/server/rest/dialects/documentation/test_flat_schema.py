@@ -13,7 +13,7 @@ from inferstream import App
 from inferstream.dataplane.dataplane import Described
 from inferstream.dataplane.execution.base import Capabilities
 from inferstream.server.rest.dialects.documentation.openapi import describe
-from inferstream.settings import Settings
+from inferstream.settings import ModelSettings, Settings
 from inferstream.signature import Signature
 from inferstream.types import MetadataModelResponse, MetadataTensor
 
@@ -60,7 +60,7 @@ def document(signature: Signature) -> dict[str, Any]:
     metadata = MetadataModelResponse(
         name="m", platform="", inputs=[*(signature.inputs or signature.described)]
     )
-    described = Described(signature, Capabilities(True, False, False), None)
+    described = Described(signature, Capabilities(True, False, False), ModelSettings(implementation="m.M"))
     return describe(Settings(), "", metadata, None, described)
 
 

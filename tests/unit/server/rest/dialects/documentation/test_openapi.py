@@ -8,7 +8,7 @@ import pytest
 from inferstream.dataplane.dataplane import Described
 from inferstream.dataplane.execution.base import Capabilities
 from inferstream.server.rest.dialects.documentation.openapi import describe
-from inferstream.settings import Settings
+from inferstream.settings import ModelSettings, Settings
 from inferstream.signature import Signature
 from inferstream.types import MetadataModelResponse, MetadataTensor
 
@@ -76,7 +76,8 @@ def test_the_page_learns_the_port_of_grpc(ports: dict[str, Any], shown: int | No
 def test_the_page_learns_what_a_model_does() -> None:
     signature = Signature(inputs=tuple(INPUTS), outputs=(), streams=True, doc="Doubles.", function=True)
     capabilities = Capabilities(predict=False, streams=True, steps=False, gathers=True)
-    info = describe(Settings(), "", MODEL, described=Described(signature, capabilities, None))["info"]
+    described = Described(signature, capabilities, ModelSettings(implementation="m.M"))
+    info = describe(Settings(), "", MODEL, described=described)["info"]
     assert info["description"] == "Doubles."
     assert info["x-model"] == {
         "predict": True,  # its responses are gathered
