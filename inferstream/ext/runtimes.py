@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ._names import export
 
 if TYPE_CHECKING:
+    from ..dataplane.facets import Faceted as Faceted
     from ..dataplane.facets import TextFacts as TextFacts
     from ..imports.folders import import_from as import_from
     from ..imports.untrusted import untrusted as untrusted_origin
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArtefactModel",
+    "Faceted",
     "MOST_MEMBERS",
     "ModelRepository",
     "PermittedCall",
@@ -34,7 +36,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "dataplane.facets": "TextFacts",
+    "dataplane.facets": "Faceted TextFacts",
     "imports.folders": "import_from",
     "imports.untrusted": "untrusted=untrusted_origin",
     "repository": "ModelRepository",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from inferstream import ModelSettings
 from inferstream.ext.calls import AtEnd, Call, Handler, Operation, Reply, Watcher
+from inferstream.ext.runtimes import TextFacts
 
 from ...errors import InferstreamError
 from ...telemetry.stages import PROVIDER
 from ...text.usage import usage_of
 from ...types import InferenceRequest, InferenceResponse, Parameters
-from ..facets import TextFacts
 from ..metering import kind_of
 from .base import Pipeline, Shared
 

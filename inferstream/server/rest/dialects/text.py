@@ -19,9 +19,9 @@ from inferstream.ext.http import (
     error_headers,
     status_of,
 )
+from inferstream.ext.runtimes import Faceted
 
 from ....dataplane.dataplane import DataPlane, Described
-from ....dataplane.facets import Faceted
 from ....dataplane.several import SeveralReplies
 from ....errors import InferstreamError, ModelNotFound, ModelNotReady
 from ....signature import Signature
