@@ -27,6 +27,9 @@ SOURCES = "inferstream.sources"
 MODULES = "inferstream.modules"
 FACETS = "inferstream.facets"
 HINTS = "inferstream.hints"
+ADAPTERS = "inferstream.adapters"
+OUTPUTS = "inferstream.outputs"
+FETCHERS = "inferstream.fetchers"
 
 FIELDS = {
     COMMANDS: ("commands",),
@@ -38,6 +41,9 @@ FIELDS = {
     MODULES: ("modules",),
     FACETS: ("facets",),
     HINTS: ("hints",),
+    ADAPTERS: ("adapters",),
+    OUTPUTS: ("outputs",),
+    FETCHERS: ("fetchers",),
 }
 """The fields of `Extension` with the entries of each group. Packages may also name these as entry points."""
 

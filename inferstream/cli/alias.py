@@ -4,6 +4,7 @@ import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -12,6 +13,13 @@ from inferstream.ext.hosting import report_errors
 from ..errors import InvalidSettings
 
 NAMES = ("mlserver",)
+
+
+def alias(
+    name: Annotated[str, typer.Argument(help="The further name of this command: mlserver.")],
+) -> None:
+    """Write the command NAME beside this one, for Dockerfiles and scripts that call it."""
+    raise typer.Exit(run(name))
 
 
 @report_errors

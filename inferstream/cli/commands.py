@@ -39,7 +39,9 @@ def _command(name: str, value: Any) -> Any:
             raise TypeError("it is neither a function nor a Typer")
         function, value = value, typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         value.command(name)(function)
-    return typer.main.get_command(value)
+    command = typer.main.get_command(value)
+    command.name = name  # an application of several commands has none, and help would not show it
+    return command
 
 
 def _leave_out(plugin: Plugin, reason: str | Exception) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="Make, list, revoke and replace keys.", no_args_is_help=True)
+app = typer.Typer(add_completion=False, help="Make, list, revoke and replace keys.", no_args_is_help=True)
 
 File = Annotated[
     Path | None,

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from .commands import Commands
-from .keys import app as keys
 
 app = typer.Typer(
     name="server",
@@ -185,16 +184,3 @@ def proto(
     from .proto import run
 
     raise typer.Exit(run(target, output_dir, check))
-
-
-@app.command()
-def alias(
-    name: Annotated[str, typer.Argument(help="The further name of this command: mlserver.")],
-) -> None:
-    """Write the command NAME beside this one, for Dockerfiles and scripts that call it."""
-    from .alias import run
-
-    raise typer.Exit(run(name))
-
-
-app.add_typer(keys, name="keys")

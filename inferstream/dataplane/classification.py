@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,12 +34,9 @@ class Classification(NamedTuple):
     labels: Labels = {}
     batches: bool | None = None
 
-    @classmethod
-    def of(cls, settings: ModelSettings) -> Self:
-        """That of a model. Raises InvalidSettings for a file of labels that cannot be read."""
-        return cls(_labels_of(settings), _batches_of(settings))
-
-    def apply(self, outputs: list[ResponseOutput], wanted: Sequence[RequestOutput]) -> list[ResponseOutput]:
+    def __call__(
+        self, outputs: list[ResponseOutput], wanted: Sequence[RequestOutput]
+    ) -> list[ResponseOutput]:
         """These outputs, with classes in place of those that are wanted so. Raises InvalidRequest.
 
         Each class is a text `score:index`, and `score:index:label` if it has a label.
@@ -53,6 +50,11 @@ class Classification(NamedTuple):
             else tensor
             for tensor in outputs
         ]
+
+
+def classification(settings: ModelSettings) -> Classification:
+    """That of a model. Raises InvalidSettings for a file of labels that cannot be read."""
+    return Classification(_labels_of(settings), _batches_of(settings))
 
 
 def _count(output: RequestOutput) -> int:

@@ -21,7 +21,6 @@ from ..types.inference import respond
 from ..types.json_encoding import decode, encode
 from ..types.payload import new
 from .checks import Strictness, counts_characters, duplicate, fits
-from .classification import Classification
 
 if TYPE_CHECKING:
     from .execution.payloads import Payloads
@@ -29,6 +28,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("inferstream.dataplane")
 
 PLAIN_PARAMETERS = {str, bool, int, float, type(None)}
+
+
+Rewriter = Callable[[list[ResponseOutput], Sequence[RequestOutput]], list[ResponseOutput]]
+"""Makes other outputs of those that a client asks for, and of what it says of each. Raises InvalidRequest."""
 
 
 class OutputWriter(Protocol):
@@ -63,7 +66,8 @@ class Finish:
         self._form = self._writer.form
         self.place = ""
         """Where the code is that makes the responses, for the log."""
-        self.classification = Classification()
+        self.rewriters: Sequence[Rewriter] = ()
+        """What plug-ins make of the outputs that a client asks for."""
 
     def __call__(self, response: object, request: InferenceRequest) -> InferenceResponse:
         """The response, checked, with the request's id and only the outputs the client asked for.
@@ -116,7 +120,8 @@ class Finish:
         if wanted:
             if not self._selected:
                 outputs = _requested(outputs, wanted, refusing=self._selected is False)
-            outputs = self.classification.apply(outputs, wanted)
+            for rewrite in self.rewriters:
+                outputs = rewrite(outputs, wanted)
         elif response.id is None:
             # A fresh response, as nearly all are: completing it in place spares a copy per token.
             response.id = request_id

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
 from ..processes.errors import OutOfMemory
 from ..repository import ModelRepository
-from ..repository.fetched import Artefacts
+from ..repository.remote import artefacts_of
 from ..repository.touched import touched_by
 from ..settings import ModelSettings, Settings
 from ..telemetry.context import model_context
@@ -63,7 +63,7 @@ class Registry(Serving):
         """Versions found at start-up, which should serve."""
         self._sources: dict[ModelKey, str] = {}
         """The settings file of each version."""
-        self._artefacts = Artefacts(settings)
+        self._artefacts = artefacts_of(settings)
         self._fetched: dict[ModelKey, tuple[ModelSettings, ModelSettings]] = {}
         """The settings of versions with artefacts elsewhere: as they are, and with the path of what was fetched."""
         self._outdated: dict[ModelKey, str] = {}

@@ -45,6 +45,12 @@ class Extension:
     """Functions or classes that fetch remote URIs, by scheme."""
     facets: Named = _nothing()
     """Functions of a `Signature` and `ModelSettings`, which make what the plug-in knows of a model when it loads."""
+    adapters: Named = _nothing()
+    """Functions of a model object that has loaded, which let it do more; whether they have."""
+    outputs: Named = _nothing()
+    """Functions of `ModelSettings`, which make what rewrites the outputs that a client asks for."""
+    fetchers: Named = _nothing()
+    """`repository` and `artefacts`: classes that serve what is at remote URIs."""
     hints: Named = _nothing()
     """Functions of a model that makes texts and of words for it, which give path and body of an example of a call."""
     json_inputs: Sequence[str] = ()

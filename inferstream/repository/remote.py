@@ -3,12 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 from urllib.parse import urlsplit
 
 from ..errors import InferstreamError, InvalidSettings
-from ..extensions import SOURCES, plugins
+from ..extensions import FETCHERS, SOURCES, plugins
 from ..imports.untrusted import marked, untrusted
+
+if TYPE_CHECKING:
+    from ..settings import ModelSettings, Settings
+    from .base import ModelRepository
 
 ALLOW = "trust_remote_code allows it"
 
@@ -73,6 +77,45 @@ def source_of(uri: str) -> RemoteSource:
         raise plugin.refusal(type(error).__name__) from None
     if not isinstance(made, RemoteSource):
         raise plugin.refusal("it is not a RemoteSource")
+    return made
+
+
+class RemoteArtefacts(Protocol):
+    """Fetches what `parameters.uri` of models names."""
+
+    async def local(self, settings: "ModelSettings", stale: bool) -> "ModelSettings":
+        """The settings with the path of the present version, where the URI is remote; else the same."""
+
+    async def renewed(self, settings: "ModelSettings", local: "ModelSettings") -> bool:
+        """Whether there is a version after the one of `local`."""
+
+    def explained(self, reason: str, settings: "ModelSettings") -> str:
+        """The reason of a failed load, with what was left out of what was fetched."""
+
+
+class LocalArtefacts:
+    """RemoteArtefacts of a server that has no sources: all are on this machine."""
+
+    async def local(self, settings: "ModelSettings", stale: bool) -> "ModelSettings":
+        return settings
+
+    async def renewed(self, settings: "ModelSettings", local: "ModelSettings") -> bool:
+        return False
+
+    def explained(self, reason: str, settings: "ModelSettings") -> str:
+        return reason
+
+
+def artefacts_of(settings: "Settings") -> RemoteArtefacts:
+    """What fetches the artefacts of single models."""
+    plugin = plugins(FETCHERS).get("artefacts")
+    made: RemoteArtefacts = LocalArtefacts() if plugin is None else plugin.load()(settings)
+    return made
+
+
+def remote_repository(settings: "Settings", name: str | None) -> "ModelRepository":
+    """The repository at the URI that the settings name, which `is_remote`."""
+    made: ModelRepository = plugins(FETCHERS)["repository"].load()(settings, name)
     return made
 
 

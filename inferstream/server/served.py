@@ -15,10 +15,9 @@ from ..imports.implementation import resolve_class
 from ..model import MLModel
 from ..repository import FolderRepository, InMemoryRepository, ModelRepository
 from ..repository.apps import served_by
-from ..repository.fetched import FetchedRepository
 from ..repository.files import repository_of_file
 from ..repository.folder import check_name
-from ..repository.remote import is_remote
+from ..repository.remote import is_remote, remote_repository
 from ..repository.target import targeted
 from ..settings import ModelSettings, Settings, load_settings
 from ..settings.sources import SETTINGS_FILE, unknown_fields, validated
@@ -126,7 +125,7 @@ def repository_of(settings: Settings) -> ModelRepository:
     implementation, root = settings.model_repository_implementation, settings.model_repository_root
     if implementation is None:
         name = settings.model_repository_implementation_args.get("name")
-        return FetchedRepository(settings, name) if is_remote(root) else FolderRepository(root, name)
+        return remote_repository(settings, name) if is_remote(root) else FolderRepository(root, name)
     try:
         install()
         cls: Any = resolve_class(implementation, str(Path(root, SETTINGS_FILE)))

@@ -33,8 +33,8 @@ class Capabilities(NamedTuple):
     """Its streams advance together, by steps."""
     gathers: bool = False
     """Its streams have one item, made of a stream of requests."""
-    explains: bool = False
-    """It has a method `explain`."""
+    adapted: frozenset[str] = frozenset()
+    """What plug-ins have added, by their names for it."""
 
     def __str__(self) -> str:
         """For people: `predict`, `stream` or `steps`, or `predict` and one of these."""

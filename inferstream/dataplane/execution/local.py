@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
+from ... import extensions
 from ...concurrency.model_task import run_as_task
 from ...concurrency.threads import THREADS, Threads
 from ...context import RequestContext, enter
@@ -25,7 +26,6 @@ from ...telemetry.stages import StepMeters
 from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
 from ..call import INFER, Call
 from ..checks import Strictness, checks_of, most_rows_of, strictness_of
-from ..classification import Classification
 from ..outputs import finish_of
 from ..reply import Reply
 from ..shares import Shares
@@ -33,7 +33,6 @@ from ..slots import Slots
 from . import kv
 from .base import BuildRouteHandler, Capabilities
 from .coroutines import InThread, OnLoop
-from .explaining import let_explain
 from .method_caller import is_async
 from .payloads import Payloads
 from .responses import ModelResponses, cause, open_reply, translated
@@ -90,7 +89,9 @@ class Local:
             model.writer() if isinstance(model, DescribedModel) else None,
         )
         self._finish.place = location_in(model)
-        self._finish.classification = Classification.of(settings)
+        self._finish.rewriters = tuple(
+            make(settings) for _, make in extensions.loaded(extensions.OUTPUTS, strict=False)
+        )
         own = self._loaded.threads if settings.threads == 1 else None  # `load` may have changed the number
         self._threads = own or Threads(model.name, settings.threads)
         predicts = type(model).predict is not MLModel.predict
@@ -107,9 +108,9 @@ class Local:
         self._streams = signature.streams
         self._stream_only = self._streams and not predicts
         gathers = self._streams and isinstance(model, FunctionModel) and not model.described.streams
-        explains = predicts and not isinstance(model, FunctionModel) and let_explain(model)
+        adapted = adapt(model) if predicts and not isinstance(model, FunctionModel) else frozenset()
         self.capabilities = Capabilities(
-            not self._stream_only, self._streams, self._steps is not None, gathers, explains
+            not self._stream_only, self._streams, self._steps is not None, gathers, adapted
         )
         self._predict_blocks = predicts and not is_async(model.predict)
         stream = inspect.unwrap(model.predict_stream)
@@ -302,3 +303,10 @@ class Local:
         async for request in payloads:
             call = self._in_thread if self._predict_blocks else self._coroutines.predict
             yield await call(request)
+
+
+def adapt(model: MLModel) -> frozenset[str]:
+    """Let plug-ins add to what a model object can do. Returns the names of what they have added."""
+    return frozenset(
+        plugin.name for plugin, add in extensions.loaded(extensions.ADAPTERS, strict=False) if add(model)
+    )

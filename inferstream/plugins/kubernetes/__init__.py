@@ -7,4 +7,5 @@ extension = Extension(
     dialects={
         "instances": "inferstream.server.rest.dialects.instances:Instances",
     },
+    adapters={"explain": "inferstream.dataplane.execution.explaining:let_explain"},
 )

@@ -4,5 +4,6 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "mlserver",
+    commands={"alias": "inferstream.cli.alias:alias"},
     modules={"mlserver": "inferstream.compat.names"},
 )

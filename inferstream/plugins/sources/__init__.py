@@ -12,4 +12,8 @@ extension = Extension(
         "oci": "inferstream.sources.registry:RegistryImage",
         "s3": "inferstream.sources.objects:Objects",
     },
+    fetchers={
+        "repository": "inferstream.repository.fetched:FetchedRepository",
+        "artefacts": "inferstream.repository.fetched:Artefacts",
+    },
 )

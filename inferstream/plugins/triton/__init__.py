@@ -5,4 +5,5 @@ from inferstream.ext import Extension
 extension = Extension(
     "triton",
     modules={"triton": "inferstream.compat.triton_names"},
+    outputs={"classification": "inferstream.dataplane.classification:classification"},
 )

@@ -67,6 +67,7 @@ def test_a_function_is_a_command_with_its_arguments(joined: dict[str, Plugin]) -
 def test_an_application_of_typer_is_a_group(joined: dict[str, Plugin]) -> None:
     joined["group"] = plugin("group", "group")
     assert called("group", "two").stdout == "two of a group\n"
+    assert "group" in called("--help").stdout
 
 
 def test_the_server_s_own_command_wins(joined: dict[str, Plugin]) -> None:

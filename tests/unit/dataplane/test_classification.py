@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from inferstream.dataplane.classification import Classification
+from inferstream.dataplane.classification import Classification, classification
 from inferstream.errors import InvalidRequest, InvalidSettings
 from inferstream.settings import ModelSettings
 from inferstream.types import Parameters, RequestOutput, ResponseOutput
@@ -21,7 +21,7 @@ def wanted(count: object) -> list[RequestOutput]:
 def texts(
     output: ResponseOutput, count: int, labels: tuple[str, ...] = (), batches: bool | None = None
 ) -> object:
-    (classes,) = Classification({"p": labels}, batches).apply([output], wanted(count))
+    (classes,) = Classification({"p": labels}, batches)([output], wanted(count))
     assert classes.datatype == "BYTES"
     return classes.shape, [each.decode() for each in classes.data.flat()]
 
@@ -74,7 +74,7 @@ def test_the_first_dimension_is_a_batch_if_the_model_batches(
 def test_the_configuration_says_whether_a_model_batches(config: object, size: int, batches: object) -> None:
     parameters = {} if config is None else {"triton_config": config}
     settings = ModelSettings(name="m", implementation="a.B", max_batch_size=size, parameters=parameters)
-    assert Classification.of(settings).batches is batches
+    assert classification(settings).batches is batches
 
 
 def test_an_empty_label_adds_no_colon() -> None:
@@ -89,20 +89,20 @@ def test_more_than_there_are_gives_all_and_none_of_none() -> None:
 
 def test_outputs_that_are_not_asked_for_so_stay_as_they_are() -> None:
     outputs = [scores([1.0])]
-    assert Classification().apply(outputs, [RequestOutput(name="p")]) is outputs
-    assert Classification().apply(outputs, wanted(0)) is outputs
+    assert Classification()(outputs, [RequestOutput(name="p")]) is outputs
+    assert Classification()(outputs, wanted(0)) is outputs
 
 
 @pytest.mark.parametrize("count", [-1, True, "2", 1.5])
 def test_a_wrong_count_is_refused(count: object) -> None:
     with pytest.raises(InvalidRequest, match="must be a whole number"):
-        Classification().apply([scores([1.0])], wanted(count))
+        Classification()([scores([1.0])], wanted(count))
 
 
 def test_texts_are_no_scores() -> None:
     output = ResponseOutput(name="p", shape=[1], datatype="BYTES", data=["a"])
     with pytest.raises(InvalidRequest, match="values of BYTES are no scores"):
-        Classification().apply([output], wanted(1))
+        Classification()([output], wanted(1))
 
 
 def declaring(folder, name: str) -> ModelSettings:
@@ -114,7 +114,7 @@ def declaring(folder, name: str) -> ModelSettings:
 
 def test_labels_come_from_a_file_beside_the_settings(tmp_path) -> None:
     (tmp_path / "labels.txt").write_text("cat\ndog\n")
-    assert Classification.of(declaring(tmp_path, "labels.txt")).labels == {"p": ["cat", "dog"]}
+    assert classification(declaring(tmp_path, "labels.txt")).labels == {"p": ["cat", "dog"]}
 
 
 @pytest.mark.parametrize("name", ["none.txt", "../labels.txt", "/etc/hostname"])
@@ -122,5 +122,5 @@ def test_a_file_that_is_not_there_or_elsewhere_fails_the_load(tmp_path, name: st
     (tmp_path / "model").mkdir()
     (tmp_path / "labels.txt").write_text("a")
     with pytest.raises(InvalidSettings, match="label_filename") as wrong:
-        Classification.of(declaring(tmp_path / "model", name))
+        classification(declaring(tmp_path / "model", name))
     assert str(tmp_path) not in wrong.value.message, "clients read why a model did not load"

@@ -90,7 +90,7 @@ class Instances(InferenceDialect):
     def _asked(self, exchange: Exchange, body: bytes, route: Route, admission: Admission) -> ParsedRequest:
         """The request in a body, or in the data of an event."""
         explained = route.template.endswith(":explain")
-        if explained and not admission.pipeline.execution.capabilities.explains:
+        if explained and "explain" not in admission.pipeline.execution.capabilities.adapted:
             raise Unsupported(f"Model {admission.model} has no method explain.")
         length = exchange.head.header_length(len(body))
         if length is not None:

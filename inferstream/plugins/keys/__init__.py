@@ -1,0 +1,8 @@
+"""Keys of clients: what each may do, how much, and who did what."""
+
+from inferstream.ext import Extension
+
+extension = Extension(
+    "keys",
+    commands={"keys": "inferstream.cli.keys:app"},
+)
