@@ -114,8 +114,13 @@ def artefacts_of(settings: "Settings") -> RemoteArtefacts:
 
 
 def remote_repository(settings: "Settings", name: str | None) -> "ModelRepository":
-    """The repository at the URI that the settings name, which `is_remote`."""
-    made: ModelRepository = plugins(FETCHERS)["repository"].load()(settings, name)
+    """The repository at the URI that the settings name, which `is_remote`. Raises InvalidSettings."""
+    plugin = plugins(FETCHERS).get("repository")
+    if plugin is None:
+        raise InvalidSettings(
+            f"{shown(settings.model_repository_root)}: no extension that is installed fetches a repository"
+        )
+    made: ModelRepository = plugin.load()(settings, name)
     return made
 
 

@@ -5,17 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from inferstream import ModelSettings, Settings
 from inferstream.errors import InvalidSettings
 from inferstream.extensions import SOURCES, Plugin
 from inferstream.imports.untrusted import UNTRUSTED, untrusted
 from inferstream.repository import remote
 from inferstream.repository.remote import (
+    LocalArtefacts,
     RemoteFile,
     RemoteSource,
+    artefacts_of,
     is_remote,
     left_out,
     name_of,
     refuse_code,
+    remote_repository,
     shown,
     source_of,
 )
@@ -129,3 +133,17 @@ def test_an_empty_mark_takes_the_trust_too(tmp_path: Path) -> None:
     (tmp_path / UNTRUSTED).touch()
     assert untrusted(tmp_path / "model.py") == ""
     assert left_out(tmp_path) == ""
+
+
+async def test_without_a_fetcher_artefacts_are_local_and_a_remote_repository_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(remote, "plugins", lambda group: {})
+    artefacts = artefacts_of(Settings())
+    assert isinstance(artefacts, LocalArtefacts)
+    model = ModelSettings(implementation="m.M")
+    assert await artefacts.local(model, stale=True) is model
+    assert not await artefacts.renewed(model, model)
+    assert artefacts.explained("gone", model) == "gone"
+    with pytest.raises(InvalidSettings, match="s3://bucket: no extension that is installed fetches"):
+        remote_repository(Settings(model_repository_root="s3://key@bucket"), None)
