@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar, cast
 
 from ..errors import DeadlineExceeded, Draining, ModelNotFound, ModelNotReady, Unsupported
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
@@ -23,7 +23,6 @@ from .facets import Faceted
 from .first_calls import NotLoaded
 from .live_settings import LiveSettings
 from .load import Loads
-from .model_config import config_of
 from .peers import Peers
 from .proxies import Proxies
 from .regions import SYSTEM_SHARED_MEMORY, Regions, shares_memory
@@ -233,12 +232,6 @@ class DataPlane:
         """Raises ModelNotFound, ModelNotReady."""
         served = await self.when_loaded(lambda: self._registry.serving(name, version))
         return await served.execution.metadata()
-
-    async def model_config(self, name: str, version: str | None = None) -> dict[str, Any]:
-        """What a model is, as Triton's clients read it. Raises ModelNotFound, ModelNotReady."""
-        served = await self.when_loaded(lambda: self._registry.serving(name, version))
-        execution = served.execution
-        return config_of(execution.settings, await execution.metadata(), execution.capabilities)
 
     def regions(self) -> Regions:
         """The shared memory that clients have registered. Raises Unsupported where the settings turn it off."""

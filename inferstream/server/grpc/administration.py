@@ -11,6 +11,7 @@ from inferstream.ext.telemetry import Meters
 
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.live_settings import LogValue, TraceValue
+from ...dataplane.model_config import config_of
 from ...errors import ModelNotFound, Unsupported
 from ...protos import dataplane_pb2 as pb
 from ..statistics import statistics_of
@@ -37,9 +38,12 @@ class AdministrationService:
         self, request: pb.ModelConfigRequest, context: RpcContext
     ) -> pb.ModelConfigResponse:
         try:
-            config = await self._dataplane.model_config(request.name, request.version or None)
+            version = request.version or None
+            metadata = await self._dataplane.model_metadata(request.name, version)
+            model = self._dataplane.described(request.name, version)
         except ModelNotFound as error:
             raise of_name(error, "name") from None
+        config = config_of(model.settings, metadata, model.capabilities)
         return ParseDict({"config": config}, pb.ModelConfigResponse(), ignore_unknown_fields=True)
 
     async def LogSettings(

@@ -6,6 +6,7 @@ from typing import Never
 from inferstream.ext.calls import Action, Caller
 from inferstream.ext.http import Answer, AsgiScope, HttpDialect, ReadClaim, ReadRoute, json_answer
 
+from ....dataplane.model_config import config_of
 from ....errors import Unsupported
 from ...statistics import statistics_of
 from .resources import document
@@ -41,7 +42,9 @@ class Administration(HttpDialect):
         return json_answer({"model_stats": of})
 
     async def _config(self, route: ReadRoute, *_: object) -> Answer:
-        return json_answer(await self._dataplane.model_config(route.model, route.version))
+        metadata = await self._dataplane.model_metadata(route.model, route.version)
+        model = self._dataplane.described(route.model, route.version)
+        return json_answer(config_of(model.settings, metadata, model.capabilities))
 
     async def _logging(self, route: ReadRoute, _: Caller, scope: AsgiScope) -> Answer:
         live = self._dataplane.live
