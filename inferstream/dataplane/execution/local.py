@@ -22,7 +22,8 @@ from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.model_meters import ModelMeters
 from ...telemetry.stages import StepMeters
-from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
+from ...types import Headers, InferenceRequest, InferenceResponse, MetadataModelResponse
+from ...types.parameters import CarriedHeaders
 from ..call import INFER, Call
 from ..checks import Strictness, checks_of, most_rows_of, strictness_of
 from ..classification import Classification
@@ -229,10 +230,15 @@ class Local:
         single = call.operation is INFER
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
         salt = (self._separates and call.principal) or ""
-        enter(RequestContext(remaining, single, call.request.carried, salt))
+        request = call.request
+        if request._parameters is None and type(headers := request._headers) is Headers:
+            carried: CarriedHeaders | None = headers.carried  # without the frame of the property
+        else:
+            carried = request.carried
+        enter(RequestContext(remaining, single, carried, salt))
         if single:
             return (
-                self._only_response(call) if self._stream_only else self._predict(call.request, call.halved)
+                self._only_response(call) if self._stream_only else self._predict(request, call.halved)
             )
         return open_reply(self._responses(call))
 
