@@ -86,7 +86,7 @@ def checked(inner: Handler, checks: Checks, counts: Counts) -> Handler:
             call.more = CountedRequests(call.more, counts)
         if request.form is None:
             for tensor in request._inputs:  # here, because most requests have nothing to count
-                if tensor.datatype == "BYTES" or tensor.name in lists:
+                if tensor.datatype == "BYTES" or (lists and tensor.name in lists):
                     if counts.weight(request):
                         return handle_counted(call)
                     break

@@ -229,17 +229,17 @@ class Local:
         model_version_var.set(self._version or "")
         single = call.operation is INFER
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
-        salt = (self._separates and call.principal) or ""
         request = call.request
         if request._parameters is None and type(headers := request._headers) is Headers:
             carried: CarriedHeaders | None = headers.carried  # without the frame of the property
         else:
             carried = request.carried
-        enter(RequestContext(remaining, single, carried, salt))
+        context = RequestContext(remaining, single, carried)
+        if self._separates and call.principal:
+            context.cache_salt = call.principal
+        enter(context)
         if single:
-            return (
-                self._only_response(call) if self._stream_only else self._predict(request, call.halved)
-            )
+            return self._only_response(call) if self._stream_only else self._predict(request, call.halved)
         return open_reply(self._responses(call))
 
     def _responses(self, call: Call) -> ModelResponses:
