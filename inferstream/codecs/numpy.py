@@ -73,7 +73,7 @@ def decoded(tensor: RequestInput | ResponseOutput, is_writable: bool = False) ->
         if tensor.datatype == "BYTES":
             return _strings(tensor.data.flat()).reshape(tensor.shape)
         array = tensor.data.to_numpy(tensor.datatype, tensor.shape)
-        return writable(array) if is_writable else array
+        return array.copy() if is_writable and not array.flags.writeable else array
     except (TypeError, ValueError) as error:
         raise CodecError(f'{tensor.what} "{tensor.name}": {error}') from None
 

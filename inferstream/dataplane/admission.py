@@ -137,21 +137,24 @@ class Admission:
                 self.metering.refused(operation.value, caller, self.model, error)
             raise
         served = self._served
-        rank = 0
+        if self.metering is None:  # so there are no keys
+            call.priority = call.priority or served.priority
+            opening = served.handler(call)
+        else:
+            opening = self._metered(self.metering, served, call)
+        if call.pace or served.pace:
+            return _paced(opening, max(call.pace, served.pace))
+        return opening
+
+    def _metered(self, metering: Metering, served: "ServedModel", call: Call) -> Awaitable[Reply]:
+        caller, rank = self.caller, 0
         if (key := self.key) is not None and (call.priority or key.best_priority):
             rank = call.priority or served.priority
             granted = (caller.picked and caller.picked.priority) or key.best_priority
             call.priority = shared_priority(rank, granted, served.priority)
         call.priority = call.priority or served.priority
-        if self.metering is None:
-            opening = served.handler(call)
-        else:
-            size, self.size = self.size, 0
-            counted_key = key or self.metering.nobody
-            opening = metered(self.metering, served.handler, call, caller, size, counted_key, rank)
-        if call.pace or served.pace:
-            return _paced(opening, max(call.pace, served.pace))
-        return opening
+        size, self.size = self.size, 0
+        return metered(metering, served.handler, call, caller, size, key or metering.nobody, rank)
 
     @property
     def usage(self) -> KeyUse | None:

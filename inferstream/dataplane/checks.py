@@ -78,12 +78,18 @@ def checked(inner: Handler, checks: Checks, counts: Counts) -> Handler:
         checks.check(await counts.checked(call.request))
         return await inner(call)
 
+    lists = counts.lists
+
     def handle(call: Call) -> Awaitable[Reply]:
         request = call.request
         if call.more is not None:
             call.more = CountedRequests(call.more, counts)
-        if request.form is None and counts.weight(request):
-            return handle_counted(call)
+        if request.form is None:
+            for tensor in request._inputs:  # here, because most requests have nothing to count
+                if tensor.datatype == "BYTES" or (lists and tensor.name in lists):
+                    if counts.weight(request):
+                        return handle_counted(call)
+                    break
         checks.check(request)
         return inner(call)
 

@@ -30,18 +30,18 @@ class Counts:
         self._safe_raw = min(LARGE, LENGTH * (limits.values - 1))
         """Bytes behind the first element of a raw tensor that are within the limit."""
         self._json: set[str] = set()
-        self._lists: set[str] = set()
+        self.lists: set[str] = set()
         """Inputs of numbers that a function gets as a list."""
         for tensor in (*(signature.inputs or ()), *signature.described):
             content = "" if tensor.parameters is None else tensor.parameters.content_type or ""
             if "json" in content or tensor.name in json_inputs:
                 self._json.add(tensor.name)
             elif signature.function and not content and tensor.datatype != "BYTES" and tensor.shape == [-1]:
-                self._lists.add(tensor.name)
+                self.lists.add(tensor.name)
 
     def weight(self, request: InferenceRequest) -> int:
         """Roughly the bytes that `check` looks at; 0 for a request that is within all limits at first sight."""
-        weight, lists = 0, self._lists
+        weight, lists = 0, self.lists
         for tensor in request._inputs:  # without the property: requests of a form are not weighed
             if tensor.datatype != "BYTES":
                 if lists and tensor.name in lists:
@@ -77,7 +77,7 @@ class Counts:
         for tensor in request.inputs:
             named = f'input "{tensor.name}"'
             if tensor.datatype != "BYTES":
-                if tensor.name in self._lists and prod(tensor.shape) > most:
+                if tensor.name in self.lists and prod(tensor.shape) > most:
                     raise InvalidRequest(
                         f"{named}: a list of more than {most} numbers (setting max_json_values)"
                     )

@@ -185,9 +185,10 @@ def _tensor_from(
     what, name, datatype = kind.what, message.name, message.datatype
     if datatype not in NAMES:
         raise InvalidRequest(f'{what} "{name}": {unknown(datatype)}')
-    if message.parameters:
-        expect_parameters(len(message.parameters), f'{what} "{name}": parameters')
-    parameters = parameters_from(message.parameters)
+    parameters = None
+    if given := message.parameters:
+        expect_parameters(len(given), f'{what} "{name}": parameters')
+        parameters = parameters_from(given)
     if parameters is not None and in_region(parameters, regions):
         if raw or message.contents.ListFields():
             raise InvalidRequest(f'{what} "{name}": {REGION} excludes contents and raw contents')
@@ -203,10 +204,8 @@ def _tensor_from(
 
 
 def _contents_from(what: str, message: TensorMessage, datatype: str, packed: Packed | None) -> TensorData:
-    filled: list[tuple[str, Any]] = (
-        [(descriptor.name, values) for descriptor, values in message.contents.ListFields()]
-        if packed is None
-        else [(PACKED[packed.number].name, packed.array)]
+    filled: Sequence[tuple[Any, Any]] = (
+        message.contents.ListFields() if packed is None else [(PACKED[packed.number], packed.array)]
     )
     field = FIELDS.get(datatype)
     if field is None:
@@ -217,8 +216,8 @@ def _contents_from(what: str, message: TensorMessage, datatype: str, packed: Pac
         if 0 in message.shape:
             return TensorData([])
         raise InvalidRequest(f'{what} "{message.name}": it has neither contents nor raw contents')
-    if len(filled) > 1 or filled[0][0] != field:
-        fields = " and ".join(name for name, _ in filled)
+    if len(filled) > 1 or filled[0][0].name != field:
+        fields = " and ".join(descriptor.name for descriptor, _ in filled)
         raise InvalidRequest(f'{what} "{message.name}": {datatype} belongs into {field}, got {fields}')
     data = TensorData(filled[0][1][:], EXACT.get(datatype))
     if packed is not None and datatype not in EXACT:  # a worker could not name the input
@@ -233,11 +232,11 @@ def wants_typed(message: InferMessage) -> bool:
     """Whether the response has typed contents: unless the request has raw contents or inputs in shared memory."""
     if message.raw_input_contents:
         return False
-    if type(message) is LargeRequest and message.packed:
-        return True
     for tensor in message.inputs:  # a generator takes half as long again
         if tensor.HasField("contents") and tensor.contents.ListFields():
             return True
+    if type(message) is LargeRequest and message.packed:
+        return True
     return not any(REGION in tensor.parameters for tensor in message.inputs)
 
 

@@ -88,7 +88,7 @@ class EventWriter(ValueEvents):
             if parameters.__pydantic_extra__:
                 return _whole(response)
             content_type = parameters.content_type
-        values, encoded = json_values(tensor.data, datatype)
+        values, encoded = json_values(tensor._data, datatype)
         if encoded:
             return _whole(response)
         facts = (

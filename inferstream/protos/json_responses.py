@@ -134,7 +134,8 @@ def dump(document: Any, output: str | None = None) -> bytes:
     Raises InvalidOutput.
     """
     try:
-        return json_of(document)
+        # The frame of `json_of` would cost a token 1 %.
+        return orjson.dumps(document, _text_of, orjson.OPT_SERIALIZE_NUMPY)
     except TypeError as error:
         fields = document if isinstance(document, dict) else {}
         raise unwritable(error, output or _culprit(fields), fields.get("model_name")) from error

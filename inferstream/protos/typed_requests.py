@@ -8,6 +8,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from ..errors import InvalidRequest
 from ..types import InferenceRequest, RequestInput, TensorData
+from ..types.forms import InputsForm
 from .grpc_requests import LARGE
 from .typed import DATATYPES, DTYPES, TENSOR, Field, Method
 from .typed_wire import Large, fields_of, take_large
@@ -25,13 +26,16 @@ class RequestReader:
         self._fields = {field.number: field for field in method.request}
         self._arrays = {field.number for field in method.request if field.is_tensor}
         self._reads = [(field.number, _read_of(field)) for field in method.request]
+        self._of_values = not any(field.repeated or field.is_tensor for field in method.request)
 
-    def read(self, data: bytes) -> InferenceRequest:
-        """The first request of a call. Raises InvalidRequest."""
+    def read(self, data: bytes, form: InputsForm | None = None) -> InferenceRequest:
+        """The first request of a call. `form` is that of the model. Raises InvalidRequest."""
         large: dict[int, Large] = {}
         if self._arrays and len(data) >= LARGE:
             data, large = take_large(data, self._arrays)
         message = self._parsed(data)
+        if form is not None and self._of_values and form.fits(values := self._values(message)):
+            return InferenceRequest.of_values(form, values)
         inputs = []
         for number, read in self._reads:
             if number in large:
@@ -55,6 +59,16 @@ class RequestReader:
             return _request_of(_list(stream, message))
         tensor = _read_of(stream)(message)
         return InferenceRequest.of([]) if tensor is None else _request_of(tensor)
+
+    def _values(self, message: Message) -> dict[str, Any]:
+        """The single values of a message, by the names of their arguments."""
+        values: dict[str, Any] = {}
+        for field in self._method.request:
+            if not field.presence or message.HasField(field.name):
+                values[field.tensor.name] = getattr(message, field.name)
+            else:
+                _check_optional(field)
+        return values
 
     def _parsed(self, data: bytes) -> Message:
         try:

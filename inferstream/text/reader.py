@@ -106,7 +106,7 @@ class TextReader:
 
     def tensors(self, response: InferenceResponse) -> str:
         outputs = response.outputs
-        text, values = "", [""]
+        text = value = ""
         if outputs:
             tensor = outputs[0]
             if tensor.datatype != "BYTES":
@@ -115,11 +115,14 @@ class TextReader:
                     raise InvalidOutput(
                         f'Model {response.model_name} answered "{tensor.name}" of {tensor.datatype}, not a text.'
                     )
-            values = tensor.data.peek()
-            text = self._plain(values[0]) if len(values) == 1 else self._decoded(tensor.data.flat())
+            values = tensor._data.peek()
+            if len(values) == 1:
+                text = self._plain(value := values[0])
+            else:
+                text = value = self._decoded(tensor.data.flat())
         self.token_id = None
-        if response.parameters is not None:
-            self._notice(response.parameters, text, values[0] if len(values) == 1 else text)
+        if response._parameters is not None:
+            self._notice(response._parameters, text, value)
         return self._counted(text) if outputs else self._shown(text)
 
     def _counted(self, text: str) -> str:

@@ -66,12 +66,15 @@ class TensorData:
         self._array: npt.NDArray[Any] | None = None
         self._raw: memoryview | None = None
         self._raw_datatype = ""
-        if type(root) is list:
+        kind = type(root)
+        if kind is list:
             if exact is not None:
                 self._array = np.array(root, exact)
             return
-        if isinstance(root, np.ndarray):
-            self._root, self._array = None, root if type(root) is np.ndarray else plain_array(root)
+        if kind is np.ndarray:
+            self._root, self._array = None, root
+        elif isinstance(root, np.ndarray):
+            self._root, self._array = None, plain_array(root)
         elif isinstance(root, TensorData):
             self._root, self._array = root._root, root._array
             self._raw, self._raw_datatype = root._raw, root._raw_datatype

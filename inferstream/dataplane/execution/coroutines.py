@@ -4,12 +4,13 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from time import perf_counter
-from types import coroutine
+from types import CodeType, coroutine
 from typing import Any
 
 from ...concurrency.model_task import needs_task, run_as_task, steps_of
 from ...concurrency.model_thread import ModelThread
 from ...context import request_context
+from ...functions.model import FunctionModel
 from ...model import MLModel
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
@@ -105,7 +106,10 @@ class OnLoop:
         if not self._calls:
             self.predict, self._loop = self._predict, asyncio.get_running_loop()
             code = getattr(awaitable, "cr_code", None)
-            self._taskless = code if code is not None and not needs_task(code) else self
+            if code is not None and not needs_task(code):
+                self._taskless = code
+                if _code_of(self._model) is code:
+                    self.predict = self._model.predict
         return run_as_task(self.watch(awaitable))
 
     def _predict(self, request: InferenceRequest) -> Awaitable[Any]:
@@ -141,6 +145,14 @@ class OnLoop:
             return as_task(responses)
         self._streams -= 1
         return _WatchedResponses(as_task(responses), self)
+
+
+def _code_of(model: MLModel) -> CodeType | None:
+    """The code of all coroutines that `predict` returns; None if there may be others."""
+    predict: Any = model.predict
+    if isinstance(model, FunctionModel):
+        predict = getattr(predict, "__wrapped__", None)
+    return getattr(predict, "__code__", None)
 
 
 class _WatchedResponses(AsyncIterator[InferenceResponse]):

@@ -23,7 +23,8 @@ from ...settings import ModelSettings
 from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.model_meters import ModelMeters
 from ...telemetry.stages import StepMeters
-from ...types import InferenceRequest, InferenceResponse, MetadataModelResponse
+from ...types import Headers, InferenceRequest, InferenceResponse, MetadataModelResponse
+from ...types.parameters import CarriedHeaders
 from ..call import INFER, Call
 from ..checks import Strictness, checks_of, most_rows_of, strictness_of
 from ..outputs import finish_of
@@ -229,12 +230,17 @@ class Local:
         model_version_var.set(self._version or "")
         single = call.operation is INFER
         remaining = None if call.deadline is None else call.deadline - asyncio.get_running_loop().time()
-        salt = (self._separates and call.principal) or ""
-        enter(RequestContext(remaining, single, call.request.carried, salt))
+        request = call.request
+        if request._parameters is None and type(headers := request._headers) is Headers:
+            carried: CarriedHeaders | None = headers.carried  # without the frame of the property
+        else:
+            carried = request.carried
+        context = RequestContext(remaining, single, carried)
+        if self._separates and call.principal:
+            context.cache_salt = call.principal
+        enter(context)
         if single:
-            return (
-                self._only_response(call) if self._stream_only else self._predict(call.request, call.halved)
-            )
+            return self._only_response(call) if self._stream_only else self._predict(request, call.halved)
         return open_reply(self._responses(call))
 
     def _responses(self, call: Call) -> ModelResponses:

@@ -41,7 +41,8 @@ class Live:
     def __init__(self, inner: Handler, limit: float = 0.0) -> None:
         self._inner = inner
         self._limit = limit
-        self._timer: asyncio.TimerHandle | None = None
+        self._unwatched = limit > 0
+        """Whether calls are limited, and no look at them is due."""
         self.calls: set[Scope] = set()
         self._emptied: asyncio.Event | None = None
 
@@ -49,7 +50,7 @@ class Live:
         if call.task is None:
             call.task = asyncio.current_task()
         self.calls.add(call)
-        if self._limit and self._timer is None:
+        if self._unwatched:
             self._look()
         try:
             reply = await self._inner(call)
@@ -104,7 +105,9 @@ class Live:
                 call.seen = since = getattr(call, "seen", now)
                 if now - since >= self._limit:
                     call.end(DeadlineExceeded())
-        self._timer = loop.call_later(self._limit / LOOKS, _look_again, ref(self)) if self.calls else None
+        self._unwatched = not self.calls
+        if self.calls:
+            loop.call_later(self._limit / LOOKS, _look_again, ref(self))
 
 
 def _look_again(live: "ref[Live]") -> None:

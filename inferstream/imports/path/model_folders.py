@@ -233,6 +233,8 @@ def _stand_in(name: str) -> bool:
 
     Raises ImportError if the name means another module too.
     """
+    if owned.is_built_in(name.partition(".")[0]):  # such as `time`, which `datetime` imports on every call
+        return False
     package = _owner_of(name)
     if not package or isinstance(sys.modules.get(name), PlainName):
         return bool(package)

@@ -63,7 +63,7 @@ def owns(package: str, name: str) -> bool:
     """
     folder, top = folder_of(package), name.partition(".")[0]
     try:
-        return not _is_built_in(top) and top in _own_names(folder, os.stat(_file_of(folder)).st_mtime_ns)
+        return not is_built_in(top) and top in _own_names(folder, os.stat(_file_of(folder)).st_mtime_ns)
     except OSError:
         return False
 
@@ -125,7 +125,7 @@ def _own_names(folder: str, changed: int) -> frozenset[str]:
 
 
 @lru_cache(maxsize=4096)
-def _is_built_in(name: str) -> bool:
+def is_built_in(name: str) -> bool:
     """Whether no module of a model can have this name. Python reads archives with such modules."""
     return name == "inferstream" or bool(BuiltinImporter.find_spec(name) or FrozenImporter.find_spec(name))
 

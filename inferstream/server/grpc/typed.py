@@ -49,7 +49,7 @@ class TypedRpc:
         try:
             admission = self._dataplane.admit(model, None, caller)
             admission.size = len(data)
-            request = self._reader.read(data)
+            request = self._reader.read(data, admission.pipeline.form)
         except InferstreamError as error:
             self._dataplane.refused(caller, "infer", model, error)
             raise
@@ -72,7 +72,7 @@ class TypedRpc:
                     raise InvalidRequest(f"a call of {self.method.name} needs a {self.method.messages[0]}")
                 data = b""  # a client may close its stream without a value
             admission.size = len(data)
-            request = self._reader.read(data)
+            request = self._reader.read(data, admission.pipeline.form)
         except InferstreamError as error:
             self._dataplane.refused(caller, "stream", self.method.model, error)
             raise

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from importlib import import_module
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -409,6 +410,13 @@ def test_no_folder_has_a_package_of_the_servers_own(tmp_path) -> None:
     code(tmp_path / "inferstream", __init__="", errors="")
     code(tmp_path, model="import inferstream.errors\nfound = inferstream.errors.InferstreamError")
     assert load(tmp_path).found.__module__ == "inferstream.errors"
+
+
+def test_built_in_modules_are_nobodys_whatever_models_there_are(tmp_path, monkeypatch) -> None:
+    code(tmp_path, model="value = 1", time="value = 2")
+    load(tmp_path)
+    monkeypatch.setattr(model_folders, "_owner_of", lambda name: pytest.fail(f"looked for {name}"))
+    assert datetime(2026, 1, 2, tzinfo=UTC).timetuple().tm_year == 2026  # imports `time` as unpicklers import
 
 
 def test_python_below_a_models_folder_is_not_its_code(monkeypatch) -> None:

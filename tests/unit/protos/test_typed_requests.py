@@ -18,6 +18,7 @@ from inferstream.protos.typed import method_of
 from inferstream.protos.typed_files import classes_of
 from inferstream.protos.typed_requests import RequestReader
 from inferstream.types import InferenceRequest
+from inferstream.types.forms import InputsForm
 
 
 def everything(
@@ -49,6 +50,9 @@ async def lists(items: AsyncIterator[list[int]]) -> None: ...
 def required(a: int, b: str, c: bool, d: list[int], e: float = 2.0) -> None: ...
 
 
+def scalars(text: str, count: int, ratio: float = 0.5, yes: bool = True) -> None: ...
+
+
 class Typed:
     """A function with the reader and the classes of its messages."""
 
@@ -68,7 +72,7 @@ class Typed:
         return self.reader.read(data if isinstance(data, bytes) else data.SerializeToString())
 
 
-EVERYTHING, ARRAYS, STREAM, LISTS = map(Typed, (everything, arrays, stream, lists))
+EVERYTHING, ARRAYS, STREAM, LISTS, SCALARS = map(Typed, (everything, arrays, stream, lists, scalars))
 
 
 def test_values_arrive_as_they_were_given() -> None:
@@ -86,6 +90,35 @@ def test_values_arrive_as_they_were_given() -> None:
     assert found["text"] == ""
     assert found["count"] == 0
     assert found["when"] == datetime.fromisoformat("2026-01-02T03:04:05")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"text": "ü", "count": -(2**63), "ratio": 0.1, "yes": False},
+        {"text": "", "count": 0, "ratio": 0.0},
+        {"text": "a", "count": 2**63 - 1},
+    ],
+)
+def test_single_values_need_no_tensors(given: dict[str, Any]) -> None:
+    form = SCALARS.function.arguments.form()
+    request = SCALARS.reader.read(SCALARS.message(**given).SerializeToString(), form)
+    assert request.form is form
+    assert SCALARS.function.arguments.read(request) == given
+    assert {tensor.name: tensor.data.root for tensor in request.inputs} == {
+        name: [value] for name, value in given.items()
+    }
+
+
+def test_values_that_do_not_fit_the_form_of_the_model_are_tensors() -> None:
+    other = InputsForm({"text": "BYTES", "count": "FP64"})
+    request = SCALARS.reader.read(SCALARS.message(text="a", count=1).SerializeToString(), other)
+    assert request.form is None
+    assert SCALARS.function.arguments.read(request) == {"text": "a", "count": 1}
+    with pytest.raises(InvalidRequest, match='argument "count" is missing: field 2'):
+        SCALARS.reader.read(SCALARS.message(text="a").SerializeToString(), SCALARS.function.arguments.form())
+    items = InputsForm({"items": "INT64", "start": "INT64"})
+    assert LISTS.reader.read(LISTS.message(items=[1]).SerializeToString(), items).form is None
 
 
 def test_absent_optional_arguments_get_their_defaults() -> None:

@@ -274,8 +274,7 @@ class TextRequest(ParsedRequest):
         return None if self._streamed else GatheredTexts(self._format, self._texts())
 
     def events(self) -> "TextEvents":
-        kept = None if self.limit is None else GatherLimit(self.limit, "ask for less")
-        return TextEvents(self._format, self._texts(), kept)
+        return TextEvents(self._format, self._texts(), self.limit)
 
     def failure(self, error: InferstreamError) -> bytes:
         return self._format.failure(error)
@@ -322,11 +321,11 @@ class Texts:
 class TextEvents:
     """Writes the texts of a request as events."""
 
-    __slots__ = ("_ended", "_format", "_kept", "_readers", "_texts")
+    __slots__ = ("_ended", "_format", "_piece", "_readers", "_texts")
 
-    def __init__(self, format: TextFormat, texts: Texts, kept: GatherLimit | None) -> None:
+    def __init__(self, format: TextFormat, texts: Texts, limit: int | None) -> None:
         self._format = format
-        self._kept = kept
+        self._piece = format.piece if limit is None else _limited(format.piece, limit)
         self._texts = texts
         self._readers = texts.readers
         self._ended = b""
@@ -338,10 +337,7 @@ class TextEvents:
         reader = self._readers[index]
         text = response.accept(reader)
         if reader.finish_reason is None:
-            events = self._format.piece(index, text, reader)
-            if self._kept is not None:
-                self._kept.take(len(events))
-            return events
+            return self._piece(index, text, reader)
         events = self._format.last(index, text, reader)
         if self._texts.end(index, response):
             return events
@@ -356,6 +352,20 @@ class TextEvents:
             parts.append(self._format.last(index, text, readers[index]))
         parts.append(self._format.closing(readers))
         return b"".join(parts)
+
+
+def _limited(
+    piece: Callable[[int, str, TextReader], bytes], limit: int
+) -> Callable[[int, str, TextReader], bytes]:
+    """What writes pieces of at most `limit` bytes in all. Raises PayloadTooLarge beyond them."""
+    written = GatherLimit(limit, "ask for less")
+
+    def write(index: int, text: str, reader: TextReader) -> bytes:
+        events = piece(index, text, reader)
+        written.take(len(events))
+        return events
+
+    return write
 
 
 class GatheredTexts:

@@ -20,9 +20,11 @@ from inferstream.dataplane.execution.local import UNBLOCKED_SLOTS, Local
 from inferstream.dataplane.execution.threads import AHEAD
 from inferstream.dataplane.reply import Reply
 from inferstream.errors import InferenceFailed, InferstreamError
+from inferstream.functions.model import implementation_of
 from inferstream.repository import LoadedModel, load_model, loading
 from inferstream.settings import ModelSettings
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
+from inferstream.types.forms import InputsForm
 
 HOME = threading.main_thread().name
 AWAY = "model-m"
@@ -630,6 +632,44 @@ async def test_a_class_runs_here_where_its_settings_say_so(start: Start) -> None
     assert {await infer(local) for _ in range(coroutines.WATCHED + 1)} == {HOME}
     assert {*await stream(local)} == {HOME}
     assert local._coroutines.predict == local._coroutines._predict  # no longer timed
+
+
+class Plain(MLModel):
+    """Its coroutines name nothing, so none can notice in which task it runs."""
+
+    async def predict(self, payload):
+        return payload
+
+
+class Choosing(Plain):
+    """One of its coroutines may notice."""
+
+    plain = True
+
+    def predict(self, payload):
+        return super().predict(payload) if self.plain else self.noticing(payload)
+
+    async def noticing(self, payload):
+        return asyncio.current_task()
+
+
+async def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@pytest.mark.parametrize(("kind", "is_called"), [(Plain, True), (Choosing, False), (add, True)])
+async def test_code_that_cannot_notice_its_task_is_called_as_it_is(kind: object, is_called: bool) -> None:
+    implementation = implementation_of(kind, "m")
+    model = implementation(ModelSettings(implementation=implementation, name="m"))
+    form = InputsForm({"a": "INT64", "b": "INT64"}, ["b"])
+    on_loop, request = coroutines.OnLoop(model), InferenceRequest.of_values(form, {"a": 2})
+    for _ in range(coroutines.WATCHED):
+        assert await on_loop.predict(request) == (3 if kind is add else request)
+    assert (on_loop.predict == model.predict) is is_called
+    assert await on_loop.predict(request) == (3 if kind is add else request)
+    if kind is Choosing:
+        model.plain = False
+        assert await on_loop.predict(request) is not asyncio.current_task()
 
 
 @pytest.mark.parametrize("ask", [infer, stream])

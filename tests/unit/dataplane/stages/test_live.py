@@ -185,6 +185,6 @@ async def test_only_a_model_with_calls_looks_again() -> None:
 
     live = Live(answer, 60.0)
     await live(call())
-    assert live._timer is not None
+    assert not live._unwatched
     live._look()
-    assert live._timer is None
+    assert live._unwatched
