@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
+__all__ = ["API", "Extension"]
+
 API = 1
 """The version of the extension API that this server has."""
 
