@@ -33,6 +33,10 @@ class Extension:
     """Commands of `server`: functions with annotations of Typer, or an application of Typer."""
     dialects: Named = _nothing()
     """Subclasses of `HttpDialect`, which serve paths of the REST port."""
+    stream_dialects: Named = _nothing()
+    """Subclasses of `StreamDialect`, each by its name, which serve streams of ModelStreamInfer."""
+    rpcs: Named = _nothing()
+    """Functions or classes that make an `RpcService` of a dataplane, settings and meters, or None."""
     doors: Named = _nothing()
     """Subclasses of `Door`, which bring requests from elsewhere."""
     stages: Named = _nothing()

@@ -8,4 +8,5 @@ extension = Extension(
         "instances": "inferstream.server.rest.dialects.instances:Instances",
     },
     adapters={"explain": "inferstream.dataplane.execution.explaining:let_explain"},
+    rpcs={"load": "inferstream.server.grpc.orca:build_service"},
 )
