@@ -1,11 +1,14 @@
 """The bound of what the server collects of a stream for one whole response."""
 
 from collections.abc import Awaitable, Callable
+from typing import ParamSpec
 
 from ..concurrency.outgoing import give
 from ..errors import PayloadTooLarge
 from ..types import InferenceResponse
 from .reply import Reply
+
+Given = ParamSpec("Given")
 
 ITEM_BYTES = 64
 """Bytes that the smallest item takes as a Python object."""
@@ -27,6 +30,16 @@ class GatherLimit:
             raise PayloadTooLarge(
                 f"The whole response is larger than the server collects (setting max_body_bytes); {self._advice}."
             )
+
+    def counting(self, write: Callable[Given, bytes]) -> Callable[Given, bytes]:
+        """The same function, but it collects what it returns. It raises PayloadTooLarge too."""
+
+        def written(*args: Given.args, **kwargs: Given.kwargs) -> bytes:
+            made = write(*args, **kwargs)
+            self.take(len(made))
+            return made
+
+        return written
 
     def take_response(self, response: InferenceResponse) -> None:
         """Collect one item of a stream as objects. Raises PayloadTooLarge."""

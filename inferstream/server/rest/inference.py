@@ -241,9 +241,7 @@ class InferenceDoor:
         if head.uploads and (uploaded := parse_upload(head, body, route, admission)) is not None:
             return uploaded
         if route.dialect.takes_json and (head.encoding or head.uploads or len(body) <= COUNT_ON_ARRIVAL):
-            text = body if head.json_length is None else body[: head.header_length(len(body))]
-            if not self._json.allow(text):
-                self._json.check(text)
+            self._json.check(body if head.json_length is None else body[: head.header_length(len(body))])
         return route.dialect.parse(exchange, body, route, caller, admission)
 
     def serves(self, route: Route, method: str, headers: RawHeaders) -> bool:

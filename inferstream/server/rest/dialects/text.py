@@ -325,7 +325,9 @@ class TextEvents:
 
     def __init__(self, format: TextFormat, texts: Texts, limit: int | None) -> None:
         self._format = format
-        self._piece = format.piece if limit is None else _limited(format.piece, limit)
+        self._piece = format.piece
+        if limit is not None:
+            self._piece = GatherLimit(limit, "ask for less").counting(format.piece)
         self._texts = texts
         self._readers = texts.readers
         self._ended = b""
@@ -352,20 +354,6 @@ class TextEvents:
             parts.append(self._format.last(index, text, readers[index]))
         parts.append(self._format.closing(readers))
         return b"".join(parts)
-
-
-def _limited(
-    piece: Callable[[int, str, TextReader], bytes], limit: int
-) -> Callable[[int, str, TextReader], bytes]:
-    """What writes pieces of at most `limit` bytes in all. Raises PayloadTooLarge beyond them."""
-    written = GatherLimit(limit, "ask for less")
-
-    def write(index: int, text: str, reader: TextReader) -> bytes:
-        events = piece(index, text, reader)
-        written.take(len(events))
-        return events
-
-    return write
 
 
 class GatheredTexts:
