@@ -58,8 +58,8 @@ unit: $(STAMP)  ## the unit tests, with fewer generated examples: a minute
 check: $(STAMP)  ## lint, types and the unit tests of one file: make check FILE=inferstream/rows.py
 	$(BIN)/python -m scripts.check $(FILE)
 
-house: $(STAMP)  ## how far the package is from the goals of its rebuilding; NAMES=1 prints the names behind the counts
-	$(BIN)/python -m scripts.house $(if $(NAMES),--names)
+house: $(STAMP)  ## what crosses the boundary between core and plug-ins; NAMES=1 prints each, AGAINST=COMMIT its figures too
+	$(BIN)/python -m scripts.house $(if $(NAMES),--names) $(if $(AGAINST),--against $(AGAINST))
 
 $(MOTO): | $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ 'moto>=5' flask flask-cors

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .server.application import Application
     from .settings import ModelParameters, ModelSettings, Settings
     from .telemetry.custom import log, register
-    from .text.token import Token, Usage
+    from .tokens import Token, Usage
     from .types import (
         Headers,
         InferenceRequest,
@@ -121,7 +121,7 @@ _NAMES = {
     "server.application": "Application",
     "settings": "ModelParameters ModelSettings Settings",
     "telemetry.custom": "log register",
-    "text.token": "Token Usage",
+    "tokens": "Token Usage",
     "codecs": "Base64Codec DatetimeCodec NumpyCodec NumpyRequestCodec "
     "PandasCodec StringCodec StringRequestCodec decode_args",
     "types": "Headers InferenceRequest InferenceResponse MetadataTensor "

@@ -17,7 +17,7 @@ from .codecs.signature import decorated_signature
 from .errors import Unsupported
 from .settings import ModelSettings
 from .signature import Description, Signature, Tensors
-from .text.token import Token
+from .tokens import Token
 from .types import (
     InferenceRequest,
     InferenceResponse,

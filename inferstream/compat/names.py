@@ -40,7 +40,7 @@ MESSAGES = (
 TABLE = f"""
 mlserver: from mlserver.model import MLModel
   late mlserver.server import MLServer
-  from inferstream.settings import ModelSettings, Settings
+  from inferstream import ModelSettings, Settings
   from mlserver.version import __version__
   from mlserver.metrics.context import log, register
 mlserver.batch_processing: from .commands import BatchInputItem, BatchOutputItem, CHOICES_TRANSPORT, get_headers,
@@ -70,7 +70,7 @@ mlserver.cli.constants: no DefaultBaseImage, DockerfileName, DockerfileTemplate,
 mlserver.cli.init_project: no init_cookiecutter_project: `server init` writes a model folder
 mlserver.cli.main: from .commands import build, dockerfile, infer, init_project, main, root, start
   no click_async: EVENT_LOOP
-mlserver.cli.serve: from inferstream.settings import SETTINGS_FILE as DEFAULT_SETTINGS_FILENAME
+mlserver.cli.serve: from inferstream.ext.settings import SETTINGS_FILE as DEFAULT_SETTINGS_FILENAME
   from .server import load_settings
 mlserver.cloudevents: from .stages import CLOUDEVENTS_HEADER_ENDPOINT, CLOUDEVENTS_HEADER_ID,
       CLOUDEVENTS_HEADER_INFERENCE_SERVICE, CLOUDEVENTS_HEADER_MODEL_ID, CLOUDEVENTS_HEADER_NAMESPACE,
@@ -84,8 +84,8 @@ mlserver.codecs: from inferstream.codecs import Base64Codec, CodecError, Datetim
   late mlserver.codecs.pandas import PandasCodec
   from mlserver.codecs.utils import decode_inference_request, decode_request_input, encode_inference_response,
       encode_response_output
-mlserver.codecs.base: from inferstream.codecs.base import InputCodec, InputCodecLike, RequestCodec, RequestCodecLike
-  from inferstream.codecs.registry import register_input_codec, register_request_codec
+mlserver.codecs.base: from inferstream.codecs import InputCodec, InputCodecLike, RequestCodec, RequestCodecLike,
+      register_input_codec, register_request_codec
   from .codecs import _CodecRegistry, _codec_registry, _CodecRegistry.find_input_codec as find_input_codec,
       _CodecRegistry.find_input_codec_by_payload as find_input_codec_by_payload,
       _CodecRegistry.find_input_codec_by_type_hint as find_input_codec_by_type_hint,
@@ -93,21 +93,20 @@ mlserver.codecs.base: from inferstream.codecs.base import InputCodec, InputCodec
       _CodecRegistry.find_request_codec_by_payload as find_request_codec_by_payload,
       _CodecRegistry.find_request_codec_by_type_hint as find_request_codec_by_type_hint
   no deprecated: a codec overrides encode_output, decode_input and the like
-mlserver.codecs.base64: from inferstream.codecs.base64 import Base64Codec
-mlserver.codecs.datetime: from inferstream.codecs.datetime import DatetimeCodec
+mlserver.codecs.base64: from inferstream.codecs import Base64Codec
+mlserver.codecs.datetime: from inferstream.codecs import DatetimeCodec
 mlserver.codecs.decorator: from .codecs import PredictFunc, SignatureCodec
-  from inferstream.codecs.signature import decode_args
+  from inferstream.codecs import decode_args
   from inferstream.codecs.annotations import output_hints as _as_list
 mlserver.codecs.errors: from inferstream.errors import CodecError, CodecNotFound, InputsNotFound, OutputNotFound
 mlserver.codecs.json: from inferstream.codecs.json import JSONEncoderWithArray, decode_from_bytelike_json_to_dict,
       decode_json_input_or_output, encode_to_json, encode_to_json_bytes
-mlserver.codecs.lists: from .codecs import ListElement, ListPayload, as_list
-  from inferstream.codecs.lists import is_list_of
-mlserver.codecs.numpy: from inferstream.codecs.numpy import NumpyCodec, NumpyRequestCodec, to_datatype,
-      decoded as _to_ndarray
+mlserver.codecs.lists: from .codecs import ListElement, ListPayload, as_list, is_list_of
+mlserver.codecs.numpy: from inferstream.codecs import NumpyCodec, NumpyRequestCodec
+  from inferstream.ext.values import to_datatype, decode_array as _to_ndarray
   from .codecs import convert_nan, to_dtype, _encode_data
-mlserver.codecs.pandas: from inferstream.codecs.pandas import PandasCodec
-mlserver.codecs.string: from inferstream.codecs.string import StringCodec, StringRequestCodec
+mlserver.codecs.pandas: from inferstream.codecs import PandasCodec
+mlserver.codecs.string: from inferstream.codecs import StringCodec, StringRequestCodec
   from .codecs import decode_str, encode_str
 mlserver.codecs.utils: from .codecs import Codec, InputOrOutput, Parametrised, Tagged, decode_inference_request,
       decode_request_input, encode_inference_response, encode_response_output
@@ -116,8 +115,7 @@ mlserver.codecs.utils: from .codecs import Codec, InputOrOutput, Parametrised, T
   from inferstream.codecs.base import INPUT_PREFIX as DefaultInputPrefix, OUTPUT_PREFIX as DefaultOutputPrefix,
       SingleInputRequestCodec
   from inferstream.codecs.numpy import batch_shape as inject_batch_dimension
-mlserver.context: from .telemetry import model_context
-  from inferstream.telemetry.context import model_name_var, model_version_var
+mlserver.context: from .telemetry import model_context, model_name_var, model_version_var
 mlserver.env: from .settings import compute_hash_of_file, compute_hash_of_string
   no Environment: environment_tarball or environment_path in a model's settings names an environment
 mlserver.errors: from .errors import InferenceError, ModelParametersMissing
@@ -148,10 +146,12 @@ mlserver.grpc.utils: from .grpc import STATUS_CODE_MAPPING, handle_mlserver_erro
       to_headers, to_metadata
 mlserver.handlers: from mlserver.handlers.dataplane import DataPlane
   from mlserver.handlers.model_repository import ModelRepositoryHandlers
-  from inferstream.handlers import custom_handler, get_custom_handlers
-mlserver.handlers.custom: from inferstream.handlers import CustomHandler, custom_handler, get_custom_handlers,
-      _MARK as _CustomHandlerAttr
-  from .model import register_custom_handler
+  from inferstream import custom_handler
+  from inferstream.ext.runtimes import get_custom_handlers
+mlserver.handlers.custom: from inferstream import custom_handler
+  from inferstream.ext.runtimes import get_custom_handlers
+  from inferstream.handlers import _MARK as _CustomHandlerAttr
+  from .model import CustomHandler, register_custom_handler
 mlserver.handlers.dataplane: no DataPlane: mlserver.MLServer serves models, and a model's own methods answer without a
       server
 mlserver.handlers.model_repository: no ModelRepositoryHandlers: SERVER
@@ -170,8 +170,7 @@ mlserver.metrics: from mlserver.metrics.server import MetricsServer
   from mlserver.metrics.prometheus import configure_metrics
   from mlserver.metrics.context import log, register
 mlserver.metrics.context: from .telemetry import SELDON_MODEL_NAME_LABEL, SELDON_MODEL_VERSION_LABEL, log, register,
-      _get_labels_from_context
-  from inferstream.telemetry.context import model_name_var, model_version_var
+      _get_labels_from_context, model_name_var, model_version_var
 mlserver.metrics.errors: from .telemetry import InvalidModelContext, MetricNotFound
 mlserver.metrics.logging: from .telemetry import METRICS as logger, METRICS.name as loggerName
 mlserver.metrics.prometheus: from .telemetry import PROMETHEUS_MULTIPROC_DIR, configure_metrics
@@ -204,8 +203,9 @@ mlserver.repository: from mlserver.repository.repository import DEFAULT_MODEL_SE
   late mlserver.repository.factory import ModelRepositoryFactory
 mlserver.repository.factory: from .server import ModelRepositoryFactory
 mlserver.repository.load: from .settings import load_model_settings
-mlserver.repository.repository: from inferstream.settings import MODEL_SETTINGS_FILE as DEFAULT_MODEL_SETTINGS_FILENAME
-  from inferstream.repository import ModelRepository, FolderRepository as SchemalessModelRepository
+mlserver.repository.repository: from inferstream.ext.settings import MODEL_SETTINGS_FILE as
+      DEFAULT_MODEL_SETTINGS_FILENAME
+  from inferstream.ext.runtimes import ModelRepository, FolderRepository as SchemalessModelRepository
 mlserver.rest: from mlserver.rest.server import RESTServer
 mlserver.rest.app: no APIRoute: CUSTOM
   no create_app: SERVER
@@ -222,11 +222,12 @@ mlserver.rest.server: no RESTServer: SERVER
 mlserver.rest.utils: no matches, to_scope: CUSTOM
   no to_status_code: SERVER
 mlserver.server: from .server import HANDLED_SIGNALS, MLServer
-mlserver.settings: from inferstream.settings.environment import EnvironmentModel as BaseSettings
-  from inferstream.settings import CORSSettings, ModelParameters, ModelSettings, Settings
+mlserver.settings: from inferstream.ext.settings import EnvironmentModel as BaseSettings
+  from inferstream import ModelParameters, ModelSettings, Settings
+  from inferstream.settings import CORSSettings
   from .settings import DEFAULT_ENVIRONMENTS_DIR, DEFAULT_METRICS_DIR, DEFAULT_PARALLEL_WORKERS
   from inferstream.settings.environment import ENV_FILE as ENV_FILE_SETTINGS
-  from inferstream.settings import MLSERVER_MODEL_PREFIX as ENV_PREFIX_MODEL_SETTINGS, MLSERVER_PREFIX as
+  from inferstream.ext.settings import MLSERVER_MODEL_PREFIX as ENV_PREFIX_MODEL_SETTINGS, MLSERVER_PREFIX as
       ENV_PREFIX_SETTINGS
 mlserver.tracing: from .telemetry import get_tracer_provider
 mlserver.types: from inferstream.types import {TYPES}
@@ -235,7 +236,7 @@ mlserver.types.dataplane: from inferstream.types import {TYPES}
 mlserver.types.model_repository: from inferstream.types import {TYPES}
 mlserver.utils: from .model import AsyncManager, EventLoopBackend, extract_headers, generate_uuid, get_wrapped_method,
       insert_headers, install_uvloop_event_loop, schedule_with_callback
-  from inferstream.repository.uri import get_model_uri, to_absolute_path
+  from inferstream.ext.runtimes import get_model_uri, to_absolute_path
 mlserver.version: from inferstream.compat.names import VERSION as __version__
 mlserver_sklearn: from mlserver_sklearn.sklearn import SKLearnModel, STANDS_IN
   from mlserver_sklearn.version import __version__

@@ -6,7 +6,7 @@ from time import time
 from typing import TypeVar
 from weakref import ref
 
-from inferstream.ext.calls import Call, Caller, Handler, Reply, Watcher, request_id_var
+from inferstream.ext.calls import Call, Caller, Handler, Reply, Watcher, count_tokens, request_id_var
 from inferstream.ext.http import STATUSES as TABLE
 from inferstream.ext.telemetry import mask_keys
 
@@ -16,7 +16,6 @@ from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
 from ..keys.quotas import MeteredUse, Quotas
 from ..statuses import CONFLICT, Code
-from ..text.usage import tokens_of
 from ..types import InferenceResponse, Parameters
 from .call import STREAM
 from .proxies import Proxies
@@ -141,7 +140,7 @@ async def metered(
         share.end(tokens)
         _record(metering, call, caller, key, tokens, 0 if use is None else size, error)
         raise
-    tokens = tokens_of(reply.parameters, 1)
+    tokens = count_tokens(reply.parameters, 1)
     use.end(tokens)
     share.end(tokens)
     if metering.audit is not None:
@@ -177,7 +176,7 @@ class _UseOfStream(Watcher):
     def end(self, error: BaseException | None) -> None:
         use, last = self._use, self._last
         use.tokens += self._tokens
-        use.end(tokens_of(None if last is None else last.parameters, use.tokens, self._first))
+        use.end(count_tokens(None if last is None else last.parameters, use.tokens, self._first))
         self._call.share.end(use.tokens)
         _record(self._metering, self._call, self._caller, use.principal, use.tokens, use.bytes, error)
 

@@ -17,6 +17,7 @@ from ..telemetry.access import AccessLines, Subscribers
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
+from . import traffic
 from .caller import Caller
 from .edges import CallEdges, Callee
 from .elsewhere import Elsewhere
@@ -27,7 +28,6 @@ from .shadows import Shadows
 from .stages.access_log import AccessLog
 from .stages.base import Pipeline
 from .stages.live import Live
-from .traffic import chosen_version
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
@@ -92,6 +92,8 @@ class ServedModel:
 
 class Serving(ABC):
     """The models that are loaded, and the states of others. A subclass changes them."""
+
+    _named_versions = staticmethod(traffic.named_versions)
 
     def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
         self._settings = settings
@@ -197,7 +199,7 @@ class Serving(ABC):
             for version in split.versions
             if (served := self._served.get((name, version))) is not None and served.ready
         }
-        chosen = chosen_version(split, ready.keys(), caller)
+        chosen = traffic.chosen_version(split, ready.keys(), caller)
         return None if chosen is None else ready[chosen]
 
     def get(self, name: str, version: str | None = None) -> ServedModel:

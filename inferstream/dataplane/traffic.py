@@ -1,12 +1,21 @@
 """The version that a caller gets of a model whose settings split its calls."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from random import random
 from zlib import crc32
 
+from inferstream import ModelSettings
 from inferstream.ext.calls import Caller
 
 from ..settings import Split
+
+
+def named_versions(settings: ModelSettings) -> Iterator[tuple[str, str]]:
+    """The versions that settings name, each with the setting that names it."""
+    for version in settings.split.versions if settings.split else ():
+        yield "split", version
+    if settings.shadow:
+        yield "shadow", settings.shadow.to
 
 
 def chosen_version(split: Split, ready: Collection[str], caller: Caller) -> str | None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+__all__ = ["export"]
+
 
 def export(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     """The `__getattr__` of a module that exports `names`: by home, in one text, each as `name` or `old=name`."""

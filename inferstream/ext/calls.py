@@ -19,11 +19,16 @@ if TYPE_CHECKING:
     from ..dataplane.call import Operation as Operation
     from ..dataplane.call import new_id as new_id
     from ..dataplane.caller import Caller as Caller
+    from ..dataplane.dataplane import Described as Described
     from ..dataplane.first_calls import NotLoaded as NotLoaded
+    from ..dataplane.models import ServerModels as ServerModels
     from ..dataplane.peers import Peers as Peers
     from ..dataplane.reply import AtEnd as AtEnd
     from ..dataplane.reply import Reply as Reply
     from ..dataplane.reply import Watcher as Watcher
+    from ..dataplane.stages.base import StageContext as StageContext
+    from ..dataplane.stages.base import StagedModel as StagedModel
+    from ..tokens import tokens_of as count_tokens
 
 __all__ = [
     "Action",
@@ -34,14 +39,19 @@ __all__ = [
     "CancelScope",
     "Channel",
     "ClientLeft",
+    "Described",
     "Handler",
     "NotLoaded",
     "Operation",
     "Peers",
     "Reply",
+    "ServerModels",
+    "StageContext",
+    "StagedModel",
     "Tasks",
     "Threads",
     "Watcher",
+    "count_tokens",
     "iterate_in_thread",
     "new_id",
     "request_id_var",
@@ -58,9 +68,13 @@ _NAMES = {
     "dataplane.admission": "Admission",
     "dataplane.call": "Call Handler Operation new_id",
     "dataplane.caller": "Caller",
+    "dataplane.dataplane": "Described",
     "dataplane.first_calls": "NotLoaded",
+    "dataplane.models": "ServerModels",
     "dataplane.peers": "Peers",
     "dataplane.reply": "AtEnd Reply Watcher",
+    "dataplane.stages.base": "StageContext StagedModel",
+    "tokens": "tokens_of=count_tokens",
 }
 
 __getattr__ = export(__name__, _NAMES)

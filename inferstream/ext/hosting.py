@@ -11,10 +11,14 @@ if TYPE_CHECKING:
     from ..compat.table import parsed as parse_table
     from ..concurrency.event_loop import new_event_loop as new_event_loop
     from ..repository.target import targeted as find_target
+    from ..server.hosted import HostedServer as HostedServer
+    from ..server.hosted import build_server as build_server
     from ..server.served import resolve as resolve_served
 
 __all__ = [
     "ClientTarget",
+    "HostedServer",
+    "build_server",
     "find_target",
     "install_aliases",
     "new_event_loop",
@@ -30,6 +34,7 @@ _NAMES = {
     "compat.table": "parsed=parse_table",
     "concurrency.event_loop": "new_event_loop",
     "repository.target": "targeted=find_target",
+    "server.hosted": "HostedServer build_server",
     "server.served": "resolve=resolve_served",
 }
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..protos.json_responses import dump as dump_json
     from ..protos.multipart import parts_of as read_parts
     from ..server.edge import Serve as Serve
+    from ..server.edge import ServeBytes as ServeBytes
     from ..server.rest.dialects.base import Answer as Answer
     from ..server.rest.dialects.base import Gathering as Gathering
     from ..server.rest.dialects.base import GatheringRequest as GatheringRequest
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..server.rest.dialects.operations import EVENTS as EVENT_STREAM
     from ..server.rest.dialects.operations import OBJECT as OBJECT
     from ..server.rest.dialects.operations import OBJECTS as OBJECTS
+    from ..server.rest.dialects.operations import getting as describe_get
     from ..server.rest.dialects.operations import posting as describe_post
     from ..server.rest.dialects.whole import WholeRequest as UnaryRequest
     from ..server.rest.exchange import Exchange as Exchange
@@ -66,7 +68,9 @@ __all__ = [
     "STATUSES",
     "Send",
     "Serve",
+    "ServeBytes",
     "UnaryRequest",
+    "describe_get",
     "describe_post",
     "dump_json",
     "error_headers",
@@ -86,10 +90,11 @@ _NAMES = {
     "protos.json_checks": "JsonLimits keys_of=keys_in refuse_duplicate_keys",
     "protos.json_responses": "dump=dump_json IN_JSON=JSON_WRITER",
     "protos.multipart": "parts_of=read_parts",
-    "server.edge": "Serve",
+    "server.edge": "Serve ServeBytes",
     "server.rest.dialects.base": "Answer Gathering GatheringRequest HttpDialect InferenceDialect "
     "ParsedRequest ReadClaim ReadRoute Route in_json=json_answer",
-    "server.rest.dialects.operations": "EVENTS=EVENT_STREAM OBJECT OBJECTS posting=describe_post",
+    "server.rest.dialects.operations": "getting=describe_get EVENTS=EVENT_STREAM OBJECT OBJECTS "
+    "posting=describe_post",
     "server.rest.dialects.whole": "WholeRequest=UnaryRequest",
     "server.rest.exchange": "Exchange",
     "server.rest.messages": "JSON=JSON_HEADER RawHeaders Receive Scope=AsgiScope Send",

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ..server.grpc.dialects.dialect import StreamRequest as StreamRequest
     from ..server.grpc.rpc import RpcExchange as RpcExchange
     from ..server.grpc.rpc import RpcFailed as RpcFailed
-    from ..server.grpc.rpc import ServeRpc as ServeRpc
     from ..server.grpc.service import RpcService as RpcService
     from ..server.grpc.statuses import StatusCode as StatusCode
 
@@ -28,7 +27,6 @@ __all__ = [
     "RpcFailed",
     "RpcService",
     "SERVICE",
-    "ServeRpc",
     "StatusCode",
     "StreamDialect",
     "StreamExchange",
@@ -44,7 +42,7 @@ _NAMES = {
     "protos.typed": "PREFIX=TYPED_PREFIX",
     "server.grpc.context": "RpcContext caller_of",
     "server.grpc.dialects.dialect": "StreamDialect StreamExchange StreamRequest",
-    "server.grpc.rpc": "RpcExchange RpcFailed ServeRpc",
+    "server.grpc.rpc": "RpcExchange RpcFailed",
     "server.grpc.service": "RpcService",
     "server.grpc.statuses": "StatusCode",
 }

@@ -7,21 +7,31 @@ from ._names import export
 if TYPE_CHECKING:
     from ..dataplane.facets import Faceted as Faceted
     from ..dataplane.facets import TextFacts as TextFacts
+    from ..handlers import get_custom_handlers as get_custom_handlers
     from ..imports.folders import import_from as import_from
     from ..imports.untrusted import untrusted as untrusted_origin
+    from ..repository import FolderRepository as FolderRepository
     from ..repository import ModelRepository as ModelRepository
     from ..repository.archives import MOST_MEMBERS as MOST_MEMBERS
     from ..repository.archives import UnsafeArchive as UnsafeArchive
     from ..repository.trust import PermittedCall as PermittedCall
+    from ..repository.uri import get_model_uri as get_model_uri
+    from ..repository.uri import to_absolute_path as to_absolute_path
     from ..runtimes.artefact import ArtefactModel as ArtefactModel
     from ..runtimes.base import Function as PredictFunction
     from ..runtimes.base import Runtime as Runtime
+    from ..runtimes.columns import Column as Column
+    from ..runtimes.columns import Columns as Columns
+    from ..runtimes.columns import described as described_tensor
     from ..runtimes.framework import TORCH_LOADING as TORCH_LOADING
     from ..runtimes.refusals import refusing as blaming_the_client
 
 __all__ = [
     "ArtefactModel",
+    "Column",
+    "Columns",
     "Faceted",
+    "FolderRepository",
     "MOST_MEMBERS",
     "ModelRepository",
     "PermittedCall",
@@ -31,19 +41,26 @@ __all__ = [
     "TextFacts",
     "UnsafeArchive",
     "blaming_the_client",
+    "described_tensor",
+    "get_custom_handlers",
+    "get_model_uri",
     "import_from",
+    "to_absolute_path",
     "untrusted_origin",
 ]
 
 _NAMES = {
     "dataplane.facets": "Faceted TextFacts",
+    "handlers": "get_custom_handlers",
     "imports.folders": "import_from",
     "imports.untrusted": "untrusted=untrusted_origin",
-    "repository": "ModelRepository",
+    "repository": "FolderRepository ModelRepository",
     "repository.archives": "MOST_MEMBERS UnsafeArchive",
     "repository.trust": "PermittedCall",
+    "repository.uri": "get_model_uri to_absolute_path",
     "runtimes.artefact": "ArtefactModel",
     "runtimes.base": "Function=PredictFunction Runtime",
+    "runtimes.columns": "Column Columns described=described_tensor",
     "runtimes.framework": "TORCH_LOADING",
     "runtimes.refusals": "refusing=blaming_the_client",
 }

@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING
 from ._names import export
 
 if TYPE_CHECKING:
+    from ..settings import MLSERVER_MODEL_PREFIX as MLSERVER_MODEL_PREFIX
+    from ..settings import MLSERVER_PREFIX as MLSERVER_PREFIX
+    from ..settings import MODEL_SETTINGS_FILE as MODEL_SETTINGS_FILE
+    from ..settings import SETTINGS_FILE as SETTINGS_FILE
     from ..settings import Tolerance as Tolerance
     from ..settings import load_settings as load_settings
     from ..settings.environment import EnvironmentModel as EnvironmentModel
@@ -12,13 +16,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EnvironmentModel",
+    "MLSERVER_MODEL_PREFIX",
+    "MLSERVER_PREFIX",
+    "MODEL_SETTINGS_FILE",
+    "SETTINGS_FILE",
     "Tolerance",
     "expand_path",
     "load_settings",
 ]
 
 _NAMES = {
-    "settings": "Tolerance load_settings",
+    "settings": "MLSERVER_MODEL_PREFIX MLSERVER_PREFIX MODEL_SETTINGS_FILE SETTINGS_FILE Tolerance "
+    "load_settings",
     "settings.environment": "EnvironmentModel expanded=expand_path",
 }
 

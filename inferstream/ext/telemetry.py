@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ._names import export
 
 if TYPE_CHECKING:
+    from ..telemetry.context import get_logger as get_logger
     from ..telemetry.lines import LineFile as LineFile
     from ..telemetry.masks import without_keys as mask_keys
     from ..telemetry.metrics import Meters as Meters
@@ -12,10 +13,12 @@ if TYPE_CHECKING:
 __all__ = [
     "LineFile",
     "Meters",
+    "get_logger",
     "mask_keys",
 ]
 
 _NAMES = {
+    "telemetry.context": "get_logger",
     "telemetry.lines": "LineFile",
     "telemetry.masks": "without_keys=mask_keys",
     "telemetry.metrics": "Meters",

@@ -8,10 +8,12 @@ if TYPE_CHECKING:
     from ..codecs.base import content_type as content_type
     from ..codecs.decoded import has_decoded as has_decoded
     from ..codecs.numpy import Array as Array
+    from ..codecs.numpy import decoded as decode_array
     from ..codecs.numpy import encoded as encode_array
     from ..codecs.numpy import objects as object_array
     from ..codecs.numpy import octets as to_bytes
     from ..codecs.numpy import to_datatype as to_datatype
+    from ..codecs.numpy import to_dtype as to_dtype
     from ..codecs.values.base import OPTIONAL as OPTIONAL
     from ..codecs.values.base import SCHEMA as SCHEMA
     from ..codecs.values.base import STREAM as STREAM
@@ -32,6 +34,7 @@ __all__ = [
     "STREAM",
     "array_as_object",
     "content_type",
+    "decode_array",
     "encode_array",
     "has_decoded",
     "object_array",
@@ -39,12 +42,14 @@ __all__ = [
     "pascal_case",
     "to_bytes",
     "to_datatype",
+    "to_dtype",
 ]
 
 _NAMES = {
     "codecs.base": "content_type",
     "codecs.decoded": "has_decoded",
-    "codecs.numpy": "Array encoded=encode_array objects=object_array octets=to_bytes to_datatype",
+    "codecs.numpy": "Array decoded=decode_array encoded=encode_array objects=object_array "
+    "octets=to_bytes to_datatype to_dtype",
     "codecs.values.base": "OPTIONAL SCHEMA STREAM fact=parameter_of",
     "codecs.values.tensor_objects": "object_of=array_as_object",
     "functions.function": "pascal=pascal_case Function=DescribedFunction",

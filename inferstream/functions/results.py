@@ -10,7 +10,7 @@ from ..codecs.values.scalars import Binary, Boolean, Number, Text
 from ..errors import CodecError, InvalidOutput
 from ..signature import Tensors
 from ..text.output import TextOutput
-from ..text.token import Token
+from ..tokens import Token
 from ..types import InferenceResponse, Parameters, ResponseOutput
 from ..types.forms import KINDS, OutputForm
 from .event import Event, without_event

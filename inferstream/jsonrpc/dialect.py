@@ -6,10 +6,9 @@ from typing import Any
 import orjson
 
 from inferstream.ext import sse
-from inferstream.ext.calls import Admission, Caller, Operation
+from inferstream.ext.calls import Admission, Caller, Operation, ServerModels
 from inferstream.ext.http import JSON_HEADER, Exchange, InferenceDialect, ParsedRequest, RawHeaders, Route
 
-from ..dataplane.dataplane import DataPlane
 from ..errors import Code, InferstreamError, InvalidRequest, ModelNotFound, PermissionDenied
 from ..server.rest.messages import error_response
 from ..types import InferenceRequest, InferenceResponse
@@ -143,7 +142,7 @@ def writer_of(route: Route) -> Write:
     return written_with_objects if route.template.startswith(OBJECTS) else written
 
 
-def admit(dataplane: DataPlane, method: str, caller: Caller) -> Admission:
+def admit(dataplane: ServerModels, method: str, caller: Caller) -> Admission:
     """Admission to the model of a method: `model`, `model:version`, and `predict.` before either.
 
     Raises ModelNotFound, PermissionDenied, and WrongMessage for a stream.

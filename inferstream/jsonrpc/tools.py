@@ -6,11 +6,10 @@ from typing import Any
 import orjson
 
 from inferstream.ext import sse
-from inferstream.ext.calls import Caller, Operation, Reply
+from inferstream.ext.calls import Caller, Operation, Reply, ServerModels
 from inferstream.ext.http import JSON_HEADER, GatherLimit, ParsedRequest, RawHeaders
 from inferstream.ext.values import STREAM, parameter_of
 
-from ..dataplane.dataplane import DataPlane
 from ..dataplane.gathering import JoinedItems
 from ..errors import InferstreamError, ModelNotFound, ModelNotReady
 from ..server.rest.dialects.documentation.flat_schema import flat_schema
@@ -35,7 +34,7 @@ class AnsweredMessage(InferstreamError):
         self.body = body
 
 
-def tools_of(dataplane: DataPlane, caller: Caller) -> list[dict[str, Any]]:
+def tools_of(dataplane: ServerModels, caller: Caller) -> list[dict[str, Any]]:
     """The models that the caller may see and call by names of arguments, each as a tool."""
     tools = []
     for name in dict.fromkeys(name for name, _ in dataplane.models(caller)):

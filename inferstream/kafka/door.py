@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from inferstream import Settings
 
-from ..dataplane.dataplane import DataPlane
 from ..errors import MissingExtra
 from ..server.door import Door
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Tracer
+    from .messages import EventModels
     from .session import Session
 
 logger = logging.getLogger("inferstream.kafka")
@@ -28,7 +28,7 @@ class KafkaDoor(Door):
     """The Kafka endpoint."""
 
     @classmethod
-    def of(cls, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> Self | None:
+    def of(cls, dataplane: "EventModels", settings: Settings, tracing: "Tracer | None") -> Self | None:
         if not settings.kafka_enabled:
             return None
         try:
@@ -37,7 +37,7 @@ class KafkaDoor(Door):
             raise MissingExtra("kafka_enabled", "kafka", missing) from None
         return cls(dataplane, settings, tracing)
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> None:
+    def __init__(self, dataplane: "EventModels", settings: Settings, tracing: "Tracer | None") -> None:
         self._tracing = tracing
         self._dataplane = dataplane
         self._settings = settings

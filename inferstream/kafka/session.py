@@ -14,12 +14,11 @@ from inferstream import Settings
 from inferstream.ext.calls import Operation, Tasks
 from inferstream.ext.http import json_limits
 
-from ..dataplane.dataplane import DataPlane
 from ..errors import Draining, InferstreamError, PayloadTooLarge
 from ..server.rest.messages import PARSE_IN_THREAD
 from ..types import InferenceRequest
 from . import messages
-from .messages import KafkaMessage, refusal, shortened
+from .messages import EventModels, KafkaMessage, refusal, shortened
 from .reading import Offsets, Reader
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     def __init__(
         self,
-        dataplane: DataPlane,
+        dataplane: EventModels,
         settings: Settings,
         consumer: Any,
         producer: Any,
@@ -226,7 +225,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
 @asynccontextmanager
 async def connected(
-    dataplane: DataPlane, settings: Settings, tracing: "Tracer | None"
+    dataplane: EventModels, settings: Settings, tracing: "Tracer | None"
 ) -> AsyncIterator[Session]:
     """A session over a consumer and a producer, which stop at its end. Raises the cluster's error."""
     producer = AIOKafkaProducer(

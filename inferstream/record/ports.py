@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from random import random
 from typing import Any
 
-from inferstream.ext.http import Serve
+from inferstream.ext.http import Serve, ServeBytes
 
 from ..errors import InferstreamError
-from ..server.edge import Listener, ServeBytes
+from ..server.edge import Listener
 from ..settings.record import RecordSettings
 from .file import RecordFile
 from .recording import PortRecording, RecordedRequest

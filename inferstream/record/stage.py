@@ -2,14 +2,12 @@
 
 import atexit
 from collections.abc import Awaitable
-from dataclasses import replace
 from functools import cache
 
 from inferstream import Settings
-from inferstream.ext.calls import AtEnd, Call, Handler, Reply
+from inferstream.ext.calls import AtEnd, Call, Handler, Reply, StageContext, StagedModel
 
 from ..dataplane.metering import kind_of
-from ..dataplane.stages.base import Pipeline, Shared
 from ..errors import InvalidSettings
 from ..settings.record import RecordSettings
 from .events import EventSink
@@ -49,10 +47,10 @@ class RecordedCalls:
 class RecordStage:
     """The factory of the stage, off without the setting `record`."""
 
-    def __call__(self, model: Pipeline, shared: Shared) -> Pipeline:
+    def __call__(self, model: StagedModel, shared: StageContext) -> StagedModel:
         if shared.settings.record is None:
             return model
-        return replace(model, handler=RecordedCalls(model.handler), refuse=None)
+        return model.around(RecordedCalls(model.handler), refuse=None)
 
     def edge(self, settings: Settings) -> Recorder | None:
         """The edge of a server; one of the process for all its ports. Raises InvalidSettings."""

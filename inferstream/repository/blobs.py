@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import logging
 import os
 import shutil
 import tempfile
@@ -17,15 +16,17 @@ from typing import BinaryIO
 
 from inferstream import Settings
 from inferstream.ext.runtimes import MOST_MEMBERS, UnsafeArchive
+from inferstream.ext.sources import FetchFailed, RemoteFile, RemoteSource, hide_credentials
+from inferstream.ext.telemetry import get_logger
 
 from ..errors import InferstreamError, InvalidSettings
 from ..imports.untrusted import UNTRUSTED
 from .archives import MAX_DEPTH, MAX_PATH, unpack
-from .remote import FetchFailed, RemoteFile, RemoteSource, name_of, shown, source_of
+from .remote import name_of, source_of
 from .transfer import FetchEnded, Transfer, fault_of, size, transfer_file
 from .trust import is_allowed
 
-logger = logging.getLogger("inferstream.repository")
+logger = get_logger("repository")
 
 DATA_ONLY = "data"
 """Part of the name of a version without trust. Another rule for its files needs another word."""
@@ -62,21 +63,21 @@ class BlobCache:
             raise InvalidSettings(
                 "sources_dir: there is no home folder to keep fetched files in; name a folder"
             )
-        transfer = Transfer(shown(uri), self._most)
-        Transfer.running[shown(uri)] = transfer
+        transfer = Transfer(hide_credentials(uri), self._most)
+        Transfer.running[hide_credentials(uri)] = transfer
         try:
             return await asyncio.to_thread(self._fetched, uri, trusted, stale, transfer)
         except asyncio.CancelledError:
             transfer.ended.set()
             raise
         finally:
-            Transfer.running.pop(shown(uri), None)
+            Transfer.running.pop(hide_credentials(uri), None)
 
     def _fetched(self, uri: str, trusted: bool, stale: bool, transfer: Transfer) -> Path:
         last = self._folder / "last" / _hash(uri, trusted or DATA_ONLY)
         if self._offline:
             if (folder := self._last(last)) is None:
-                raise FetchFailed(f"{shown(uri)} is not in the cache, and the server is offline")
+                raise FetchFailed(f"{hide_credentials(uri)} is not in the cache, and the server is offline")
             return folder
         try:
             with source_of(uri) as source, _removed_if_refused(transfer):
@@ -99,14 +100,14 @@ class BlobCache:
     def _version(self, source: RemoteSource, trusted: bool, transfer: Transfer) -> Path:
         files = source.files()
         if not files:
-            raise FetchFailed(f"{shown(source.uri)} has no files")
+            raise FetchFailed(f"{hide_credentials(source.uri)} has no files")
         folder = (
             self._folder / "versions" / _hash(source.uri, *files, trusted or DATA_ONLY) / name_of(source.uri)
         )
         if folder.is_dir():
             return folder
         began = monotonic()
-        _check(files, shown(source.uri))
+        _check(files, hide_credentials(source.uri))
         left_out = (
             set()
             if trusted
@@ -116,7 +117,9 @@ class BlobCache:
         transfer.total = sum(file.size or 0 for file in files)
         if transfer.total > self._most:
             raise transfer.excess()
-        logger.info("fetching %s, %s", shown(source.uri), size(transfer.total), extra={"brief": True})
+        logger.info(
+            "fetching %s, %s", hide_credentials(source.uri), size(transfer.total), extra={"brief": True}
+        )
         with ThreadPoolExecutor(PARALLEL, "fetch") as pool:
             fetching = [pool.submit(self._blob, source, file, transfer) for file in files]
             failed = next((each.exception() for each in as_completed(fetching) if each.exception()), None)
@@ -129,7 +132,9 @@ class BlobCache:
         try:
             _assemble(staging / folder.name, files, blobs, transfer, MOST_FILES if trusted else MOST_MEMBERS)
             if not trusted:
-                _leave_code_out(staging, folder.name, shown(source.uri), [each.path for each in left_out])
+                _leave_code_out(
+                    staging, folder.name, hide_credentials(source.uri), [each.path for each in left_out]
+                )
             try:
                 os.replace(staging, folder.parent)
             except OSError:
@@ -137,7 +142,7 @@ class BlobCache:
                     raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)
-        logger.info("fetched %s in %.1f s", shown(source.uri), monotonic() - began)
+        logger.info("fetched %s in %.1f s", hide_credentials(source.uri), monotonic() - began)
         return folder
 
     def _blob(self, source: RemoteSource, file: RemoteFile, transfer: Transfer) -> Path:
@@ -160,7 +165,7 @@ class BlobCache:
                 transfer_file(source, file, output, transfer)
                 output.flush()
                 if fault := fault_of(file, output):
-                    raise FetchFailed(f"{file.path} of {shown(source.uri)} {fault}")
+                    raise FetchFailed(f"{file.path} of {hide_credentials(source.uri)} {fault}")
             except InferstreamError as error:
                 if transfer.refused or not isinstance(error, FetchEnded):
                     output.truncate(0)
@@ -243,11 +248,11 @@ def _failure(uri: str, error: Exception) -> InferstreamError:
     if isinstance(error, InferstreamError):
         return error
     if isinstance(error, ValueError) and type(error).__module__.startswith("inferstream."):
-        return FetchFailed(f"{shown(uri)} cannot be unpacked: {error}")
+        return FetchFailed(f"{hide_credentials(uri)} cannot be unpacked: {error}")
     response = getattr(error, "response", error)
     said = next((value for name in TOLD if isinstance(value := getattr(response, name, None), int)), None)
     status = "" if said is None else f" {said}"
-    return FetchFailed(f"{shown(uri)} cannot be fetched: {type(error).__name__}{status}")
+    return FetchFailed(f"{hide_credentials(uri)} cannot be fetched: {type(error).__name__}{status}")
 
 
 def _lock(file: BinaryIO, transfer: Transfer) -> None:

@@ -1,27 +1,27 @@
 """Models from elsewhere: the repository of a remote URI, and the artefacts of single models."""
 
-import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlparse
 
 from inferstream import ModelSettings, Settings
+from inferstream.ext.runtimes import FolderRepository, to_absolute_path
+from inferstream.ext.sources import hide_credentials
+from inferstream.ext.telemetry import get_logger
 
 from .. import processors
 from ..errors import InferstreamError, InvalidSettings
 from .base import BrokenModel, BrokenModels, Versions
 from .blobs import BlobCache
-from .folder import FolderRepository
-from .remote import ALLOW, is_remote, left_out, shown
+from .remote import ALLOW, is_remote, left_out
 from .trust import is_allowed, refusal
 from .untrusted_settings import bound
-from .uri import to_absolute_path
 
 PRETRAINED = frozenset(["pretrained_model", "pretrained_tokenizer"])
 """Keys of `parameters.extra` that name folders anywhere, and models at the hub."""
 
-logger = logging.getLogger("inferstream.repository")
+logger = get_logger("repository")
 
 
 class FetchedRepository(FolderRepository):
@@ -78,7 +78,7 @@ class FetchedRepository(FolderRepository):
             path = settings.implementation_
             if path != by_operator.get("implementation") and not is_allowed("implementation", path):
                 usable.remove(settings)
-                reason = refusal(f'implementation "{path}"', shown(self._uri)).message
+                reason = refusal(f'implementation "{path}"', hide_credentials(self._uri)).message
                 broken.append(BrokenModel(settings.name, reason, settings.version, settings.source or ""))
                 continue
             workers -= bound(settings, self._server, workers, by_operator)

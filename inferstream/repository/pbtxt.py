@@ -1,6 +1,5 @@
 """Triton's `config.pbtxt`: what it says of a model, as settings."""
 
-import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +7,8 @@ from typing import Any
 
 from google.protobuf import text_format
 from google.protobuf.json_format import MessageToDict
+
+from inferstream.ext.telemetry import get_logger
 
 from ..errors import InvalidSettings
 from ..protos import dataplane_pb2 as pb
@@ -52,7 +53,7 @@ UNKNOWN_FIELD = re.compile(r'^(\d+):\d+ : .*has no field named "(\w+)"')
 NAME_OF_LIST = re.compile(r""""(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|#[^\n]*|(\b[A-Za-z_]\w*)(?=\s*\[)""")
 """The name of a field that is given as a list without a colon; or a text or comment, which may hold anything."""
 
-logger = logging.getLogger("inferstream.repository")
+logger = get_logger("repository")
 
 
 def settings_of(path: Path) -> dict[str, Any]:

@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .. import processors
 from ..concurrency.threads import Threads
-from ..imports.folders import importing_alone
 from ..repository.uri import find_artefact
 from ..settings import ModelSettings
 from .framework import FrameworkModel
@@ -33,7 +31,7 @@ class ArtefactModel(FrameworkModel):
         super().__init__(settings)
         if settings.threads is None:
             # Predictions compute. More threads than processors take more memory and save no time.
-            runs = processors.share() // max(1, self._threads)
+            runs = self._processors() // max(1, self._threads)
             settings.threads = settings.max_concurrency or max(1, runs)
 
     def open(self, path: Path) -> Any:
@@ -59,7 +57,7 @@ class ArtefactModel(FrameworkModel):
     def _opened(self, path: Path) -> Any:
         self._fixed_arguments(path)
         try:
-            with importing_alone():
+            with self._importing():
                 return self.open(path)
         except AttributeError as error:
             if (missing := _OF_MAIN.search(str(error))) is None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..errors import InvalidRequest
-from ..repository.remote import refuse_code
 from ..settings import ModelSettings
 from ..signature import Description
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
@@ -94,7 +93,7 @@ class Runtime(ArtefactModel):
 
     def _opened(self, path: Path) -> Any:
         if self._predict_fn not in self.functions:  # another method may write files
-            refuse_code(Path(self.settings.source or ""), '"predict_fn" in parameters.extra')
+            self._refuse_code(Path(self.settings.source or ""), '"predict_fn" in parameters.extra')
         return super()._opened(path)
 
     @property

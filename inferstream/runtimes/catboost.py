@@ -4,10 +4,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from inferstream.ext.runtimes import PermittedCall, PredictFunction, Runtime
+from inferstream.ext.runtimes import (
+    Column,
+    Columns,
+    PermittedCall,
+    PredictFunction,
+    Runtime,
+    described_tensor,
+)
 
 from ..types import MetadataTensor
-from .columns import Column, Columns, described
 from .estimators import class_output
 
 SEVERAL = "Multi"
@@ -52,13 +58,13 @@ class CatBoostModel(Runtime):
 
     def array(self, artefact: Any) -> MetadataTensor | None:
         count = len(artefact.feature_names_)
-        return None if _texts(artefact) else described("features", "FP64", [-1, count])
+        return None if _texts(artefact) else described_tensor("features", "FP64", [-1, count])
 
     def output(self, artefact: Any, method: str) -> MetadataTensor | None:
         if len(artefact.classes_):
             return class_output(method, artefact.classes_, "FP64")
         several = str(artefact.get_param("loss_function")).startswith(SEVERAL)
-        return described(method, "FP64", [-1, 1]) if method == "predict" and not several else None
+        return described_tensor(method, "FP64", [-1, 1]) if method == "predict" and not several else None
 
 
 def _texts(model: Any) -> set[int]:

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from inferstream import request_context
+from inferstream import NumpyCodec, StringCodec, request_context
 
-from ..codecs import NumpyCodec
 from ..errors import InvalidRequest
 from ..text.fields import refused
 from ..text.inputs import TOKEN_IDS
@@ -13,7 +12,6 @@ from .encoder_model import EncoderModel
 from .encoders import Encoder, EncoderSettings
 from .huggingface_trust import pretrained
 from .sampling import read_flag, read_tokens, refuse_unknown
-from .tensors import texts_of
 
 TRUNCATE = "truncate"
 """Parameter of a request: false if a text that is too long is an error; otherwise its end is cut off."""
@@ -68,7 +66,11 @@ class EmbeddingsModel(EncoderModel):
         name = self.inputs[0].name
         if len(request.inputs) != 1:
             raise InvalidRequest(f'the model takes one input "{name}", got {len(request.inputs)}')
-        return texts_of(request.inputs[0])
+        texts = StringCodec.decode_input(request.inputs[0])
+        for at, text in enumerate(texts):
+            if text is None:
+                raise InvalidRequest(f'input "{request.inputs[0].name}": element {at} is null, not a text')
+        return texts
 
     def _prompt(self, request: InferenceRequest) -> str:
         """What goes before each text: the prompt that the parameter `prompt_name` names, else the default."""

@@ -10,7 +10,6 @@ from inferstream import ModelSettings
 from inferstream.ext.runtimes import TORCH_LOADING
 
 from ..errors import ModelLoadFailed
-from ..imports.folders import importing_alone
 from ..repository.trust import check_values
 from .encoders import Encoder, EncoderFiles, EncoderSettings, SentenceEncoder, TransformerEncoder
 from .framework import FrameworkModel
@@ -51,7 +50,7 @@ class EncoderModel(FrameworkModel):
         )
 
     def _opened_encoder(self, source: Path | str, settings: EncoderSettings) -> Encoder:
-        with TORCH_LOADING, importing_alone():
+        with TORCH_LOADING, self._importing():
             fixed = self._fixed_arguments(source)
             if isinstance(source, str) and settings.trust_remote_code:
                 fixed = {}

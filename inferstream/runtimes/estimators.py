@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import orjson
 
+from inferstream.ext.runtimes import Column, described_tensor
 from inferstream.ext.values import to_datatype
 
 from ..errors import CodecError
 from ..types import MetadataTensor
-from .columns import Column, described
 
 CLASSES = "classes"
 """Parameter of an output in metadata: the classes of a classifier, as a JSON list in the order of probabilities."""
@@ -44,10 +44,10 @@ def array_of(estimator: Any) -> MetadataTensor | None:
     """The input of an estimator that was fitted with an array or with texts; None if neither is certain."""
     count = getattr(estimator, "n_features_in_", None)
     if count is None:
-        return described("text", "BYTES", [-1]) if _takes_texts(_first(estimator)) else None
+        return described_tensor("text", "BYTES", [-1]) if _takes_texts(_first(estimator)) else None
     datatypes = set(_datatypes(estimator, int(count)))
     datatype = "BYTES" if "BYTES" in datatypes else datatypes.pop() if len(datatypes) == 1 else "FP64"
-    return described("features", datatype, [-1, int(count)])
+    return described_tensor("features", datatype, [-1, int(count)])
 
 
 def output_of(estimator: Any, method: str) -> MetadataTensor | None:
@@ -68,9 +68,9 @@ def class_output(method: str, classes: Any, float_datatype: str) -> MetadataTens
     """An output of a classifier with these classes; None for another method than the two of every classifier."""
     array = np.asarray(classes)
     if method == "predict":
-        return described(method, to_datatype(array.dtype).value, [-1, 1], **_listed(array))
+        return described_tensor(method, to_datatype(array.dtype).value, [-1, 1], **_listed(array))
     if method == "predict_proba":
-        return described(method, float_datatype, [-1, len(array)], **_listed(array))
+        return described_tensor(method, float_datatype, [-1, len(array)], **_listed(array))
     return None
 
 
@@ -82,7 +82,7 @@ def _returned(estimator: Any, method: str, width: int, **parameters: Any) -> Met
     """An output of numbers; None for an estimator of another package, which may return numbers of any datatype."""
     package = type(estimator).__module__.partition(".")[0]
     datatype = float_of(estimator) if package == "sklearn" else LIBRARIES.get(package)
-    return None if datatype is None else described(method, datatype, [-1, width], **parameters)
+    return None if datatype is None else described_tensor(method, datatype, [-1, width], **parameters)
 
 
 def float_of(estimator: Any) -> str:
@@ -101,12 +101,14 @@ def _prediction(last: Any, classes: Any) -> MetadataTensor | None:
         return class_output("predict", classes, "FP64") if classes.ndim == 1 else None
     if isinstance(classes, list):
         datatypes = {to_datatype(np.asarray(each).dtype).value for each in classes}
-        return described("predict", datatypes.pop(), [-1, len(classes)]) if len(datatypes) == 1 else None
+        return (
+            described_tensor("predict", datatypes.pop(), [-1, len(classes)]) if len(datatypes) == 1 else None
+        )
     if kind == "regressor":
         return _returned(last, "predict", _targets(last))
     if kind == "clusterer" and isinstance(labels := getattr(last, "labels_", None), np.ndarray):
-        return described("predict", to_datatype(labels.dtype).value, [-1, 1])
-    return described("predict", "INT64", [-1, 1]) if kind == "outlier_detector" else None
+        return described_tensor("predict", to_datatype(labels.dtype).value, [-1, 1])
+    return described_tensor("predict", "INT64", [-1, 1]) if kind == "outlier_detector" else None
 
 
 def _kind(estimator: Any) -> str | None:
@@ -141,14 +143,14 @@ def _transformed(estimator: Any, last: Any) -> MetadataTensor | None:
     dtype = getattr(last, "dtype", None)
     if dtype is not None:
         try:
-            return described("transform", to_datatype(np.dtype(dtype)).value, [-1, width])
+            return described_tensor("transform", to_datatype(np.dtype(dtype)).value, [-1, width])
         except (CodecError, TypeError):
             return None
     numbers = type(last).__module__.startswith("sklearn.") and not _is(last, "FunctionTransformer")
     count = getattr(last, "n_features_in_", 0)
     if not numbers or "BYTES" in _datatypes(last, count) or _is(last, "ColumnTransformer", "FeatureUnion"):
         return None
-    return described("transform", float_of(last), [-1, width])
+    return described_tensor("transform", float_of(last), [-1, width])
 
 
 def _makes_frames(estimator: Any) -> bool:

@@ -8,8 +8,12 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from .. import processors
 from ..errors import ModelLoadFailed
+from ..imports.folders import importing_alone
+from ..imports.untrusted import untrusted
 from ..model import MLModel
+from ..repository.remote import refuse_code
 from ..repository.trust import PermittedCall, permit
 from ..repository.uri import get_model_uri, to_absolute_path
 from ..settings import ModelParameters, ModelSettings
@@ -30,8 +34,20 @@ Settings = TypeVar("Settings", bound=BaseModel)
 class FrameworkModel(MLModel):
     """A model whose code is a framework that the package does not depend on."""
 
+    _importing = staticmethod(importing_alone)
+    """A block whose imports are complete before another thread starts one."""
+
+    _untrusted = staticmethod(untrusted)
+    """The URI of a fetched file in which no code may run, else None."""
+
+    _refuse_code = staticmethod(refuse_code)
+
     permitted_call: ClassVar[PermittedCall] = PermittedCall("")
     """The call that reads files without trust. By default it reads none."""
+
+    def _processors(self) -> int:
+        """Processors of this process, at least one."""
+        return processors.share()
 
     def _extra(self, name: str, default: Any = None) -> Any:
         return self._all_extra().get(name, default)

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any
 
 from inferstream import ModelSettings
 from inferstream.ext.runtimes import TORCH_LOADING, blaming_the_client
+from inferstream.ext.telemetry import get_logger
 
 from ..errors import InvalidRequest
-from ..imports.folders import importing_alone
-from ..imports.untrusted import untrusted
 from ..types import InferenceRequest, InferenceResponse
 from .encoder_model import UNREADABLE, EncoderModel
 from .encoders import EncoderSettings
@@ -23,7 +21,7 @@ from .pipelines.similarity import Similarity
 from .pipelines.tasks import BY_ROW, ROWS, SIMILARITY, inputs_of_task, outputs_of_task
 from .pipelines.tensors import arguments_of, output_of
 
-logger = logging.getLogger("inferstream.runtimes")
+logger = get_logger("runtimes")
 
 
 class HuggingFaceRuntime(EncoderModel):
@@ -123,7 +121,7 @@ class HuggingFaceRuntime(EncoderModel):
 
     def _opened(self, source: Path | str, settings: PipelineSettings) -> Any:
         fixed = self._fixed_arguments(source)
-        with TORCH_LOADING, importing_alone():
+        with TORCH_LOADING, self._importing():
             if settings.framework != "tf":
                 self._set_threads(self._import("torch", self.extra), settings)
             transformers = self._transformers()
@@ -142,7 +140,7 @@ class HuggingFaceRuntime(EncoderModel):
                 raise self._unreadable(source, f"transformers {transformers.__version__}", error) from error
         if size > 1:
             self._pad(pipeline)
-        if isinstance(source, Path) and untrusted(source) is not None:
+        if isinstance(source, Path) and self._untrusted(source) is not None:
             for part in filter(None, (pipeline.tokenizer, getattr(pipeline, "processor", None))):
                 part.chat_template = None  # the library renders it without limits
         return pipeline

@@ -6,10 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from inferstream.ext.runtimes import PermittedCall, PredictFunction, Runtime
+from inferstream.ext.runtimes import (
+    Column,
+    Columns,
+    PermittedCall,
+    PredictFunction,
+    Runtime,
+    described_tensor,
+)
 
 from ..types import MetadataTensor, RequestOutput
-from .columns import Column, Columns, described
 from .estimators import category_datatype, spelled_by_lightgbm
 
 UNNAMED = re.compile(r"Column_\d+")
@@ -66,11 +72,11 @@ class LightGBMModel(Runtime):
         return Columns(columns, frames=bool(chosen), spelled=spelled_by_lightgbm)
 
     def array(self, artefact: Any) -> MetadataTensor | None:
-        return described("features", "FP64", [-1, int(artefact.num_feature())])
+        return described_tensor("features", "FP64", [-1, int(artefact.num_feature())])
 
     def output(self, artefact: Any, method: str) -> MetadataTensor | None:
         return (
-            described(method, "FP64", [-1, artefact.num_model_per_iteration()])
+            described_tensor(method, "FP64", [-1, artefact.num_model_per_iteration()])
             if method == "predict"
             else None
         )

@@ -1,7 +1,6 @@
 """Language models in GGUF files, by llama.cpp: a prompt or chat messages in, tokens out."""
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -12,14 +11,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from inferstream import ModelSettings, Token, Usage, request_context
-from inferstream.ext.runtimes import PermittedCall
+from inferstream.ext.runtimes import PermittedCall, get_model_uri
+from inferstream.ext.telemetry import get_logger
 from inferstream.ext.values import Description
 
-from .. import processors
 from ..errors import Cancelled
-from ..imports.folders import importing_alone
-from ..imports.untrusted import untrusted
-from ..repository.uri import get_model_uri
 from ..text.calls.formats import PARSERS, has_special_tokens
 from ..text.calls.thinking import begin_answer
 from ..text.chat_prompts import ChatPrompts
@@ -36,7 +32,7 @@ from .grammars.beginnings import Beginnings
 from .grammars.matching import FormedText, Grammars
 from .sampling import Restrictions, Sampling, read_sampling, read_tokens
 
-logger = logging.getLogger("inferstream.runtimes")
+logger = get_logger("runtimes")
 
 EXTRA = "llamacpp"
 PACKAGE = "llama_cpp"
@@ -272,14 +268,14 @@ class LlamaCppModel(FrameworkModel):
 
     def _open(self, path: Path, settings: LlamaSettings) -> None:
         self._fixed_arguments(path)
-        with importing_alone():
+        with self._importing():
             library = self._import(PACKAGE, EXTRA)
         try:
             llama = _untemplated(library.Llama)(
                 str(path),
                 n_ctx=settings.n_ctx,
-                n_threads=settings.n_threads or processors.share(),
-                n_threads_batch=settings.n_threads or processors.share(),
+                n_threads=settings.n_threads or self._processors(),
+                n_threads_batch=settings.n_threads or self._processors(),
                 n_gpu_layers=settings.n_gpu_layers,
                 verbose=False,
             )
@@ -287,13 +283,13 @@ class LlamaCppModel(FrameworkModel):
             raise self._unreadable(path, f"llama.cpp ({PACKAGE} {library.__version__})", error) from error
         self._library, self._llama = library, llama
         template = None if settings.chat_format is not None else llama.all_metadata.get(TEMPLATE)
-        self._calls, self._reasoning = text_formats(self.settings, untrusted, template)
+        self._calls, self._reasoning = text_formats(self.settings, self._untrusted, template)
         self._vocabulary = library.llama_model_get_vocab(llama.model)
         self._grammars = Grammars(self._tokens_of_grammars)
         self._beginnings = Beginnings(self._calls, self._grammars.usable)
         self._shares_prefixes = settings.share_prefixes
         self._context = min(llama.n_ctx(), library.llama_model_n_ctx_train(llama.model))
-        self._format = self._formatter(settings.chat_format, template, untrusted(path) is not None)
+        self._format = self._formatter(settings.chat_format, template, self._untrusted(path) is not None)
 
     def _formatter(self, name: str | None, template: str | None, limited: bool) -> ChatPrompts | None:
         """What makes a prompt of messages, `limited` if the file's author is not trusted; None without a template."""

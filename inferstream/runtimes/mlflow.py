@@ -10,16 +10,14 @@ from typing import Any
 import numpy as np
 
 from inferstream import ModelSettings
-from inferstream.ext.runtimes import ArtefactModel, blaming_the_client
-from inferstream.ext.values import Description, to_datatype
+from inferstream.ext.runtimes import ArtefactModel, blaming_the_client, described_tensor
+from inferstream.ext.values import Description, to_datatype, to_dtype
 
 from ..codecs import NumpyCodec, NumpyRequestCodec
-from ..codecs.numpy import to_dtype
 from ..errors import InvalidRequest
 from ..imports.folders import loading_for
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
 from .base import KSERVE_OUTPUT, MLSERVER
-from .columns import described
 from .refusals import refusal_of
 from .tables import DATATYPES, SignatureTable
 from .tensors import TensorSpec, arrays_of
@@ -98,7 +96,8 @@ class MLflowModel(ArtefactModel):
         if self._table is not None:
             return self._table.columns.tensors()
         return tuple(
-            described(spec.name, str(spec.datatype), spec.metadata.shape) for spec in self._tensors.values()
+            described_tensor(spec.name, str(spec.datatype), spec.metadata.shape)
+            for spec in self._tensors.values()
         )
 
     def _described_outputs(self, schema: Any) -> tuple[MetadataTensor, ...]:
@@ -107,9 +106,11 @@ class MLflowModel(ArtefactModel):
             return ()
         if schema.is_tensor_spec():
             specs = [_tensor(spec, self._output) for spec in schema.inputs]
-            return tuple(described(each.name, str(each.datatype), each.metadata.shape) for each in specs)
+            return tuple(
+                described_tensor(each.name, str(each.datatype), each.metadata.shape) for each in specs
+            )
         return tuple(
-            described(spec.name or self._output, DATATYPES.get(_name_of(spec.type), "BYTES"), [-1, 1])
+            described_tensor(spec.name or self._output, DATATYPES.get(_name_of(spec.type), "BYTES"), [-1, 1])
             for spec in schema.inputs
         )
 
@@ -194,7 +195,7 @@ class MLflowModel(ArtefactModel):
     def _response(self, result: Any) -> InferenceResponse:
         """The response for what a flavor returns: a frame, a series, an array, a list, a dict of them, a text."""
         if hasattr(result, "columns") and hasattr(result, "iloc"):
-            from ..codecs.pandas import PandasCodec
+            from inferstream.codecs import PandasCodec
 
             return PandasCodec.encode_response(self.name, result, self.version)
         results = result if isinstance(result, Mapping) else {self._output: result}

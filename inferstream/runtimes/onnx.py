@@ -1,6 +1,5 @@
 """ONNX: sessions of ONNX Runtime."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -8,13 +7,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from inferstream.ext.runtimes import PermittedCall
+from inferstream.ext.telemetry import get_logger
 from inferstream.ext.values import Array
 
-from ..repository.remote import refuse_code
 from ..types.datatypes import INTEGERS
 from .tensors import TensorModel, TensorSpec
 
-logger = logging.getLogger("inferstream.runtimes")
+logger = get_logger("runtimes")
 
 DATATYPES = {
     "tensor(bool)": "BOOL",
@@ -60,7 +59,7 @@ class OnnxModel(TensorModel):
         settings = self._checked(OnnxSettings)
         if settings.session_config or any(isinstance(each, tuple) for each in settings.providers):
             # Some of them name libraries to load, and files to write.
-            refuse_code(path, "options of providers and session_config in the settings")
+            self._refuse_code(path, "options of providers and session_config in the settings")
         onnxruntime = self._import("onnxruntime", "onnx")
         options = self._session_options(onnxruntime, settings)
         providers = self._providers(onnxruntime, settings)

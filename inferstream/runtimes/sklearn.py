@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from inferstream.ext.runtimes import PredictFunction, Runtime
+from inferstream.ext.runtimes import Columns, PredictFunction, Runtime
 
 from ..types import MetadataTensor
-from .columns import Columns
 from .estimators import array_of, columns_of, is_of, output_of, spelled_by_lightgbm
 
 

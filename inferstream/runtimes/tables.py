@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import orjson
 
+from inferstream.ext.runtimes import Column, Columns
 from inferstream.ext.values import to_datatype
 
 from ..errors import CodecError, InvalidRequest
 from ..types import InferenceRequest
-from .columns import Column, Columns
 from .refusals import inputs_of
 
 NUMBERS = {

@@ -5,9 +5,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from inferstream import ModelSettings, StringCodec
 from inferstream.ext.runtimes import ArtefactModel, blaming_the_client
-from inferstream.ext.values import Array, content_type, encode_array, object_array
+from inferstream.ext.values import Array, content_type, decode_array, encode_array, object_array
 
-from ..codecs.numpy import decoded
 from ..errors import InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestInput, ResponseOutput
 
@@ -52,7 +51,7 @@ class TensorSpec(NamedTuple):
             raise InvalidRequest(
                 f'input "{tensor.name}": the model takes shape {self.metadata.shape}, got {tensor.shape}'
             )
-        array = decoded(tensor) if tensor.datatype != "BYTES" else object_array(texts_of(tensor))
+        array = decode_array(tensor) if tensor.datatype != "BYTES" else object_array(texts_of(tensor))
         return array.reshape(shape[:rank] if rank else shape)
 
 

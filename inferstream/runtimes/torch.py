@@ -14,7 +14,6 @@ from inferstream.ext.runtimes import TORCH_LOADING, PermittedCall
 from inferstream.ext.values import Array
 
 from ..imports.implementation import resolve_class
-from ..repository.remote import refuse_code
 from ..types import MetadataTensor
 from ..types.datatypes import INTEGERS
 from .tensors import TensorModel, TensorSpec
@@ -79,7 +78,7 @@ class TorchModel(TensorModel):
 
     def open(self, path: Path) -> TorchProgram:
         settings = self._checked(TorchSettings)
-        refuse_code(path, '"class" in the settings')
+        self._refuse_code(path, '"class" in the settings')
         torch = self._torch = self._import("torch", "torch")
         self._device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
         self._dtype = settings.dtype and getattr(torch, settings.dtype)

@@ -10,11 +10,10 @@ from typing import Any
 
 import orjson
 
-from inferstream.ext.runtimes import PermittedCall, Runtime
+from inferstream.ext.runtimes import Column, Columns, PermittedCall, Runtime, described_tensor
 
 from ..errors import InvalidRequest
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor
-from .columns import Column, Columns, described
 from .estimators import category_datatype, class_output
 
 CATEGORY = "c"
@@ -82,12 +81,12 @@ class XGBoostModel(Runtime):
 
     def array(self, artefact: Any) -> MetadataTensor | None:
         count = self.features(artefact)
-        return None if count is None else described("features", "FP32", [-1, count])
+        return None if count is None else described_tensor("features", "FP32", [-1, count])
 
     def output(self, artefact: Any, method: str) -> MetadataTensor | None:
         if (classes := getattr(artefact, "classes_", None)) is not None:
             return class_output(method, classes, "FP32")
-        return described(method, "FP32", [-1, _width(artefact)]) if method == "predict" else None
+        return described_tensor(method, "FP32", [-1, _width(artefact)]) if method == "predict" else None
 
     def predict(self, payload: InferenceRequest) -> InferenceResponse:
         try:

@@ -8,7 +8,6 @@ import orjson
 
 from inferstream import Settings
 
-from ..dataplane.dataplane import DataPlane
 from ..dataplane.load import Loads, ServerLoad
 
 FORMAT = "endpoint-load-metrics-format"
@@ -71,10 +70,10 @@ class LoadReports:
         return self._written[form]
 
 
-def load_reports(settings: Settings, dataplane: DataPlane) -> LoadReports | None:
+def load_reports(settings: Settings, loads: Loads) -> LoadReports | None:
     """Reports for responses; None where the settings turn them off."""
     wanted = settings.load_reports
-    return None if wanted == "off" else LoadReports(dataplane.loads, wanted == "always")
+    return None if wanted == "off" else LoadReports(loads, wanted == "always")
 
 
 def _numbers(now: ServerLoad, before: ServerLoad) -> tuple[Numbers, Numbers]:

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from inferstream.ext.http import AsgiScope, RawHeaders, Receive, Send, Serve
+from inferstream.ext.http import AsgiScope, RawHeaders, Receive, Send, Serve, ServeBytes
 from inferstream.ext.rpc import RpcFailed, StatusCode
 from inferstream.ext.telemetry import mask_keys
 
 from ..telemetry.rpcs import UNLOGGED as UNLOGGED_RPCS
 from ..types import Headers
-from .edge import ServeBytes, ServeOther
+from .edge import ServeOther
 from .grpc.context import headers_of
 from .rest.layers import UNLOGGED
 

@@ -1,12 +1,13 @@
 """Triton's statistics: counts and durations of each model, out of the meters."""
 
 from time import perf_counter, time
-from typing import Any
+from typing import Any, Protocol
 
-from inferstream.ext.calls import Caller
+from inferstream.ext.calls import Caller, ServerModels
 from inferstream.ext.telemetry import Meters
 
-from ..dataplane.dataplane import DataPlane
+from ..dataplane.live_settings import LiveSettings
+from ..dataplane.regions import Regions
 
 Samples = dict[str, dict[str, float]]
 """What has been counted of one model: by the metric's name, then by its label beside model and version."""
@@ -16,8 +17,14 @@ KEY = ("model", "version")
 EXECUTIONS, EXECUTION_SECONDS = "inferstream_compute_seconds_count", "inferstream_compute_seconds_sum"
 
 
+class AdministeredModels(ServerModels, Protocol):
+    live: LiveSettings
+
+    def regions(self) -> Regions: ...
+
+
 async def statistics_of(
-    dataplane: DataPlane, meters: Meters, caller: Caller, name: str | None, version: str | None
+    dataplane: ServerModels, meters: Meters, caller: Caller, name: str | None, version: str | None
 ) -> list[dict[str, Any]]:
     """The statistics of one version, of all versions of a model, or of all models without a `name`.
 

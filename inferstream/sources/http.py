@@ -6,8 +6,9 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from inferstream.ext.sources import FetchFailed, RemoteFile, RemoteSource, hide_credentials
+
 from ..errors import InvalidSettings
-from ..repository.remote import FetchFailed, RemoteFile, RemoteSource, shown
 
 ARCHIVE = re.compile(r"\.(tar(\.(gz|xz|bz2))?|tgz)$")
 
@@ -27,7 +28,7 @@ def client(uri: str, url: str) -> httpx.Client:
 
     def checked(request: httpx.Request) -> None:
         if request.url.scheme != "https":
-            raise InvalidSettings(f"{shown(uri)} leads to a URL without TLS")
+            raise InvalidSettings(f"{hide_credentials(uri)} leads to a URL without TLS")
 
     hooks = {"request": [checked]} if url.startswith("https:") else {}
     return httpx.Client(follow_redirects=True, timeout=60.0, event_hooks=hooks)
@@ -92,7 +93,7 @@ class HttpsFile(HttpSource):
         match = SHA256.fullmatch(pinned)
         if pinned and match is None:
             raise InvalidSettings(
-                f"{shown(uri)}: after the # stands sha256= and 64 hexadecimal digits, or nothing"
+                f"{hide_credentials(uri)}: after the # stands sha256= and 64 hexadecimal digits, or nothing"
             )
         self._sha256 = None if match is None else f"sha256:{match[1]}"
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from inferstream.ext.sources import RemoteFile
+
 from ..errors import InvalidSettings, MissingExtra
-from ..repository.remote import RemoteFile
 from .http import HttpSource, document, pieces
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from inferstream.ext.sources import FetchFailed, RemoteFile, RemoteSource, hide_credentials
+
 from ..errors import MissingExtra
-from ..repository.remote import FetchFailed, RemoteFile, RemoteSource, shown
 from . import objects_program
 from .http import ARCHIVE
 
@@ -66,6 +67,8 @@ class Objects(RemoteSource):
             finally:
                 running.kill()
         if status < 0 or name == "OverflowError":
-            raise FetchFailed(f"{shown(self.uri)} sends more than it may, or lists objects without end")
+            raise FetchFailed(
+                f"{hide_credentials(self.uri)} sends more than it may, or lists objects without end"
+            )
         if status:
             raise type(name if name.isidentifier() else "Exception", (Exception,), {})

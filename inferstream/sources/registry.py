@@ -13,8 +13,9 @@ from typing import Any
 
 import httpx
 
+from inferstream.ext.sources import FetchFailed, RemoteFile, hide_credentials
+
 from ..errors import InvalidSettings
-from ..repository.remote import FetchFailed, RemoteFile, shown
 from .http import HttpSource, document, pieces
 
 FORM = re.compile(
@@ -51,7 +52,7 @@ class RegistryImage(HttpSource):
     def __init__(self, uri: str) -> None:
         match = FORM.fullmatch(uri)
         if match is None:
-            raise InvalidSettings(f"{shown(uri)} is not of the form oci://registry/image:tag")
+            raise InvalidSettings(f"{hide_credentials(uri)} is not of the form oci://registry/image:tag")
         self._host = match["host"]
         self._name = match["name"]
         self._reference = match["digest"] or match["tag"] or "latest"
@@ -70,7 +71,7 @@ class RegistryImage(HttpSource):
                 manifest = self._manifest((own or every)[0]["digest"])
             return [self._file(layer) for layer in manifest.get("layers", ())]
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
-            raise FetchFailed(f"the manifest of {shown(self.uri)} is malformed") from None
+            raise FetchFailed(f"the manifest of {hide_credentials(self.uri)} is malformed") from None
 
     def _file(self, layer: dict[str, Any]) -> RemoteFile:
         notes, digest, size = layer.get("annotations") or {}, layer["digest"], layer["size"]
@@ -98,7 +99,7 @@ class RegistryImage(HttpSource):
         response.raise_for_status()
         digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
         if reference.startswith("sha256:") and digest != reference:
-            raise FetchFailed(f"the manifest of {shown(self.uri)} has the digest {digest}")
+            raise FetchFailed(f"the manifest of {hide_credentials(self.uri)} has the digest {digest}")
         manifest: dict[str, Any] = json.loads(content)
         return manifest
 

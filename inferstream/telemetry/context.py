@@ -1,5 +1,6 @@
 """The model and the request whose code is running, for log lines and custom metrics."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -9,6 +10,11 @@ from ..context import request_id_var
 
 model_name_var: ContextVar[str] = ContextVar("model_name", default="")
 model_version_var: ContextVar[str] = ContextVar("model_version", default="")
+
+
+def get_logger(area: str) -> logging.Logger:
+    """The logger of an area of the server, such as `runtimes`, with the level and the format of the settings."""
+    return logging.getLogger(f"{__package__.partition('.')[0]}.{area}")
 
 
 class SpanIds(NamedTuple):

@@ -23,7 +23,7 @@ def _flag(name: str, short: str | None = None, *, help: str, **options: Any) -> 
     return typer.Option(*names, envvar=variables, show_envvar=False, help=help, **options)
 
 
-def _headers(given: list[str] | None) -> dict[str, str]:
+def read_headers(given: list[str] | None) -> dict[str, str]:
     from ..errors import InvalidSettings
     from .infer.run import headers_of
 
@@ -86,7 +86,7 @@ def infer(
         connections=workers,
     )
     files = Files(input_data_path, output_data_path, batch_size, resume)
-    pace = Rate(workers, retries, batch_interval, batch_jitter, _headers(request_headers))
+    pace = Rate(workers, retries, batch_interval, batch_jitter, read_headers(request_headers))
     raise typer.Exit(run(transport, target, model_name, files, pace, 2 if extra_verbose else int(verbose)))
 
 
@@ -143,7 +143,7 @@ def bench(
     from .infer.run import PORTS
 
     address = url or f"localhost:{PORTS[transport]}"
-    headers = _headers(header)
+    headers = read_headers(header)
     target = ClientTarget(address, timeout, binary, use_ssl, not insecure, concurrency, headers)
     question = Question(model, transport, stream, request, rows, headers)
     plan = Plan(concurrency, rate, duration, warmup)
@@ -173,7 +173,7 @@ def top(
 
     from .top.table import run
 
-    target = ClientTarget(url, verify=not insecure, headers=_headers(request_headers))
+    target = ClientTarget(url, verify=not insecure, headers=read_headers(request_headers))
     raise typer.Exit(run(target, once, interval))
 
 
@@ -190,7 +190,7 @@ def tail(
 
     from .tail import run
 
-    target = ClientTarget(url, verify=not insecure, headers=_headers(request_headers))
+    target = ClientTarget(url, verify=not insecure, headers=read_headers(request_headers))
     raise typer.Exit(run(target, model, errors, as_json))
 
 
@@ -223,32 +223,6 @@ def check(
     report = Report("check", "contract", as_json, junit)
     options = Options(target, model or (), examples, CheckLimits(ending, calls, seconds), report)
     raise typer.Exit(run(options))
-
-
-def replay(
-    file: Annotated[Path, typer.Argument(help="File of records, which the setting `record` names.")],
-    against: Annotated[str, typer.Option(help="URL of a server, or a folder of models to serve.")],
-    grpc: Annotated[str | None, typer.Option(help="The server's gRPC port; host:8081.")] = None,
-    speed: Annotated[str, typer.Option(help="1x, 2x and so on, or max: without waits.")] = "1x",
-    diff: Annotated[bool, typer.Option("--diff", help="Compare responses, not statuses alone.")] = False,
-    tolerance: Annotated[float, typer.Option(min=0, help="Of numbers, relative and absolute.")] = 1e-4,
-    header: RequestHeaders = None,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds a request may take longer.")] = 60,
-    as_json: AsJson = False,
-    junit: JUnit = None,
-) -> None:
-    """Send recorded requests again, over the same protocols, and report what differs."""
-    from .check.results import Report
-    from .replay.run import ReplayOptions, run
-
-    try:
-        times = 0.0 if speed == "max" else float(speed.removesuffix("x"))
-    except ValueError:
-        raise typer.BadParameter(f'--speed is "1x", "2x" and so on, or "max", and not "{speed}"') from None
-    report = Report("replay", "recording", as_json, junit)
-    raise typer.Exit(
-        run(ReplayOptions(file, against, grpc, _headers(header), times, diff, tolerance, timeout, report))
-    )
 
 
 def dockerfile(

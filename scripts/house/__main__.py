@@ -1,86 +1,131 @@
-"""Prints how far the package is from the goals of its rebuilding, measured as before it began."""
+"""Prints the boundary between the core and the plug-ins: its figures, those of a commit before, and their bounds."""
 
 import argparse
+import io
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+import tarfile
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from . import patterns
-from .circles import circles
-from .mirrors import mirror, modules
-from .source import Source, sources
+from .boundary import Boundary, Crossing
 
-PACKAGE = Path("inferstream")
-LONGEST = 350
-Row = tuple[str, str, str, str]
+ROOT = Path(".")
+CEILINGS: dict[str, int] = tomllib.loads(Path(__file__).with_name("ceilings.toml").read_text())["ceilings"]
 
+COUNTED: dict[str, Callable[[Boundary], list[Crossing]]] = {
+    "private imports": lambda boundary: boundary.private,
+    "dynamic imports": lambda boundary: boundary.computed,
+    "imports of plug-ins": lambda boundary: boundary.leaks,
+    "dotted strings": lambda boundary: boundary.strings,
+    "mentions": lambda boundary: boundary.mentions,
+    "entry points": lambda boundary: boundary.entry_points,
+}
 
-def rows(files: list[Source]) -> Iterator[Row]:
-    """What is measured, its value at the state 248b463, its value now, and its goal."""
-    yield "lines", "57,736", f"{sum(file.lines for file in files):,}", "≤ 46,000"
-    yield "code lines", "42,360", f"{sum(file.code_lines for file in files):,}", "≤ 34,000"
-    longer = [file.name for file in files if file.lines > LONGEST]
-    yield f"files over {LONGEST} lines", "0", f"{len(longer)}", "0"
-    yield "files that one REST inference passes through", "33", _request(), "≤ 22"
-    asked = (patterns.kinds_asked, patterns.classes_switched, patterns.dicts_written)
-    counts = [count(files) for count in asked]
-    said = f"{' + '.join(map(str, counts))} = {sum(counts)}"
-    yield "asking a payload's kind + `__class__ =` + `__dict__[…] =`", "19 + 3 + 11 = 33", said, "≤ 3"
-    yield "files with bounded queues by hand", "10", f"{len(patterns.queues(files))}", "1"
-    yield "files with writers by hand", "11", f"{len(patterns.writers(files))}", "1"
-    yield "ways in which user code is run", "7", "by hand", "3"
-    yield "files that name CancelledError", "28", f"{len(patterns.cancellations(files))}", "≤ 8"
-    yield "class names with two meanings", "25", f"{len(patterns.doubles(files))}", "0"
-    yield "places that bind the name `found`", "249", f"{patterns.bound(files, 'found')}", "0"
-    yield "circles of imports, for types alone", "5", f"{len(circles(files))}", "0"
-    touched = "files to touch for a dialect / keys / a metric from workers / a cancellation bug"
-    yield touched, "7 / 22 / 8-13 / 12-28", "by drills", "2 / 4 / 2 / 5"
-    needed = modules(files)
-    tested = sum(mirror(name).is_file() for name in needed)
-    share = f"{tested} of {len(needed)} ({tested / len(needed):.0%})"
-    yield "modules with a test at the mirrored place", "145 of 470 (31%)", share, "≥ 90%"
+READ_FIRST = (
+    *("dataplane/admission.py", "dataplane/call.py", "dataplane/caller.py", "dataplane/pipeline.py"),
+    *("dataplane/reply.py", "dataplane/stages/", "dataplane/execution/local.py", "server/rest/inference.py"),
+)
+"""The part of the core that a reader begins with."""
 
 
-def _request() -> str:
+def counts(boundary: Boundary) -> dict[str, int]:
+    """The figures that have a ceiling."""
+    figures = {name: len(crossings(boundary)) for name, crossings in COUNTED.items()}
+    figures |= {"circles": len(boundary.circles), "settings of the core": boundary.settings}
+    return {name: figures[name] for name in CEILINGS}
+
+
+def differences(boundary: Boundary) -> Iterator[str]:
+    """A line for each figure that is not at its ceiling."""
+    for name, count in counts(boundary).items():
+        if count > CEILINGS[name]:
+            yield f"{name}: {count}, at most {CEILINGS[name]}; `make house NAMES=1` prints each"
+        elif count < CEILINGS[name]:
+            yield f"{name}: {count}; lower its ceiling of {CEILINGS[name]} in scripts/house/ceilings.toml"
+
+
+def rows(boundary: Boundary) -> Iterator[tuple[str, str, str]]:
+    """What is measured, its figure, and the bound of the redesign."""
+    for of, modules, bound in (("core", boundary.core, "≤ 33,500"), ("plug-ins", boundary.plugins, "")):
+        lines, code = boundary.lines(modules)
+        yield f"{of}: lines", f"{lines:,}", "≤ 46,000" if bound else ""
+        yield f"{of}: code lines", f"{code:,}", bound
+    moved = sum(module.file.startswith("plugins/") for module in boundary.plugins)
+    yield "modules of plug-ins that have moved", f"{moved} of {len(boundary.plugins)}", "all"
+    for name, crossings in COUNTED.items():
+        yield name, str(len(crossings(boundary))), "≤ 20" if name == "mentions" else "0"
+    yield "circles", f"{len(boundary.circles)} {' '.join(boundary.circles)}".rstrip(), "0"
+    one = sum(len(plugins) == 1 for plugins in boundary.users.values())
+    exported = f"{len(boundary.exported)} / {len(boundary.users)} / {one}"
+    yield "names of the extension API / used / by one plug-in", exported, "≤ 180 / - / 45"
+    longest = boundary.long_functions[0][0] if boundary.long_functions else 0
+    yield (
+        "functions of more than 60 lines / the longest",
+        f"{len(boundary.long_functions)} / {longest}",
+        "0 / 60",
+    )
+    yield "settings of the core", str(boundary.settings), "≤ 90"
+    first = [module.source for module in boundary.core if module.file.startswith(READ_FIRST)]
+    size = f"{sum(source.lines for source in first):,} in {len(first)}"
+    yield "the part to read first: lines in files", size, "≤ 3,500 in 20"
+
+
+def _passed_through() -> str:
     command = [sys.executable, "-m", "scripts.house.request"]
     return str(len(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()))
 
 
-def _unit() -> str:
-    started = time.monotonic()
-    failed = subprocess.run(["make", "unit"], stdout=subprocess.DEVNULL).returncode
-    return f"{time.monotonic() - started:.0f} s{', with failures' if failed else ''}"
+def _details(boundary: Boundary) -> Iterator[str]:
+    """What is behind the counts: each name and its places."""
+    for row, crossings in COUNTED.items():
+        places: dict[str, list[str]] = {}
+        for crossing in crossings(boundary):
+            places.setdefault(f"{crossing.of} {crossing.name}".strip(), []).append(crossing.place)
+        yield from (f"{row}: {name}: {', '.join(where)}" for name, where in sorted(places.items()))
+    yield from (
+        f"{plugin} needs {', '.join(sorted(needs))}" for plugin, needs in sorted(boundary.needs.items())
+    )
+    yield from (f"function of {length} lines: {name}" for length, name in boundary.long_functions)
+    private = Counter(crossing.of for crossing in boundary.private)
+    yield "private imports: " + ", ".join(f"{plugin} {count}" for plugin, count in private.most_common())
 
 
-def details(files: list[Source]) -> Iterator[str]:
-    """The names behind the counts."""
-    yield f"queues: {', '.join(patterns.queues(files))}"
-    yield f"writers: {', '.join(patterns.writers(files))}"
-    yield f"CancelledError: {', '.join(patterns.cancellations(files))}"
-    yield from (f"{name}: {', '.join(where)}" for name, where in sorted(patterns.doubles(files).items()))
-    yield from (f"circle: {', '.join(circle)}" for circle in circles(files))
-    yield from (f"no {mirror(name)}" for name in modules(files) if not mirror(name).is_file())
+def _figures_of(commit: str) -> dict[str, str]:
+    """The figures of a commit, by row."""
+    command = ["git", "archive", commit, "inferstream", "pyproject.toml"]
+    archive = subprocess.run(command, check=True, capture_output=True).stdout
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tree:
+            tree.extractall(folder, filter="data")
+        return {name: figure for name, figure, _ in rows(Boundary(Path(folder)))}
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(prog="make house", description=__doc__)
-    parser.add_argument("--names", action="store_true", help="print the names behind the counts too")
-    parser.add_argument("--no-time", action="store_true", help="do not run `make unit` to take its time")
+    parser.add_argument("--names", action="store_true", help="print the names behind the counts")
+    parser.add_argument("--against", metavar="COMMIT", help="print the figures of this commit too")
     flags = parser.parse_args()
-    files = sources(PACKAGE)
-    table = [
-        *rows(files),
-        ("time of `make unit`", "no such target (93 s)", "-" if flags.no_time else _unit(), "≤ 60 s"),
-    ]
-    heads = ("", "today at 248b463", "now", "goal")
-    widths = [max(len(row[column]) for row in [heads, *table]) for column in range(4)]
-    for row in [heads, *table]:
+    try:
+        before = _figures_of(flags.against) if flags.against else {}
+    except subprocess.CalledProcessError as failed:
+        parser.error(f"--against {flags.against}: {failed.stderr.decode().strip()}")
+    boundary = Boundary(ROOT)
+    table = [("", flags.against or "", "now", "bound")]
+    table += [(name, before.get(name, ""), figure, bound) for name, figure, bound in rows(boundary)]
+    table.append(("files that one REST inference passes through", "", _passed_through(), "≤ 22"))
+    widths = [max(len(row[column]) for row in table) for column in range(4)]
+    for row in table:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     if flags.names:
-        print("", *details(files), sep="\n")
+        print("", *_details(boundary), sep="\n")
+    wrong = [*differences(boundary)]
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

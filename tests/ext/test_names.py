@@ -1,19 +1,32 @@
 """The extension API: which names it has, and that each can be imported alone."""
 
+import ast
 import pkgutil
+import re
 import subprocess
 import sys
+from collections import defaultdict
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from inferstream import ext
+from inferstream.compat.finder import MODULES as OTHER_SERVERS
+from scripts.house.boundary import Boundary
 
 MODULES = sorted(
     module.name for module in pkgutil.iter_modules(ext.__path__) if not module.name.startswith("_")
 )
 MOST = 180
 """Names of the whole API."""
+
+MOST_FOR_HOSTS = 60
+"""Names for plug-ins that embed the server or imitate another one."""
+
+MOST_WITH_ONE_USER = 45
+
+ROOT = Path(__file__).parents[2]
 
 NARROWER = {"DataPlane", "Pipeline", "Server", "Shared"}
 """Classes of the core that plug-ins see through narrow protocols only."""
@@ -33,6 +46,7 @@ def test_each_name_can_be_imported(name: str) -> None:
 def test_the_api_is_small() -> None:
     names = [each for name in MODULES for each in import_module(f"inferstream.ext.{name}").__all__]
     assert len(names) + len(ext.__all__) <= MOST
+    assert len(import_module("inferstream.ext.hosting").__all__) <= MOST_FOR_HOSTS
     assert NARROWER.isdisjoint(names)
     assert ext.API == 1
 
@@ -44,3 +58,37 @@ def test_a_module_imports_what_is_used_of_it_alone() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_type_checkers_read_the_names_that_are_imported_on_first_use(name: str) -> None:
+    module = import_module(f"inferstream.ext.{name}")
+    [block] = [
+        node
+        for node in ast.parse(Path(module.__file__ or "").read_text()).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    read = defaultdict(set)
+    for node in block.body:
+        assert isinstance(node, ast.ImportFrom)
+        assert node.level == 2
+        read[node.module] |= {(alias.name, alias.asname) for alias in node.names}
+    assert read == {
+        home: {(old, new or old) for old, _, new in (each.partition("=") for each in names.split())}
+        for home, names in module._NAMES.items()
+    }
+    assert module.__all__ == sorted(new for names in read.values() for _, new in names)
+
+
+def test_each_name_has_two_users_or_one_and_the_package_of_the_page() -> None:
+    users = Boundary(ROOT).users
+    for targets in OTHER_SERVERS.values():
+        for name, target in targets.items():
+            home, _, attribute = getattr(target, "target", str(target)).partition(":")
+            if home.startswith("inferstream.ext."):
+                users[attribute or name].add("tables")
+    text = "".join(file.read_text() for file in (ROOT / "tests" / "packages" / "shout").rglob("*.py"))
+    shown = {*re.findall(r"\w+", text)}
+    one = {name for name, plugins in users.items() if len(plugins) == 1}
+    assert len(one) <= MOST_WITH_ONE_USER
+    assert one - shown == set()

@@ -1,4 +1,4 @@
-"""The measures of `make house`, on sources written for them, and where `make check` finds the tests of a file."""
+"""Measures of names and imports, on sources written for them, and where `make check` finds the tests of a file."""
 
 from pathlib import Path
 
@@ -10,55 +10,12 @@ from scripts.house.circles import circles
 from scripts.house.mirrors import modules
 from scripts.house.source import Source
 
-QUEUE = """
-class Held:
-    def __init__(self):
-        self._items, self._news = deque(), {}
-
-    def wait(self):
-        return {}
-"""
-
 
 def test_code_is_what_is_neither_blank_nor_comment_nor_docstring() -> None:
     text = (
         '"""A module."""\n\n# why\nx = """a\n\n# text\n"""\n\n\ndef f():\n    """Do.\n\n    More.\n    """\n'
     )
     assert (Source("a.py", text).lines, Source("a.py", text).code_lines) == (14, 5)
-
-
-@pytest.mark.parametrize(
-    ("measure", "text", "count"),
-    [
-        (patterns.kinds_asked, "form = call.request.form", 1),
-        (patterns.kinds_asked, "if response.form is None: pass", 1),
-        (patterns.kinds_asked, "response.form = form; tensor.form", 0),
-        (patterns.classes_switched, "data.__class__ = Other", 1),
-        (patterns.classes_switched, "kind = data.__class__", 0),
-        (patterns.dicts_written, "id = request.__dict__['id'] = 1", 1),
-        (patterns.dicts_written, "id = request.__dict__['id']", 0),
-    ],
-)
-def test_what_asks_a_payload_for_its_kind(measure, text: str, count: int) -> None:
-    assert measure([Source("a.py", text)]) == count
-
-
-@pytest.mark.parametrize(
-    ("waits", "is_one"),
-    [("loop.create_future()", True), ("asyncio.Event()", True), ("None", False)],
-)
-def test_a_queue_by_hand_stores_and_waits(waits: str, is_one: bool) -> None:
-    assert patterns.queues([Source("a.py", QUEUE.format("None", waits))]) == ["a.py"] * is_one
-
-
-def test_writers_and_cancellations_are_known_by_names() -> None:
-    sources = [
-        Source("a.py", "from .b import TURN_AFTER"),
-        Source("b.py", "# CancelledError\nTURN = 5"),
-        Source("server/rest/recording.py", "TOGETHER = 1"),
-    ]
-    assert patterns.writers(sources) == ["a.py", "b.py"]
-    assert patterns.cancellations(sources) == ["b.py"]
 
 
 def test_names_with_two_meanings() -> None:
@@ -69,7 +26,6 @@ def test_names_with_two_meanings() -> None:
         Source("c.py", "class C: ..."),
     ]
     assert patterns.doubles([Source("a.py", text), *others]) == {"A": ["a.py", "b.py"]}
-    assert patterns.bound([Source("a.py", "found = 1\ndef f(found): return found")], "found") == 2
 
 
 def test_circles_count_imports_for_types_and_no_imports_in_functions() -> None:

@@ -70,11 +70,10 @@ class BlazeApp(App):
         # Late: worker processes and clients import an app, and no server.
         from inferstream.cli.banner import show
         from inferstream.cli.serve import stopped_by_signals
-        from inferstream.ext.hosting import resolve_served
-        from inferstream.server.server import Server
+        from inferstream.ext.hosting import build_server, resolve_served
 
         ports = {"grpc_port": grpc_port, "http_port": http_port, "metrics_port": http_port}
-        server = Server(*resolve_served(self, {"host": host, **ports}))
+        server = build_server(*resolve_served(self, {"host": host, **ports}))
         with stopped_by_signals(server.stop):
             await server.run(show)
 

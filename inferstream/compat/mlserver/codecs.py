@@ -6,14 +6,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from inferstream import ModelSettings
-from inferstream.codecs import lookup, signature
-from inferstream.codecs.base import InputCodecLike, RequestCodec, RequestCodecLike
+from inferstream.codecs import InputCodecLike, RequestCodec, RequestCodecLike, lookup, signature
 from inferstream.codecs.lists import is_list_of
-from inferstream.codecs.numpy import to_dtype as dtype_of
 from inferstream.codecs.registry import CodecTable, inputs, requests
 from inferstream.errors import CodecNotFound
 from inferstream.ext.values import Array, has_decoded
 from inferstream.ext.values import encode_array as encoded
+from inferstream.ext.values import to_dtype as dtype_of
 from inferstream.types import (
     Datatype,
     InferenceRequest,

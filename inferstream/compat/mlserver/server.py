@@ -4,11 +4,11 @@ import signal
 from collections.abc import Sequence
 
 from inferstream import MLModel, ModelSettings, Settings
+from inferstream.ext.hosting import HostedServer, build_server
 from inferstream.ext.runtimes import ModelRepository
 from inferstream.ext.settings import load_settings as settings_of
 from inferstream.repository import InMemoryRepository
 from inferstream.server.served import repository_of
-from inferstream.server.server import Server
 
 HANDLED_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
 
@@ -18,12 +18,12 @@ class MLServer:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._server: Server | None = None
+        self._server: HostedServer | None = None
 
     async def start(self, models_settings: Sequence[ModelSettings] = ()) -> None:
         """Load and serve these models, or those of the repository if there are none."""
         repository = InMemoryRepository(models_settings) if models_settings else None
-        self._server = Server(self._settings, repository)
+        self._server = build_server(self._settings, repository)
         await self._server.run(lambda _: None)
 
     async def add_custom_handlers(self, model: MLModel) -> MLModel:

@@ -2,7 +2,9 @@
 
 import logging
 
-logger = logging.getLogger("inferstream.model")
+from inferstream.ext.telemetry import get_logger
+
+logger = get_logger("model")
 
 
 class BackendLogger:

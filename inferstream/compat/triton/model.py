@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from inferstream import RequestContext, request_context
 from inferstream.ext.calls import Threads, iterate_in_thread
 from inferstream.ext.hosting import install_aliases
 from inferstream.ext.runtimes import ArtefactModel, import_from
+from inferstream.ext.telemetry import get_logger
 
 from ...errors import InvalidOutput, InvalidSettings, ModelError
 from ...protos.dialects import FINAL_RESPONSE
@@ -23,7 +23,7 @@ from .reshape import Reshapes
 
 CLASS = "TritonPythonModel"
 
-logger = logging.getLogger("inferstream.runtimes")
+logger = get_logger("runtimes")
 
 LOOK = 1.0
 """Seconds between two looks at whether a client still waits, while the code sends nothing."""

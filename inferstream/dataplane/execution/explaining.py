@@ -7,8 +7,8 @@ from functools import wraps
 from typing import Any
 
 from inferstream import MLModel
+from inferstream.ext.runtimes import get_custom_handlers
 
-from ...handlers import get_custom_handlers
 from ...repository.classes import takes_one
 from ...types import InferenceRequest, Parameters
 from .method_caller import is_async

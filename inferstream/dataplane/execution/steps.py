@@ -15,7 +15,7 @@ from ...errors import InferenceFailed, InferstreamError, InvalidOutput, StepFail
 from ...model import Finished, StepModel
 from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.stages import QueueMeters, StepMeters
-from ...text.usage import tokens_of
+from ...tokens import tokens_of
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
 from ..shares import Shares

@@ -1,8 +1,8 @@
 """The contract of stage factories: their arguments and their results."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 from ...codecs.values.flat import FlatInterface, flat_interface
 from ...protos.json_checks import UNLIMITED, JsonLimits
@@ -28,6 +28,40 @@ if TYPE_CHECKING:
     from .store import Store
 
 F = TypeVar("F")
+
+
+class StagedModel(Protocol):
+    """A model and its stages so far."""
+
+    @property
+    def settings(self) -> "ModelSettings": ...
+
+    @property
+    def meters(self) -> "ModelMeters": ...
+
+    @property
+    def handler(self) -> Handler:
+        """The outermost stage so far."""
+
+    @property
+    def at_retirement(self) -> tuple[Callable[[], None], ...]:
+        """Called after the model's last call, before it is unloaded."""
+
+    def facet(self, kind: type[F]) -> F | None:
+        """What a plug-in knows of the model, by its type; None if it knows nothing."""
+
+    def around(self, handler: Handler, **changes: Any) -> Self:
+        """A copy with this stage around the others. `changes` are other fields, as `refuse` and `form`."""
+
+
+class StageContext(Protocol):
+    """What the models of a server share."""
+
+    @property
+    def settings(self) -> "Settings": ...
+
+    @property
+    def meters(self) -> "Meters": ...
 
 
 @dataclass(frozen=True)
@@ -98,6 +132,10 @@ class Pipeline:
         """Whether requests may hold objects beyond the protocol's texts and numbers."""
         return self.execution.strictness == "off"
 
+    def around(self, handler: Handler, **changes: Any) -> Self:
+        """A copy with this stage around the others; `changes` are other fields."""
+        return replace(self, handler=handler, **changes)
+
     @classmethod
     def of(
         cls,
@@ -122,5 +160,5 @@ class Pipeline:
         )
 
 
-StageFactory = Callable[[Pipeline, Shared], Pipeline]
+StageFactory = Callable[[Pipeline, Shared], StagedModel]
 """Puts a stage around a model's handler; returns the pipeline as it is if the stage is off for this model."""

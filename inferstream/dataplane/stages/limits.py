@@ -6,7 +6,7 @@ from dataclasses import replace
 from ...concurrency.inflight import InflightBytes, RequestBytes
 from ...errors import DeadlineExceeded, Overloaded
 from ...telemetry.stages import QueueMeters
-from ...text.usage import tokens_of
+from ...tokens import tokens_of
 from ...types import InferenceRequest, Parameters
 from ..call import Call, Handler
 from ..reply import Reply, Watcher

@@ -5,7 +5,7 @@ from time import perf_counter
 
 from ...telemetry.model_meters import ModelMeters
 from ...telemetry.stages import ComputeMeters, TokenMeters
-from ...text.usage import usage_of
+from ...tokens import usage_of
 from ...types import InferenceResponse, Parameters
 from ..call import Call, Handler
 from ..facets import TextFacts

@@ -1,13 +1,11 @@
 """Triton's sequences: requests that belong together run one after the other, in one worker."""
 
 import asyncio
-from dataclasses import replace
 
-from inferstream.ext.calls import AtEnd, Call, Handler, Reply
+from inferstream.ext.calls import AtEnd, Call, Handler, Reply, StageContext, StagedModel
 
 from ...errors import InvalidRequest, ModelLoadFailed, Overloaded
 from ..sequence import OpenSequence
-from .base import Pipeline, Shared
 
 ID, START, END = "sequence_id", "sequence_start", "sequence_end"
 """Parameters of a request."""
@@ -116,7 +114,7 @@ class Sequences:
             self._timer.cancel()
 
 
-def sequences(model: Pipeline, shared: Shared) -> Pipeline:
+def sequences(model: StagedModel, shared: StageContext) -> StagedModel:
     """Off without `sequence_idle`. Raises ModelLoadFailed where a sequence would not meet its own state."""
     settings = model.settings
     if settings.sequence_idle is None:
@@ -127,4 +125,4 @@ def sequences(model: Pipeline, shared: Shared) -> Pipeline:
             "may come over different front ends."
         )
     handler = Sequences(model.handler, settings.name, settings.sequence_idle, max(1, settings.max_queue))
-    return replace(model, handler=handler, at_retirement=(*model.at_retirement, handler.close))
+    return model.around(handler, at_retirement=(*model.at_retirement, handler.close))

@@ -1,26 +1,33 @@
 """Copies of calls for another version of the model, whose responses are compared and then dropped."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable
 from copy import deepcopy
-from dataclasses import replace
 from math import prod
 from random import random
+from typing import Protocol
 
-from inferstream.ext.calls import Call, Handler, NotLoaded, Reply, Watcher
+from inferstream.ext.calls import (
+    Call,
+    Handler,
+    NotLoaded,
+    Reply,
+    StageContext,
+    StagedModel,
+    Watcher,
+    count_tokens,
+)
+from inferstream.ext.telemetry import get_logger
 
 from ...errors import InferstreamError, InvalidSettings
 from ...settings import Shadow
 from ...telemetry.stages import ShadowMeters
-from ...text.usage import tokens_of
 from ...types import InferenceRequest, InferenceResponse
 from ..comparison import difference
 from ..shadows import Shadows
 from ..shares import Share
-from .base import Pipeline, Shared
 
-logger = logging.getLogger("inferstream.dataplane")
+logger = get_logger("dataplane")
 
 DIALECT = "shadow"
 """The dialect of copies in the access log. They have no shadow of their own."""
@@ -93,7 +100,7 @@ class ShadowStage:
             self._meters.failed += 1
             self._log(copy, "it is not loaded, and copies load nothing")
         finally:
-            copy.share.end(tokens_of(last, items))
+            copy.share.end(count_tokens(last, items))
 
     async def _compare(
         self, copy: Call, expected: list[InferenceResponse], responses: list[InferenceResponse]
@@ -145,7 +152,13 @@ async def _own(request: InferenceRequest) -> InferenceRequest:
     return deepcopy(request)
 
 
-def shadowing(model: Pipeline, shared: Shared) -> Pipeline:
+class ShadowContext(StageContext, Protocol):
+    @property
+    def shadows(self) -> Shadows | None:
+        """The copies of calls for shadows; None where there are no other models."""
+
+
+def shadowing(model: StagedModel, shared: ShadowContext) -> StagedModel:
     """Off unless the model's settings name a shadow. Raises InvalidSettings for one that is the model itself."""
     shadow = model.settings.shadow
     if shadow is None or shared.shadows is None:
@@ -153,4 +166,4 @@ def shadowing(model: Pipeline, shared: Shared) -> Pipeline:
     if shadow.to == model.settings.version:
         raise InvalidSettings(f"shadow.to is {shadow.to}, the version of the model itself")
     stage = ShadowStage(model.handler, shadow, shared.shadows, model.meters.of(ShadowMeters))
-    return replace(model, handler=stage)
+    return model.around(stage)

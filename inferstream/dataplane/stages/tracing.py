@@ -1,20 +1,18 @@
 """Spans of calls: one for each, with its first response, its end, and the spans of model code in it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from inferstream import ModelSettings
-from inferstream.ext.calls import AtEnd, Call, Handler, Operation, Reply, Watcher
+from inferstream.ext.calls import AtEnd, Call, Handler, Operation, Reply, StageContext, StagedModel, Watcher
 from inferstream.ext.runtimes import TextFacts
 
 from ...errors import InferstreamError
 from ...telemetry.stages import PROVIDER
-from ...text.usage import usage_of
+from ...tokens import usage_of
 from ...types import InferenceRequest, InferenceResponse, Parameters
 from ..metering import kind_of
-from .base import Pipeline, Shared
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Span, Tracer
@@ -162,7 +160,13 @@ def _end(span: "Span", error: BaseException | None) -> str | None:
     return failure
 
 
-def tracing(model: Pipeline, shared: Shared) -> Pipeline:
+class TracingContext(StageContext, Protocol):
+    @property
+    def tracer(self) -> "Tracer | None":
+        """Makes spans; None without a collector in the settings."""
+
+
+def tracing(model: StagedModel, shared: TracingContext) -> StagedModel:
     """Off without a collector in the settings."""
     if shared.tracer is None:
         return model
@@ -170,4 +174,4 @@ def tracing(model: Pipeline, shared: Shared) -> Pipeline:
     named = None if facts is None else facts.operation
     gen_ai = None if named is None else GenAi(model.settings.name, named)
     handler = Tracing(model.handler, shared.tracer, model.settings, gen_ai)
-    return replace(model, handler=handler, refuse=None)  # refused calls must be traced too
+    return model.around(handler, refuse=None)  # refused calls must be traced too

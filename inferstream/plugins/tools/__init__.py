@@ -10,7 +10,7 @@ extension = Extension(
         "check": "inferstream.tools.commands:check",
         "dockerfile": "inferstream.tools.commands:dockerfile",
         "infer": "inferstream.tools.commands:infer",
-        "replay": "inferstream.tools.commands:replay",
+        "replay": "inferstream.tools.replay.command:replay",
         "stub": "inferstream.tools.commands:stub",
         "tail": "inferstream.tools.commands:tail",
         "top": "inferstream.tools.commands:top",

@@ -1,7 +1,6 @@
 """`Grammars`: the forms that texts of one model are asked to have, and which tokens may come next in each text."""
 
 import json
-import logging
 import subprocess
 import sys
 from collections import OrderedDict
@@ -12,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from inferstream.ext.telemetry import get_logger
+
 from ...errors import InvalidRequest, Overloaded
 from ...text.fields import refused
 from ...text.inputs import RESPONSE_FORMAT
 from . import trial
 
-logger = logging.getLogger("inferstream.runtimes")
+logger = get_logger("runtimes")
 
 PACKAGE = "llguidance"
 MISSING = f'needs {PACKAGE}: pip install "inferstream[grammar]"'

@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator
 
-from inferstream.ext.settings import EnvironmentModel
+from inferstream.ext.settings import MLSERVER_MODEL_PREFIX, EnvironmentModel
 
 from ...errors import InvalidSettings
-from ...settings.environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX
+from ...settings.environment import MODEL_PREFIX
 
 PARAMETERS = "PREDICTIVE_UNIT_PARAMETERS"
 """A variable that Seldon Core 1 sets: a JSON list of names, values and types. It goes before the settings file."""

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from inferstream import NumpyCodec, StringCodec
+from inferstream.codecs import get_decoded
 from inferstream.ext.values import content_type, has_decoded
 
-from ...codecs.decoded import get_decoded
 from ...codecs.json import JSONEncoderWithArray
 from ...codecs.registry import find_input_codec
 from ...codecs.values.images import opened

@@ -1,7 +1,6 @@
 """`CausalLM`: a language model read by transformers, whose streams share a cache and advance together."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -10,12 +9,10 @@ from uuid import uuid4
 
 from inferstream import Finished, ModelSettings, StepModel, Token, Usage, request_context
 from inferstream.ext.runtimes import TORCH_LOADING
+from inferstream.ext.telemetry import get_logger
 from inferstream.ext.values import Description
 
-from ... import processors
 from ...errors import InvalidRequest
-from ...imports.folders import importing_alone
-from ...imports.untrusted import untrusted
 from ...model import Emission
 from ...text.calls.formats import PARSERS, has_special_tokens
 from ...text.context_length import ARCHITECTURE, CONTEXT_LENGTH, report_overflow
@@ -35,7 +32,7 @@ from .settings import LanguageSettings
 from .spelling import bytes_of, name_of
 from .stream import TokenStream
 
-logger = logging.getLogger("inferstream.runtimes")
+logger = get_logger("runtimes")
 
 EXTRA = "transformers"
 
@@ -70,12 +67,12 @@ class CausalLM(FrameworkModel, StepModel):
 
     def _open(self, source: Path | str, settings: LanguageSettings) -> None:
         fixed = self._fixed_arguments(source)
-        with importing_alone():
+        with self._importing():
             self._torch = self._import("torch", EXTRA)
             self._import("transformers", EXTRA)
             from . import engine, forms, loading
         try:
-            self._torch.set_num_threads(processors.share())
+            self._torch.set_num_threads(self._processors())
             with TORCH_LOADING:
                 opened = loading.open_model(source, settings, fixed)
         except Exception as error:  # frameworks raise what they like, and quote paths
@@ -84,9 +81,11 @@ class CausalLM(FrameworkModel, StepModel):
         on_cpu = opened.model.device.type == "cpu"
         budget = settings.prefill_budget or (128 if on_cpu else 2048)
         self._tokenizer = opened.tokenizer
-        theirs = not self.settings.trust_remote_code if isinstance(source, str) else bool(untrusted(source))
+        theirs = (
+            not self.settings.trust_remote_code if isinstance(source, str) else bool(self._untrusted(source))
+        )
         self._prompts = Prompts(opened.tokenizer, settings.chat_template, self.name if theirs else None)
-        self._calls, reasoning = text_formats(self.settings, untrusted, self._prompts.template)
+        self._calls, reasoning = text_formats(self.settings, self._untrusted, self._prompts.template)
         self._prompts.reasoning = reasoning
         self._vocabulary: int = opened.model.config.get_text_config().vocab_size
         self._context, self._ends, self._sampling = opened.context, opened.ends, opened.sampling

@@ -10,12 +10,11 @@ from inferstream.ext.calls import Action, Caller
 from inferstream.ext.rpc import RpcContext, RpcService, caller_of
 from inferstream.ext.telemetry import Meters
 
-from ...dataplane.dataplane import DataPlane
 from ...dataplane.live_settings import LogValue, TraceValue
 from ...dataplane.model_config import config_of
 from ...errors import ModelNotFound, Unsupported
 from ...protos import dataplane_pb2 as pb
-from ..statistics import statistics_of
+from ..statistics import AdministeredModels, statistics_of
 from .context import of_name
 
 CUDA = 'This server does not have the extension "cuda_shared_memory".'
@@ -35,7 +34,7 @@ class AdministrationService(RpcService):
         "TraceSetting": Action.SETTINGS,
     }
 
-    def __init__(self, dataplane: DataPlane, _: Settings, meters: Meters) -> None:
+    def __init__(self, dataplane: AdministeredModels, _: Settings, meters: Meters) -> None:
         self._dataplane = dataplane
         self._meters = meters
 
@@ -95,7 +94,7 @@ class SharedMemoryService(RpcService):
     }
     of_models = False
 
-    def __init__(self, dataplane: DataPlane, *_: object) -> None:
+    def __init__(self, dataplane: AdministeredModels, *_: object) -> None:
         self._dataplane = dataplane
 
     def _owner(self, context: RpcContext) -> Caller:

@@ -5,7 +5,8 @@ from contextlib import aclosing
 
 from inferstream import Settings
 from inferstream.ext.calls import Action
-from inferstream.ext.rpc import RpcContext, RpcExchange, RpcService, ServeRpc
+from inferstream.ext.http import ServeBytes
+from inferstream.ext.rpc import RpcContext, RpcExchange, RpcService
 
 from ...dataplane.dataplane import DataPlane
 from ...protos.orca_request_pb2 import DESCRIPTOR, OrcaLoadReportRequest
@@ -42,11 +43,11 @@ class OrcaService(RpcService):
 
 def build_service(dataplane: DataPlane, settings: Settings, _: object) -> OrcaService | None:
     """The service; None where the settings turn reports off."""
-    reports = load_reports(settings, dataplane)
+    reports = load_reports(settings, dataplane.loads)
     return None if reports is None else OrcaService(reports)
 
 
-def with_load(reports: LoadReports, serve: ServeRpc) -> ServeRpc:
+def with_load(reports: LoadReports, serve: ServeBytes) -> ServeBytes:
     """An RPC whose trailers have the load when it ends."""
 
     async def reported(incoming: bytes | None, context: RpcContext) -> bytes | None:

@@ -93,7 +93,7 @@ class Services:
         self._access = dataplane.access
         self._meters = meters
         self._profile = settings.status_profile
-        self._reports = load_reports(settings, dataplane)
+        self._reports = load_reports(settings, dataplane.loads)
         self._ids = RequestIds.of(settings)
         self._tracing = tracing
         self._edges = edges_of(settings)

@@ -82,7 +82,7 @@ class RestApp:
         self.routes = build_routes(dataplane, settings, meters, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters)
         self._json = json_limits(settings)
-        reports = load_reports(settings, dataplane)
+        reports = load_reports(settings, dataplane.loads)
         self._serve_other: ServeOther = self._serve
         edges: list[Edge | WholeEdge] = [*edges_of(settings)]
         if tracing is not None:

@@ -8,12 +8,11 @@ from typing import Any
 
 from inferstream import Application
 from inferstream.ext.calls import Caller
-from inferstream.ext.hosting import ClientTarget, resolve_served
+from inferstream.ext.hosting import ClientTarget, HostedServer, build_server, resolve_served
 
 from ...clients.rest import RestTransport
 from ...clients.transport import ModelName, OutgoingCall, Transport
 from ...errors import InferstreamError, MissingExtra
-from ...server.server import Server
 from ...testing import InProcess
 from ...types import Headers, InferenceRequest
 from .answers import Answers, answers, joined
@@ -57,7 +56,7 @@ def _failing() -> Iterator[None]:
 class Subjects:
     """All models of a target, served."""
 
-    def __init__(self, server: Server, transports: dict[str, Transport], target: str) -> None:
+    def __init__(self, server: HostedServer, transports: dict[str, Transport], target: str) -> None:
         self.target = target
         self.local = InProcess(server.application)
         self.transports = transports
@@ -163,10 +162,10 @@ async def serving(target: str) -> AsyncIterator[Subjects]:
 
 
 @asynccontextmanager
-async def server_of(target: str) -> AsyncIterator[Server]:
+async def server_of(target: str) -> AsyncIterator[HostedServer]:
     """A server of a folder or an app, on free ports until the end of the block. Raises InvalidSettings."""
     settings, repository = resolve_served(target, ALONE)
-    server = Server(settings, repository)
+    server = build_server(settings, repository)
     started = asyncio.Event()
     running = asyncio.create_task(server.run(lambda _: started.set()))
     waiting = asyncio.create_task(started.wait())
@@ -181,7 +180,7 @@ async def server_of(target: str) -> AsyncIterator[Server]:
         await running
 
 
-def _grpc(server: Server) -> dict[str, Transport]:
+def _grpc(server: HostedServer) -> dict[str, Transport]:
     with suppress(MissingExtra):
         from ...clients.grpc import GrpcTransport
 

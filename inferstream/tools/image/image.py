@@ -11,12 +11,17 @@ from typing import Any
 
 from inferstream import ModelParameters, Settings
 from inferstream.ext.hosting import find_target
+from inferstream.ext.settings import (
+    MLSERVER_MODEL_PREFIX,
+    MLSERVER_PREFIX,
+    MODEL_SETTINGS_FILE,
+    SETTINGS_FILE,
+)
 
 from ...errors import InvalidSettings
 from ...extensions import RUNTIMES, plugins
 from ...repository.artefacts import described_by_files
 from ...repository.folder import read_fields, settings_files
-from ...settings import MLSERVER_MODEL_PREFIX, MLSERVER_PREFIX, MODEL_SETTINGS_FILE, SETTINGS_FILE
 from ...settings.sources import read_json
 from .wheel import NAME as WHEEL
 

@@ -6,8 +6,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from inferstream.ext.settings import SETTINGS_FILE
+
 from ...errors import InvalidSettings
-from ...settings import SETTINGS_FILE
 from ...settings.sources import read_json
 
 NAMED = ("keys_file", "state_key_file", "ssl_keyfile")

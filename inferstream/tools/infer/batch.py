@@ -1,12 +1,12 @@
 """Batch inference: sends a file of requests to a server and writes a file of responses."""
 
 import asyncio
-import logging
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferstream.ext.hosting import ClientTarget
+from inferstream.ext.telemetry import get_logger
 
 from ...clients.retries import retried
 from ...clients.transport import ModelName, OutgoingCall, Transport
@@ -16,7 +16,7 @@ from .merging import groups, merged, split
 from .request_file import RequestFile, RequestLine, request_in
 from .results import ResultFile
 
-logger = logging.getLogger("inferstream.clients")
+logger = get_logger("clients")
 
 NumberedRequest = tuple[int, InferenceRequest]
 """A request and the number of its line."""

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from inferstream.ext.hosting import ClientTarget, report_errors
+from inferstream.ext.telemetry import get_logger
 
 from ...clients.client import transport_to
 from ...errors import InvalidSettings
@@ -60,7 +61,7 @@ def headers_of(given: Sequence[str]) -> dict[str, str]:
 def _log(verbosity: int) -> None:
     levels = (logging.WARNING, logging.INFO, logging.DEBUG)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("inferstream.clients").setLevel(levels[verbosity])
+    get_logger("clients").setLevel(levels[verbosity])
 
 
 def _check(files: Files) -> None:

@@ -11,7 +11,7 @@ from inferstream.dataplane.pipeline import build_pipeline, build_shared
 from inferstream.settings import ModelSettings, Settings
 from inferstream.telemetry.metrics import Meters
 from inferstream.telemetry.stages import TokenMeters
-from inferstream.text.usage import ToldUsage, usage_of
+from inferstream.tokens import ToldUsage, usage_of
 from inferstream.types import InferenceRequest, InferenceResponse, Parameters, RequestInput, ResponseOutput
 
 TEXT = {"name": "text", "datatype": "BYTES", "shape": [1]}

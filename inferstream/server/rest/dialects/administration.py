@@ -8,7 +8,7 @@ from inferstream.ext.http import Answer, AsgiScope, HttpDialect, ReadClaim, Read
 
 from ....dataplane.model_config import config_of
 from ....errors import Unsupported
-from ...statistics import statistics_of
+from ...statistics import AdministeredModels, statistics_of
 from .resources import document
 
 GET_OR_POST = ("GET", "POST")
@@ -16,6 +16,8 @@ GET_OR_POST = ("GET", "POST")
 
 class Administration(HttpDialect):
     """What Triton's clients ask beside inferences."""
+
+    _dataplane: AdministeredModels
 
     name = "administration"
 

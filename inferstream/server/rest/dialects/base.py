@@ -10,7 +10,7 @@ from ....dataplane.access import Action
 from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
-from ....dataplane.dataplane import DataPlane
+from ....dataplane.models import ServerModels
 from ....dataplane.reply import Reply
 from ....errors import InferstreamError, InvalidRequest
 from ....protos import sse
@@ -55,7 +55,7 @@ class HttpDialect:
         if cls.title:
             TITLES[cls.name] = cls.title
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
+    def __init__(self, dataplane: ServerModels, settings: Settings, meters: Meters) -> None:
         self._dataplane = dataplane
         self._settings = settings
         self._meters = meters

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from inferstream import Settings
-from inferstream.ext.calls import Action, Admission, Caller, Operation
+from inferstream.ext.calls import Action, Admission, Caller, Operation, ServerModels
 from inferstream.ext.http import (
     JSON_HEADER,
     Answer,
@@ -26,7 +26,6 @@ from inferstream.ext.http import (
 )
 from inferstream.ext.telemetry import Meters
 
-from ....dataplane.dataplane import DataPlane
 from ....dataplane.execution.explaining import EXPLAIN
 from ....errors import InvalidRequest, Unsupported
 from ....protos.flat_values import columns_of
@@ -62,7 +61,7 @@ class Instances(InferenceDialect):
     name = "instances"
     yields = True
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
+    def __init__(self, dataplane: ServerModels, settings: Settings, meters: Meters) -> None:
         super().__init__(dataplane, settings, meters)
         self._json = json_limits(settings)
         self.inferences = dict.fromkeys(

@@ -5,6 +5,7 @@ from functools import partial
 
 from ....dataplane.access import Action
 from ....dataplane.caller import Caller
+from ....dataplane.dataplane import DataPlane
 from ....errors import ModelNotReady
 from ..messages import JSON, Scope
 from .base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
@@ -17,6 +18,8 @@ ALIVE = {ROOT: b'{"status":"alive"}', "/v2/health/live": b'{"live":true}'}
 
 class Metadata(HttpDialect):
     """What the server and its models say of themselves."""
+
+    _dataplane: DataPlane
 
     name = "metadata"
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ....dataplane.access import Action
+from ....dataplane.dataplane import DataPlane
 from ....telemetry.metrics import CONTENT_TYPE
 from ..load import exposition, load_document
 from ..messages import JSON
@@ -16,6 +17,8 @@ LOAD = "/load"
 
 class MetricsRoute(HttpDialect):
     """Prometheus' text format, and the load as JSON."""
+
+    _dataplane: DataPlane
 
     name = "metrics"
 

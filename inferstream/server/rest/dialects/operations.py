@@ -4,25 +4,13 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-STRING: Schema = {"type": "string"}
-FLAG: Schema = {"type": "boolean", "default": False}
-STRINGS: Schema = {"type": "array", "items": STRING}
 OBJECTS: Schema = {"type": "array", "items": {"type": "object"}}
-COUNT: Schema = {"type": "integer", "minimum": 1}
-POSITIVE: Schema = {"type": "number", "exclusiveMinimum": 0}
-
 OBJECT: Schema = {"type": "object"}
-OBJECT_OR_LIST: Schema = {"type": ["object", "array"]}
 EVENTS = "text/event-stream"
 """The media type of most streams."""
 
 TEXTS = ["Texts"]
 """The group in which the reference of the page shows an operation."""
-
-
-def an_object(required: tuple[str, ...], **properties: Schema) -> Schema:
-    """The schema of an object."""
-    return {"type": "object", "required": [*required], "properties": properties}
 
 
 def getting(summary: str) -> dict[str, Any]:

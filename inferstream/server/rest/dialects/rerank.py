@@ -21,6 +21,7 @@ from ....signature import Signature
 from ....text.fields import Fields
 from ....text.generation import RESERVED
 from ....text.interface import FLOATS, holds_text
+from ....text.schemas import OBJECT_OR_LIST, STRING, STRINGS, an_object
 from ....types import (
     InferenceRequest,
     InferenceResponse,
@@ -29,7 +30,6 @@ from ....types import (
     RequestInput,
     TensorData,
 )
-from .operations import OBJECT_OR_LIST, STRING, STRINGS, an_object
 from .text import TextDialect, identified
 from .tgi.errors import TYPES
 from .whole import tokens_read

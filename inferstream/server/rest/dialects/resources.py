@@ -8,6 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ....dataplane.access import Action
 from ....dataplane.caller import Caller
+from ....dataplane.dataplane import DataPlane
 from ....errors import InvalidRequest, NotFound, Overloaded
 from ....protos.published import ProtoFile, published
 from ....protos.sse import HEARTBEAT, event, named_event
@@ -42,6 +43,8 @@ ARGUMENTS = (
 
 class Resources(HttpDialect):
     """The server's own resources, whose names are not those of models that are loaded."""
+
+    _dataplane: DataPlane
 
     name = "resources"
     of_models = False

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from inferstream.ext.calls import Action, Caller
 from inferstream.ext.http import Answer, AsgiScope, HttpDialect, ReadClaim, ReadRoute, json_answer
 
+from ...statistics import AdministeredModels
 from .resources import document
 
 POST = ("POST",)
@@ -13,6 +14,8 @@ ALL = "/v2/systemsharedmemory"
 
 class SystemSharedMemory(HttpDialect):
     """Registers regions, forgets them, and says which there are."""
+
+    _dataplane: AdministeredModels
 
     name = "system_shared_memory"
     of_models = False

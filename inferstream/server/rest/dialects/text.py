@@ -6,9 +6,8 @@ from typing import Any, ClassVar, TypeVar
 
 import orjson
 
-from inferstream import ModelSettings
 from inferstream.ext import sse
-from inferstream.ext.calls import Admission, Caller, Operation, Reply, new_id
+from inferstream.ext.calls import Admission, Caller, Operation, Reply, ServerModels, new_id
 from inferstream.ext.http import (
     JSON_HEADER,
     Answer,
@@ -19,9 +18,7 @@ from inferstream.ext.http import (
     error_headers,
     status_of,
 )
-from inferstream.ext.runtimes import Faceted
 
-from ....dataplane.dataplane import DataPlane, Described
 from ....dataplane.several import SeveralReplies
 from ....errors import InferstreamError, ModelNotFound, ModelNotReady
 from ....signature import Signature
@@ -32,6 +29,7 @@ from ....text.interface import TextInterface
 from ....text.reader import TextReader
 from ....text.spelling import read_spelling
 from ....types import InferenceRequest, InferenceResponse
+from .text_models import is_hidden, text_of
 
 Fit = TypeVar("Fit")
 
@@ -94,7 +92,7 @@ class TextDialect(InferenceDialect):
         return name, admission, fit
 
 
-def admit_named(dataplane: DataPlane, name: str, caller: Caller) -> Admission:
+def admit_named(dataplane: ServerModels, name: str, caller: Caller) -> Admission:
     """Admission to `model` or `model:version`. Raises ModelNotFound, also for a hidden model, PermissionDenied."""
     try:
         admission = dataplane.admit(name, None, caller)
@@ -106,39 +104,6 @@ def admit_named(dataplane: DataPlane, name: str, caller: Caller) -> Admission:
     if is_hidden(admission.pipeline.settings):
         raise ModelNotFound(name)
     return admission
-
-
-def is_hidden(settings: ModelSettings) -> bool:
-    """Whether the settings of a model hide it from clients of texts."""
-    return settings.openai is False
-
-
-def described(dataplane: DataPlane, name: str, version: str | None = None) -> Described:
-    """What people are told about a model. Raises ModelNotFound, also for a hidden model, ModelNotReady."""
-    model = dataplane.described(name, version)
-    if is_hidden(model.settings):
-        raise ModelNotFound(name, version)
-    return model
-
-
-def text_of(admission: Admission) -> TextInterface | None:
-    """How a model takes text; None for one that takes none. Raises ModelNotFound for a hidden model."""
-    interface = admission.pipeline.facet(TextInterface)
-    if interface is not None:
-        interface.limits = admission.pipeline.limits  # of the server, which a facet does not know
-    elif is_hidden(admission.pipeline.settings):
-        raise ModelNotFound(admission.model, admission.version)
-    return interface
-
-
-def listed(dataplane: DataPlane, caller: Caller) -> list[tuple[str, Faceted[TextInterface]]]:
-    """The models that take text, each version of them, and the names by which clients call them."""
-    return [
-        (f"{model.name}:{model.version}" if versioned else model.name, model)
-        for model in dataplane.faceted(TextInterface, caller)
-        if model.facet.listed
-        for versioned in ((False, True) if model.default and model.version else (not model.default,))
-    ]
 
 
 def generating(admission: Admission, name: str, takes_prompt: bool = False) -> TextInterface:

@@ -1,6 +1,6 @@
 """V2's inferences, in JSON and with binary tensors; MLServer's `infer_stream` among them."""
 
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -9,6 +9,7 @@ from ....dataplane.admission import Admission
 from ....dataplane.call import Operation
 from ....dataplane.caller import Caller
 from ....dataplane.dataplane import DataPlane
+from ....dataplane.models import ServerModels
 from ....dataplane.region_use import RegionUse
 from ....dataplane.reply import Reply
 from ....errors import InferstreamError
@@ -56,7 +57,7 @@ class V2(InferenceDialect):
 
 
 def with_binary(
-    dataplane: DataPlane,
+    dataplane: ServerModels,
     admission: Admission,
     operation: Operation,
     body: bytes,
@@ -78,7 +79,7 @@ def with_binary(
 
 
 def v2_request(
-    dataplane: DataPlane,
+    dataplane: ServerModels,
     admission: Admission,
     operation: Operation,
     document: Any,
@@ -95,7 +96,7 @@ def v2_request(
         if operation is not Operation.INFER:
             raise
     request, binary = json_requests.build_request(document, text, tail, nested=nested, regions=True)
-    return RegionRequest(admission, operation, request, binary, headers, dataplane)
+    return RegionRequest(admission, operation, request, binary, headers, cast(DataPlane, dataplane))
 
 
 class V2Request(ParsedRequest):

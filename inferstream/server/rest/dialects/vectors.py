@@ -16,7 +16,7 @@ from ....text.fields import Fields, wrong_field
 from ....text.generation import RESERVED, read_texts
 from ....text.interface import FLOATS, UNDECLARED
 from ....types import InferenceResponse, ResponseOutput
-from .text import text_of
+from .text_models import text_of
 from .whole import tokens_read
 
 MOST_TEXTS = 2048

@@ -1,14 +1,36 @@
 """Plain text in, plain text out."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from inferstream.codecs import StringCodec
-from inferstream.ext.calls import Admission, Caller, Operation
-from inferstream.ext.http import Exchange, InferenceDialect, ParsedRequest, Route
+from inferstream.ext.calls import Action, Admission, Caller, Operation
+from inferstream.ext.http import (
+    Answer,
+    Exchange,
+    InferenceDialect,
+    ParsedRequest,
+    ReadClaim,
+    ReadRoute,
+    Route,
+    describe_get,
+    json_answer,
+)
 from inferstream.types import InferenceRequest, InferenceResponse
 
 
 class Shout(InferenceDialect):
     name = "shout"
     inferences = {"/shout/{model_name}": Operation.INFER}
+
+    def reads(self) -> Sequence[ReadClaim]:
+        return [ReadClaim("/shout", Action.SERVER_METADATA, self._models)]
+
+    def described(self) -> Mapping[str, Any]:
+        return {"/shout": describe_get("The models that can shout")}
+
+    async def _models(self, route: ReadRoute, caller: Caller, scope: object) -> Answer:
+        return json_answer([name for name, _ in self._dataplane.models(caller)])
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None

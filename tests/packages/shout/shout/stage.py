@@ -1,11 +1,9 @@
 """A stage that refuses calls with the header `x-hush`."""
 
 from collections.abc import Awaitable
-from dataclasses import replace
 
-from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.errors import PermissionDenied
-from inferstream.ext.calls import Call, Handler, Reply
+from inferstream.ext.calls import Call, Handler, Reply, StageContext, StagedModel
 
 
 class Hush:
@@ -18,7 +16,7 @@ class Hush:
         return self._inner(call)
 
 
-def hush(model: Pipeline, shared: Shared) -> Pipeline:
+def hush(model: StagedModel, shared: StageContext) -> StagedModel:
     if model.settings.name == "free":
         return model  # this stage is off for it
-    return replace(model, handler=Hush(model.handler), refuse=None)
+    return model.around(Hush(model.handler), refuse=None)

@@ -27,10 +27,11 @@ from .....text.generation import Generation, sampling
 from .....text.interface import TextInterface
 from .....text.reader import TextReader
 from .....text.response_format import formatted
+from .....text.schemas import COUNT, STRING, an_object
 from .....text.tools import offered
 from .....types import InferenceRequest, InferenceResponse, Parameters
-from ..operations import COUNT, STRING, an_object
-from ..text import TextDialect, TextRequest, admit_named, generating, identified, text_of
+from ..text import TextDialect, TextRequest, admit_named, generating, identified
+from ..text_models import text_of
 from .events import MessageFormat, error_object
 
 EMPTY = {"type": "text", "text": ""}

@@ -30,10 +30,10 @@ from .....signature import Signature
 from .....text.fields import Fields
 from .....text.generation import RESERVED
 from .....text.interface import holds_bytes, holds_image, holds_text, only_needed, request_by_name
+from .....text.schemas import STRING, an_object
 from .....types import InferenceResponse, MetadataTensor
 from ..openai.dialect import PREFIXES
 from ..openai.errors import error_object
-from ..operations import STRING, an_object
 from ..text import TextDialect, identified
 from ..whole import tokens_read
 

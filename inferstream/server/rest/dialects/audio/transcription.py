@@ -35,10 +35,10 @@ from .....text.interface import (
     only_needed,
     request_by_name,
 )
+from .....text.schemas import FLAG, STRING, an_object
 from .....types import InferenceResponse, MetadataTensor
 from ..openai.dialect import PREFIXES
 from ..openai.errors import error_object
-from ..operations import FLAG, STRING, an_object
 from ..text import TextDialect
 from .transcript import Transcript, subtitles
 

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from inferstream import Settings
+from inferstream.ext.calls import Described
 from inferstream.ext.http import EVENT_STREAM, OBJECT, OBJECTS, HttpDialect
 from inferstream.ext.runtimes import TextFacts
 
-from .....dataplane.dataplane import Described
 from .....types import (
     InferenceErrorResponse,
     InferenceRequest,
@@ -18,7 +18,6 @@ from .....types import (
     MetadataModelResponse,
     MetadataServerResponse,
 )
-from ..operations import content_of
 from .docstring_examples import Example, docstring_examples
 from .examples import example_arguments, example_request
 from .flat_schema import flat_schema
@@ -140,8 +139,12 @@ def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
 
 
+def _in_json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
 def _reference(name: str) -> dict[str, Any]:
-    return content_of({"$ref": f"#/components/schemas/{name}"})
+    return _in_json({"$ref": f"#/components/schemas/{name}"})
 
 
 def _operation(
@@ -159,7 +162,7 @@ def _model_paths(
     arguments_sent = {"required": True, "content": {"application/json": flat}}
     event = {EVENT_STREAM: {"schema": {"description": "InferenceResponse events"}}}
     whole = _reference("InferenceResponse")
-    plain = content_of(OBJECT)
+    plain = _in_json(OBJECT)
     return {
         base: {"get": _operation("Metadata of the model", parameters, _reference("MetadataModelResponse"))},
         f"{base}/ready": {"get": _operation("Whether the model is ready", parameters, plain)},
@@ -201,8 +204,8 @@ def _upgrade(parameters: list[dict[str, Any]], example: dict[str, Any] | None) -
 
 
 def _server_paths() -> dict[str, Any]:
-    plain = content_of(OBJECT)
-    listed = content_of(OBJECTS)
+    plain = _in_json(OBJECT)
+    listed = _in_json(OBJECTS)
     name = [_path_parameter("model_name")]
     return {
         "/v2": {"get": _operation("Metadata of the server", [], _reference("MetadataServerResponse"))},

@@ -19,6 +19,7 @@ from inferstream.ext.http import (
     ReadClaim,
     ReadRoute,
     Route,
+    describe_get,
     describe_post,
     json_answer,
 )
@@ -30,10 +31,11 @@ from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.inputs import MESSAGES
 from .....text.interface import TextInterface
 from .....text.response_format import Inputs, formatted
+from .....text.schemas import STRING, an_object
 from .....text.tools import offered
 from .....types import InferenceRequest, InferenceResponse
-from ..operations import STRING, an_object, getting
-from ..text import TextDialect, TextRequest, add_suffix, admit_named, described, generating
+from ..text import TextDialect, TextRequest, add_suffix, admit_named, generating
+from ..text_models import described
 from ..vectors import KNOWN as KNOWN_OF_VECTORS
 from ..vectors import VectorsRequest
 from .keep_alive import KeepAlive
@@ -107,9 +109,9 @@ class Ollama(TextDialect):
             "One model", an_object(("model",), model=STRING), {"model": "model"}, None
         )
         return paths | {
-            TAGS: getting("The models, as Ollama lists them"),
-            RUNNING: getting("The models that are loaded"),
-            VERSION: getting("The version of the server"),
+            TAGS: describe_get("The models, as Ollama lists them"),
+            RUNNING: describe_get("The models that are loaded"),
+            VERSION: describe_get("The version of the server"),
         }
 
     def parse(

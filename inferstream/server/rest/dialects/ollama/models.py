@@ -4,13 +4,12 @@ from hashlib import sha256
 from time import time
 from typing import Any
 
-from inferstream.ext.calls import Caller
+from inferstream.ext.calls import Caller, Described, ServerModels
 
-from .....dataplane.dataplane import DataPlane, Described
 from .....text.context_length import ARCHITECTURE, context_length_of
 from .....text.inputs import IMAGES, SUFFIX, TOOLS
 from .....text.interface import TextInterface
-from ..text import listed
+from ..text_models import listed
 from .lines import timestamp
 
 UNKNOWN = "unknown"
@@ -22,7 +21,7 @@ FOREVER_SECONDS = 100 * 365 * 86400.0
 """How long a model stays that never leaves memory. Ollama's clients expect a time here too."""
 
 
-def list_models(dataplane: DataPlane, caller: Caller, running: bool = False) -> dict[str, Any]:
+def list_models(dataplane: ServerModels, caller: Caller, running: bool = False) -> dict[str, Any]:
     """The models that take text; only those in memory if they are `running`."""
     models = []
     for name, model in listed(dataplane, caller):

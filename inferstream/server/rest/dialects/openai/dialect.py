@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from inferstream import Settings
-from inferstream.ext.calls import Action, Admission, Caller, Operation
+from inferstream.ext.calls import Action, Admission, Caller, Operation, ServerModels
 from inferstream.ext.http import (
     EVENT_STREAM,
     OBJECTS,
@@ -16,19 +16,20 @@ from inferstream.ext.http import (
     ReadClaim,
     ReadRoute,
     Route,
+    describe_get,
     describe_post,
     json_answer,
 )
 from inferstream.ext.telemetry import Meters
 
-from .....dataplane.dataplane import DataPlane
 from .....errors import ModelNotFound
 from .....text.context_length import context_length_of
 from .....text.fields import Fields
+from .....text.schemas import STRING, Schema, an_object
 from ..anthropic import models as anthropic
 from ..anthropic.events import error_object as anthropic_error
-from ..operations import STRING, Schema, an_object, getting
-from ..text import TextDialect, admit_named, described, listed
+from ..text import TextDialect, admit_named
+from ..text_models import described, listed
 from .chat import read_chat
 from .completions import read_completions
 from .embeddings import EmbeddingRequest
@@ -67,7 +68,7 @@ class OpenAI(TextDialect):
     title = "OpenAI"
     inferences = {prefix + path: Operation.STREAM for prefix in PREFIXES for path in PATHS}
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
+    def __init__(self, dataplane: ServerModels, settings: Settings, meters: Meters) -> None:
         super().__init__(dataplane, settings, meters)
         states = SealedStates(settings.state_key_file)
         self._readers: Mapping[str, Callable[[Fields, Admission, str], ParsedRequest]] = {
@@ -100,8 +101,8 @@ class OpenAI(TextDialect):
             example = {"model": "model", field: value}
             paths[path] = describe_post(f"OpenAI's {action.strip('/')}", body, example, stream)
         for prefix in PREFIXES:
-            paths[f"{prefix}/models"] = getting("The models, as OpenAI lists them")
-            one = getting("One model, as OpenAI describes it")
+            paths[f"{prefix}/models"] = describe_get("The models, as OpenAI lists them")
+            one = describe_get("One model, as OpenAI describes it")
             one["get"]["parameters"] = [
                 {"name": "model_name", "in": "path", "required": True, "schema": STRING}
             ]

@@ -12,6 +12,7 @@ from inferstream.ext.http import (
     ReadClaim,
     ReadRoute,
     Route,
+    describe_get,
     describe_post,
     json_answer,
 )
@@ -20,8 +21,9 @@ from .....errors import InvalidRequest
 from .....text.context_length import context_length_of
 from .....text.fields import MOST_STOPS, Fields, wrong_field
 from .....text.interface import TextInterface
-from ..operations import FLAG, OBJECT_OR_LIST, STRING, an_object, getting
-from ..text import TextDialect, TextRequest, admit_named, generating, listed
+from .....text.schemas import FLAG, OBJECT_OR_LIST, STRING, an_object
+from ..text import TextDialect, TextRequest, admit_named, generating
+from ..text_models import listed
 from .errors import error_object, error_status
 from .formats import TgiFormat
 from .parameters import MOST_SEQUENCES, MOST_TOP_TOKENS, SCHEMAS, read_parameters
@@ -56,8 +58,8 @@ class Tgi(TextDialect):
             ),
             GENERATE: describe_post(summary, either, {"prompt": "text", "stream": True}),
             GENERATE_STREAM: describe_post("A stream of tokens", inputs, {"inputs": "text"}),
-            "/info": getting("The default model"),
-            "/health": getting("Whether every model is ready"),
+            "/info": describe_get("The default model"),
+            "/health": describe_get("Whether every model is ready"),
         }
 
     def parse(

@@ -9,7 +9,7 @@ from .....text.fields import Fields
 from .....text.generation import RESERVED, SEEDS, Generation
 from .....text.inputs import RESPONSE_FORMAT, FieldTexts
 from .....text.interface import TextInterface
-from ..operations import COUNT, FLAG, POSITIVE, STRINGS, Schema
+from .....text.schemas import COUNT, FLAG, POSITIVE, STRINGS, Schema
 
 MOST_TOP_TOKENS = 5
 MOST_SEQUENCES = 4

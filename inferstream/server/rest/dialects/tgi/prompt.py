@@ -13,7 +13,7 @@ from .....text.fields import Fields
 from .....text.generation import Generation, sampling
 from .....text.interface import TextInterface
 from .....text.reader import TextReader
-from ..operations import COUNT, FLAG, STRING, STRINGS, an_object
+from .....text.schemas import COUNT, FLAG, STRING, STRINGS, an_object
 from ..text import TextFormat, TextRequest
 from .errors import error_object
 from .tokens import Decided, DecidedTokens

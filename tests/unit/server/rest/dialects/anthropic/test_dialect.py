@@ -24,7 +24,7 @@ from inferstream.text.fields import Fields
 from inferstream.text.generation import Generation
 from inferstream.text.interface import TextInterface, text_interface
 from inferstream.text.output import TextOutput
-from inferstream.text.token import Token, Usage
+from inferstream.tokens import Token, Usage
 from inferstream.types import InferenceRequest, MetadataTensor
 
 OUTPUT = TextOutput("m", None, [])

@@ -11,7 +11,7 @@ from inferstream.errors import InvalidRequest
 from inferstream.server.rest.dialects.openai.chat import ChatFormat, _logprobs_asked
 from inferstream.text.fields import Fields
 from inferstream.text.reader import TextReader
-from inferstream.text.token import Token
+from inferstream.tokens import Token
 from inferstream.types import InferenceRequest
 
 response_of = Finish("m", None, None).of(SimpleNamespace(current=InferenceRequest(inputs=[])))

@@ -9,7 +9,7 @@ from inferstream.dataplane.outputs import Finish
 from inferstream.server.rest.dialects.tgi.formats import TgiFormat
 from inferstream.server.rest.dialects.tgi.prompt import PromptFormat
 from inferstream.text.reader import TextReader
-from inferstream.text.token import Token, Usage
+from inferstream.tokens import Token, Usage
 from inferstream.types import InferenceRequest
 
 response_of = Finish("model", None, None).of(SimpleNamespace(current=InferenceRequest(inputs=[])))

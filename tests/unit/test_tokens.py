@@ -2,7 +2,7 @@
 
 import pytest
 
-from inferstream.text.usage import UNKNOWN, ToldUsage, tokens_of, usage_of
+from inferstream.tokens import UNKNOWN, ToldUsage, tokens_of, usage_of
 from inferstream.types import Parameters
 
 
