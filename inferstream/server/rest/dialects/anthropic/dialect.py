@@ -20,7 +20,7 @@ from inferstream.ext.http import (
 )
 
 from .....errors import Code, InferstreamError, InvalidRequest, Unsupported, own_status
-from .....text.chat import MOST_MESSAGES, THOUGHT, Chat, base64_bytes
+from .....text.chat import MOST_MESSAGES, OPTIONS, THOUGHT, Chat, base64_bytes
 from .....text.context_length import read_overflow
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, sampling
@@ -65,7 +65,8 @@ UNUSED = frozenset(
 
 KNOWN = UNUSED.union(
     ("model", "messages", "system", "max_tokens", "stream", "stop_sequences", "tools", "tool_choice"),
-    ("thinking", "output_config", "context_management"),
+    ("output_config", "context_management"),
+    OPTIONS,
 )
 """Fields that never become parameters of the request to the model."""
 
@@ -146,9 +147,8 @@ def read_generation(
     parameters |= sampling(fields, KNOWN)
     generation = Generation(parameters, fields.stop("stop_sequences"), limit)
     thinking = fields.object("thinking") or Fields({"type": "disabled"}, "thinking")
-    kind = thinking.needed_choice("type", ("enabled", "adaptive", "disabled"))
-    shown = kind != "disabled" and thinking.get("display") != "omitted"
-    generation.parse(interface, chat, inputs, thoughts=shown)
+    shown = thinking.get("type") != "disabled" and thinking.get("display") != "omitted"
+    generation.parse(interface, chat, inputs, thoughts=shown and chat.shows_thoughts)
     prompt = interface.chat_prompt(chat, inputs)
     return generation, generation.request(interface, prompt, {**chat.inputs(interface.takes), **inputs})
 
@@ -168,8 +168,7 @@ def read_messages(fields: Fields) -> Chat:
             _add_blocks(chat, role, _blocks(content, turn.path("content")))
     chat.read_options(fields)
     chat.continue_answer()
-    if (thinking := fields.object("thinking")) is not None:
-        chat.set_thinking({"enabled": True, "disabled": False}.get(str(thinking.get("type"))))
+    chat.set_thinking((fields.object("output_config") or fields).text("effort"))
     return chat
 
 
