@@ -6,8 +6,8 @@ from .parser import ARGUMENTS, CALL, REASONING, TEXT, CallParser
 
 START, CHANNEL, MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 ENDS = ("<|end|>", "<|call|>", "<|return|>")
-HEADER = re.compile(r"(?:<\|start\|>([^<]*))?(?:<\|channel\|>([^<]*))?(?:<\|constrain\|>([^<]*))?")
-FUNCTION = re.compile(r"\bto=functions\.([\w.\-]{1,128})")
+HEADER = re.compile(r"(?:<\|start\|>([^<]*))?(?:<\|channel\|>([^<]*))*(?:<\|constrain\|>([^<]*))?")
+FUNCTION = re.compile(r"\bto=(functions\.)?([\w.\-]{1,128})")
 LONGEST_HEADER = 512
 
 
@@ -29,8 +29,9 @@ class Harmony(CallParser):
             return self._go(self._start)
         role, channel, form = (each or "" for each in header.groups())
         self._kind = REASONING if channel.split(" ")[0].strip() == "analysis" else TEXT
-        if function := FUNCTION.search(f"{role} {channel} {form}"):
-            self._say(CALL, function[1])
+        function = FUNCTION.search(f"{role} {channel} {form}")
+        if function and (function[1] or function[2] in self._tools):
+            self._say(CALL, function[2])
             self._kind = ARGUMENTS
         self.rest = self._kind
         self._take(end + len(MESSAGE))
