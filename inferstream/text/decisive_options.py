@@ -9,7 +9,7 @@ TOKENS = (
 )
 PROMPTS = (
     "chat_template documents truncate_prompt_tokens truncate shift add_special_tokens image audio tools"
-    " function_call thread context_management compaction"
+    " function_call context_management compaction"
 )
 ANSWERS = (
     "regex ebnf json_schema grammar guided_json guided_regex guided_choice guided_grammar structured_outputs"

@@ -83,6 +83,12 @@ def formatted(format: Fields | None, interface: TextInterface, path: str) -> Inp
     kind = None if format is None else format.choice("type", KINDS)
     if format is None or kind in (None, "text"):
         return {}
+    schema = format.get("schema") or format.get("value")  # as llama.cpp and TGI have it
+    if kind in ("json_object", "json_schema") and schema is not None and format.get("json_schema") is None:
+        if not isinstance(schema, dict):
+            raise wrong_field(path, "its schema must be an object")
+        kind = "json_schema"
+        format = Fields({"type": kind, kind: {"name": "output", "schema": schema}}, path)
     if not interface.takes(RESPONSE_FORMAT):
         raise wrong_field(path, f"the model does not write {kind}")
     if kind == "json_schema":

@@ -130,6 +130,8 @@ def read_generation(
     fields: Fields, interface: TextInterface, limit: int | None
 ) -> tuple[Generation, InferenceRequest]:
     """What is asked of the model. Raises InvalidRequest that names the wrong field."""
+    if fields.get("thread") is not None:
+        raise fields.wrong("thread", "is not taken; send all messages")
     chat = read_messages(fields)
     management = fields.object("context_management") or Fields({})
     for item in management.items("edits") or ():
