@@ -2,7 +2,7 @@
 
 import re
 
-from .parser import ARGUMENTS, CALL, REASONING, TEXT, CallParser
+from .parser import ARGUMENTS, CALL, REASONING, TEXT, CallParser, Delta
 
 START, CHANNEL, MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 ENDS = ("<|end|>", "<|call|>", "<|return|>")
@@ -15,6 +15,11 @@ class Harmony(CallParser):
     """`<|channel|>commentary to=functions.f<|message|>{}<|call|>`."""
 
     _kind = TEXT
+
+    def finish(self, cut: bool = False) -> list[Delta]:
+        if self._state == self._header:  # a header that ends with the text is no part of any message
+            self._text = ""
+        return super().finish(cut)
 
     def _start(self) -> bool:
         return bool(self._give_up_to(TEXT, START, CHANNEL)) and self._go(self._header)
