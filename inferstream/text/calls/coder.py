@@ -1,12 +1,13 @@
 """Calls as tags: Qwen 3 Coder, Nemotron 3 and Seed, MiniMax M2, DeepSeek V3.2, GLM."""
 
-import ast
 import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .brackets import BrokenCall
 from .parser import ARGUMENTS, CALL, HELD, TEXT, CallParser, Delta, Tools
+from .pythonic import read_call
 
 LONGEST_HEAD = 256
 # What may become the beginning of a call or of a parameter.
@@ -30,11 +31,7 @@ class Tags(NamedTuple):
 
 DSML = "(?:｜DSML｜)?"
 INVOKES = Tags(
-    (
-        "<minimax:tool_call>",
-        "<invoke name=",
-        *(f"<｜DSML｜{each}" for each in ("function_calls>", "tool_calls>", "invoke name=")),
-    ),
+    ("<minimax:tool_call>", "<invoke name=", "<｜DSML｜"),
     re.compile(
         rf"""(<(?:minimax:tool_call|｜DSML｜(?:function|tool)_calls)>\s*)?<{DSML}invoke name="([^<>"]{{1,128}})">"""
     ),
@@ -197,19 +194,13 @@ def _value(text: str, kinds: set[str]) -> Any:
     try:
         value = json.loads(PYTHON.get(text, text), parse_constant=_no, strict=False)
     except (ValueError, RecursionError):
-        value = _literal(text) if kinds & {"array", "object"} else None
-        return text if value is None else value
+        if kinds.isdisjoint(("array", "object")):
+            return text
+        try:
+            return json.loads(read_call(f"f(value={text})")[1])["value"]
+        except BrokenCall:
+            return text
     return value if "string" not in kinds or KINDS.get(type(value), "null") in kinds else text
-
-
-def _literal(text: str) -> Any:
-    """A list or a dict of Python; None for any other text."""
-    try:
-        value = ast.literal_eval(text)
-        json.dumps(value, allow_nan=False)
-    except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
-        return None
-    return value if isinstance(value, list | dict) else None
 
 
 def _no(constant: str) -> Any:

@@ -17,7 +17,7 @@ class Harmony(CallParser):
     _kind = TEXT
 
     def finish(self, cut: bool = False) -> list[Delta]:
-        if self._state == self._header:  # a header that ends with the text is no part of any message
+        if cut and self._state == self._header:
             self._text = ""
         return super().finish(cut)
 

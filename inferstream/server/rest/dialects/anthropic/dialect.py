@@ -145,7 +145,10 @@ def read_generation(
     tools, choice = _tools(fields), fields.object("tool_choice")
     parallel = choice is None or not choice.flag("disable_parallel_tool_use")
     inputs, parameters = offered(interface, tools, None if choice is None else _choice(choice), parallel)
-    inputs |= formatted(_format(fields), interface, "output_config.format")
+    config = fields.object("output_config") or Fields({})
+    if (format := config.object("format")) is not None:
+        format.needed_object("schema")  # refuses what is no object
+    inputs |= formatted(format, interface, "output_config.format")
     parameters |= sampling(fields, KNOWN)
     generation = Generation(parameters, fields.stop("stop_sequences"), limit)
     thinking = fields.object("thinking") or Fields({"type": "disabled"}, "thinking")
@@ -170,7 +173,7 @@ def read_messages(fields: Fields) -> Chat:
             _add_blocks(chat, role, _blocks(content, turn.path("content")))
     chat.read_options(fields)
     chat.continue_answer()
-    chat.set_thinking((fields.object("output_config") or fields).text("effort"))
+    chat.set_thinking((fields.object("output_config") or Fields({})).text("effort"))
     return chat
 
 
@@ -284,18 +287,6 @@ def _choice(choice: Fields) -> Any:
     if kind == "tool":
         return {"type": "function", "function": {"name": choice.needed_text("name")}}
     return CHOICES[kind]
-
-
-def _format(fields: Fields) -> Fields | None:
-    """The format of the text in the form of chat completions."""
-    config = fields.object("output_config")
-    format = None if config is None else config.object("format")
-    if format is None:
-        return None
-    format.choice("type", ("json_schema",))
-    format.needed_object("schema")  # refuses what is no object
-    schema = {"name": "output", "schema": format.get("schema")}
-    return Fields({"type": "json_schema", "json_schema": schema}, "output_config.format")
 
 
 class MessageRequest(TextRequest):
