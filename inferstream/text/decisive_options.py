@@ -28,7 +28,7 @@ NEUTRAL: Mapping[str, bool] = {
     **dict.fromkeys(("min_tokens", "echo", "think", "return_token_ids", "return_tokens_as_token_ids"), False),
     "include_stop_str_in_output": False,
     **dict.fromkeys(
-        ("typical_p", "tfs_z", "length_penalty", "penalize_newline", "best_of", "n", "num_beams"), True
+        ("typical_p", "tfs_z", "length_penalty", "penalize_newline", "best_of", "num_beams"), True
     ),
     **dict.fromkeys(("add_special_tokens", "skip_special_tokens"), True),
     **dict.fromkeys(("include_reasoning", "separate_reasoning", "stream_reasoning"), True),

@@ -161,7 +161,6 @@ def test_our_own_runtimes(runtimes: str, api: Api) -> None:
 @pytest.mark.parametrize("api", [CHAT, COMPLETIONS, OLLAMA_CHAT, OLLAMA_EMBED], ids=lambda api: api.title)
 def test_neutral_values_are_taken(functions: str, runtimes: str, api: Api) -> None:
     neutral = {**NEUTRAL, "min_tokens": 0, "truncate": api is OLLAMA_EMBED}
-    del neutral["n"]  # these APIs read it, and want a number
     if api is COMPLETIONS:
         del neutral["best_of"]
     for url, language in ((functions, "plain"), (functions, "probe"), (runtimes, "tiny")):

@@ -120,6 +120,12 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
          [LINES]),
         ("in the channel of thoughts", '<|channel|>analysis to=functions.ls code<|message|>{"path": "src"}<|call|>',
          [LS]),
+        ("a channel behind the function", "<|start|>assistant<|channel|>commentary to=functions.ls<|channel|>commentary json"
+         '<|message|>{"path": "src"}<|call|>', [LS]),
+        ("marks in a wrong order", '<|channel|>commentary to=functions.ls <|constrain|>json<|channel|>commentary<|constrain|>'
+         'json<|message|>{"path": "src"}<|call|>', [LS]),
+        ("a name as a channel", "<|start|>assistant<|channel|>bash<|channel|>analysis<|message|>hm<|end|>", [["hm"]]),
+        ("an end in a header", "<|channel|>analysis<|constrain|>x<|end|><|start|>assistant<|channel|>final<|message|>yes", ["yes"]),
         ("two channels", "<|channel|>analysis<|channel|>final<|message|>yes<|return|>", ["yes"]),
         ("a form of the answer", '<|channel|>final <|constrain|>json<|message|>{"a": 1}<|return|>', ['{"a": 1}']),
         ("no namespace", '<|start|>assistant to=ls<|channel|>commentary json<|message|>{"path": "src"}<|call|>', [LS]),
@@ -189,7 +195,11 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
          [("ls", {"path": '}]{"<tool_call|>a:1,\n'})]),
         ("no end", f"{GEMMA.removesuffix('<tool_call|>')}\n{GEMMA}", [LS, LS]),
         ("spaces", "<|tool_call> call: ls {path : <|\"|>src<|\"|>, n: 7}\nyes", [("ls", {"path": "src", "n": 7}), "yes"]),
-        ("no JSON", "<|tool_call>call:ls{path:src}<tool_call|>", ["<|tool_call>call:ls{path:src}<tool_call|>"]),
+        ("quotes inside a string", GEMMA.replace("src", 's("<|"|><|"|><|"|>a b<|"|>, 1)<|"|>'.replace('<|"|>, ', '<|"|>; ')),
+         [("ls", {"path": 's(""""a b"; 1)"'})]),
+        ("other quotes and none", """<|tool_call>call:ls{path:src dir,filter:{"a":['x',"y",z],b:'it\\'s'}}<tool_call|>""",
+         [("ls", {"path": "src dir", "filter": {"a": ["x", "y", "z"], "b": "it's"}})]),
+        ("no JSON", "<|tool_call>call:ls{path:a:b}<tool_call|>", ["<|tool_call>call:ls{path:a:b}<tool_call|>"]),
         ("a text", "<|tool_call> is a token, {a}", ["<|tool_call> is a token, {a}"]),
     ],
     "nemotron": [
