@@ -61,7 +61,7 @@ READ: dict[str, tuple[Set[str], Set[str], Set[str]]] = {
         responses.REFUSED.keys() | {"prompt_logprobs", "truncation"},
     ),
     api_fields.EMBEDDINGS.title: (vectors.KNOWN, {"user"}, set()),
-    api_fields.ANTHROPIC.title: (anthropic.KNOWN, anthropic.UNUSED, set()),
+    api_fields.ANTHROPIC.title: (anthropic.KNOWN, anthropic.UNUSED, {"thread"}),
     api_fields.OLLAMA_CHAT.title: (ollama.KNOWN, set(), ollama.REFUSED.keys()),
     api_fields.OLLAMA_GENERATE.title: (ollama.KNOWN, set(), ollama.REFUSED.keys()),
     api_fields.OLLAMA_OPTIONS.title: (ollama.OPTIONS, ollama.UNUSED, set()),

@@ -32,8 +32,11 @@ SLOWEST = 0.001
 JsonFormat = Literal[
     "hermes", "mistral", "llama", "cohere", "deepseek", "granite", "kimi", "minimax_m1", "phi"
 ]
-ToolFormat = Literal[JsonFormat, "qwen_coder", "glm", "minimax", "pythonic", "harmony", "none"]
-ReasoningFormat = Literal["think", "think_open", "cohere", "granite", "mistral", "seed", "none"]
+OtherFormat = Literal["hunyuan", "nemotron", "xlam", "deepseek_v32", "gemma"]
+ToolFormat = Literal[JsonFormat, OtherFormat, "qwen_coder", "glm", "minimax", "pythonic", "harmony", "none"]
+ReasoningFormat = Literal[
+    "think", "think_open", "cohere", "gemma", "granite", "hunyuan", "mistral", "seed", "none"
+]
 InputValidation = Literal["auto", "declared", "strict", "off"]
 
 

@@ -24,6 +24,11 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 FLAGS = ("enable_thinking", "add_generation_prompt", "continue_final_message")
 """Options of a chat template that requests may also name in fields of their own."""
 
+OPTIONS = frozenset(
+    (TEMPLATE_OPTIONS, *FLAGS, "reasoning_effort", "reasoning", "thinking", "think", "include_reasoning")
+)
+"""Fields of a request that `Chat.read_options` reads, as OpenAI, OpenRouter, Anthropic, Ollama and vLLM have them."""
+
 
 def has_closed_reasoning(options: Mapping[str, Any]) -> bool:
     """Whether an answer begins behind its reasoning, whatever the template opens without these options."""
@@ -45,6 +50,8 @@ class Chat:
         """Variables for the chat template, and what its prompt ends with."""
         self.thought = ""
         """Reasoning that belongs to the next message of the assistant."""
+        self.shows_thoughts = True
+        """Whether the client wants to see the reasoning of the answer."""
         self.needs_template = False
         """Whether the client names variables, which no model ignores."""
 
@@ -75,6 +82,17 @@ class Chat:
             self.needs_template = True
         self.options |= {name: fields.flag(name) for name in FLAGS if fields.get(name) is not None}
         self.set_thinking(fields.text("reasoning_effort"))
+        reasoning = fields.object("reasoning") or Fields({}, "reasoning")
+        if reasoning.get("max_tokens") is not None:
+            raise reasoning.wrong("max_tokens", "is not taken; only the whole text has a limit")
+        self.set_thinking(reasoning.text("effort"))
+        if "enabled" in reasoning.names():
+            self.set_thinking(reasoning.flag("enabled"))
+        if (thinking := fields.object("thinking")) is not None:
+            kind = thinking.needed_choice("type", ("enabled", "adaptive", "disabled"))
+            self.set_thinking({"enabled": True, "disabled": False}.get(kind))
+        self.set_thinking(fields.get("think"))
+        self.shows_thoughts = not reasoning.flag("exclude") and fields.get("include_reasoning") is not False
         if self.options.get("continue_final_message") and self.options.get("add_generation_prompt"):
             raise fields.wrong("continue_final_message", "needs add_generation_prompt to be false")
 

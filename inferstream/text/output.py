@@ -1,5 +1,6 @@
 """Writes what a model yields as text as a response with one BYTES tensor."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -64,16 +65,25 @@ def _parameters(model: str, token: Token) -> dict[str, Any]:
         parameters["token"] = token.spelling
     try:
         if token.prompt_logprobs is not None:
-            parameters["prompt_logprobs"] = orjson.dumps(token.prompt_logprobs).decode()
+            parameters["prompt_logprobs"] = _json(token.prompt_logprobs)
         if token.top_logprobs is not None:
-            parameters["top_logprobs"] = orjson.dumps(dict(token.top_logprobs)).decode()
+            parameters["top_logprobs"] = _json(dict(token.top_logprobs))
         if token.tool_calls is not None:
-            parameters["tool_calls"] = orjson.dumps([*token.tool_calls], _fields).decode()
+            parameters["tool_calls"] = _json([*token.tool_calls])
     except (TypeError, ValueError) as error:
         raise InvalidOutput(
             f"Model {model} answered a Token that cannot be written as JSON: {error}."
         ) from error
     return parameters
+
+
+def _json(value: Any) -> str:
+    """JSON of a value. Halves of UTF-16 pairs are replaced. Raises TypeError, ValueError."""
+    try:
+        return orjson.dumps(value, _fields).decode()
+    except TypeError:
+        text = json.dumps(value, default=_fields, ensure_ascii=False)
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -42,6 +42,7 @@ class TextReader:
     __slots__ = (
         "_calls",
         "_decoder",
+        "_half",
         "_held",
         "_max_tokens",
         "_stop",
@@ -70,6 +71,8 @@ class TextReader:
         """Responses with a text among which stop strings end nothing."""
         self._held = ""
         self._decoder: codecs.IncrementalDecoder | None = None
+        self._half = b""
+        """The first half of a UTF-16 pair, with which the last text has ended."""
         self.tokens = 0
         """Responses with a text so far."""
         self.finish_reason: str | None = None
@@ -155,28 +158,37 @@ class TextReader:
     def _plain(self, value: Any) -> str:
         """The text of one value. Most values are whole texts, which need no decoder that remembers."""
         if self._decoder is None:
-            if type(value) is str:
-                return value
-            if type(value) is bytes:
-                try:
+            try:
+                if type(value) is str:
+                    return value if value.isascii() or value.encode() else ""
+                if type(value) is bytes:
                     return value.decode()
-                except UnicodeDecodeError:
-                    pass
+            except UnicodeError:
+                pass
         return self._decoded([value])
 
     def _decoded(self, values: Sequence[Any]) -> str:
-        """The text of bytes, without the part of a character that they may end with."""
+        """The text of values, without the part of a character that they may end with."""
         decoder = self._decoder
         if decoder is None:
             decoder = self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         encoded = (
-            str(value).encode(errors="replace") if isinstance(value, str) else bytes(value)
-            for value in values
+            self._paired(value).encode() if isinstance(value, str) else bytes(value) for value in values
         )
         return decoder.decode(b"".join(encoded))
 
+    def _paired(self, text: str) -> str:
+        """A text whose UTF-16 pairs are joined, also with a half that came before, and other halves replaced."""
+        units = self._half + text.encode("utf-16-le", "surrogatepass")
+        text, size = codecs.utf_16_le_decode(units, "replace", False)
+        self._half = units[size:]
+        return text
+
     def _undecoded(self) -> str:
-        return "" if self._decoder is None else self._decoder.decode(b"", final=True)
+        if self._decoder is None:
+            return ""
+        half, self._half = self._half, b""
+        return self._decoder.decode(b"\xff" if half else b"", final=True)
 
     def _unstopped(self, text: str) -> str:
         """What may be shown of a text while stop strings are possible."""

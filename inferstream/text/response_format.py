@@ -13,14 +13,18 @@ from .interface import TextInterface
 
 Inputs = dict[str, list[str | bytes]]
 
-KINDS = ("text", "json_object", "json_schema", "regex", "choice", "grammar")
+KINDS = ("text", "json", "json_object", "json_schema", "regex", "choice", "grammar")
 
 STRUCTURED = "structured_outputs"
 
-GUIDED = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
+GUIDED = {
+    **{f"guided_{kind}": kind for kind in ("json", "regex", "choice", "grammar")},
+    "json_schema": "json",
+    "regex": "regex",
+}
 
 FORMS = frozenset((RESPONSE_FORMAT, STRUCTURED, *GUIDED))
-"""OpenAI's field and vLLM's."""
+"""OpenAI's field, vLLM's, and those of llama.cpp and SGLang."""
 
 MOST_CHOICES = 1000
 
@@ -45,13 +49,13 @@ def read_response_format(fields: Fields, interface: TextInterface) -> Inputs:
 
 def _structured(fields: Fields, limits: JsonLimits | None) -> Iterator[tuple[Fields, str]]:
     """The forms that vLLM's fields name, and where they are."""
-    for name in GUIDED:
+    for name, kind in GUIDED.items():
         if fields.get(name) is not None:
-            yield _form(fields, name, name.removeprefix("guided_"), limits), name
+            yield _form(fields, name, kind, limits), name
     within = fields.object(STRUCTURED)
     for name in () if within is None else within.names():
         assert within is not None
-        if name not in ("json", "json_object", *KINDS[3:]):
+        if name not in ("json", "json_object", *KINDS[4:]):
             raise within.wrong(name, "is not taken")
         if name != "json_object" or within.flag(name):
             yield _form(within, name, name, limits), within.path(name)
@@ -83,6 +87,10 @@ def formatted(format: Fields | None, interface: TextInterface, path: str) -> Inp
     kind = None if format is None else format.choice("type", KINDS)
     if format is None or kind in (None, "text"):
         return {}
+    if kind == "json" or (format.get(kind) is None and not {"schema", "value"}.isdisjoint(format.names())):
+        name = "schema" if "schema" in format.names() else "value"  # as llama.cpp and TGI have it
+        format = _form(format, name, "json" if kind.startswith("json") else kind, interface.limits)
+        kind = format.needed_text("type")
     if not interface.takes(RESPONSE_FORMAT):
         raise wrong_field(path, f"the model does not write {kind}")
     if kind == "json_schema":

@@ -55,6 +55,15 @@ OUTPUTS = {
     "<|tool_calls_section_end|>",
     "glm": "Let me see.<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Zürich</arg_value>\n</tool_call>"
     "<tool_call>time\n</tool_call>",
+    "deepseek_v32": 'Let me see.<｜DSML｜function_calls>\n<｜DSML｜invoke name="weather">\n<｜DSML｜parameter name="city" '
+    'string="true">Zürich</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="time">\n</｜DSML｜invoke>\n'
+    "</｜DSML｜function_calls>",
+    "gemma": '<|channel>thought\nIt rains?<channel|>Let me see.<|tool_call>call:weather{city:<|"|>Zürich<|"|>}<tool_call|>'
+    "<|tool_call>call:time{}<tool_call|>",
+    "nemotron": 'Let me see.<TOOLCALL>[{"name": "weather", "arguments": {"city": "Zürich"}}, '
+    '{"name": "time", "arguments": {}}]</TOOLCALL>',
+    "hunyuan": "<think>It rains?</think><answer>Let me see.</answer>"
+    '<tool_calls>[{"name": "weather", "arguments": {"city": "Zürich"}}, {"name": "time", "arguments": {}}]</tool_calls>',
     "cohere": '<|START_RESPONSE|>Let me see.<|END_RESPONSE|><|START_ACTION|>[{"tool_call_id": "0", "tool_name": "weather", '
     '"parameters": {"city": "Zürich"}},\n{"tool_call_id": "1", "tool_name": "time", "parameters": {}}]<|END_ACTION|>',
 }
@@ -82,7 +91,12 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             inputs=inputs,
             outputs=[{"name": "text", "datatype": "BYTES", "shape": [1]}],
             tool_format=format,
-            reasoning_format={"hermes": "think", "cohere": "cohere"}.get(format),
+            reasoning_format={
+                "hermes": "think",
+                "cohere": "cohere",
+                "gemma": "gemma",
+                "hunyuan": "hunyuan",
+            }.get(format),
         )
     running = Running(folder)
     yield running
@@ -114,7 +128,7 @@ def test_chat_whole_and_streamed(client: openai.OpenAI, format: str) -> None:
     ] == CALLS
     assert len({each.id for each in message.tool_calls or []}) == 2
     assert (message.content or "") == text_of(format)
-    thought = "It rains?" if format in ("hermes", "harmony") else None
+    thought = "It rains?" if format in ("hermes", "harmony", "gemma", "hunyuan") else None
     assert getattr(message, "reasoning_content", None) == thought
 
     text, thoughts, reason = "", "", None

@@ -1,11 +1,13 @@
-"""Calls as tags: Qwen 3 Coder and Seed, MiniMax M2, GLM."""
+"""Calls as tags: Qwen 3 Coder, Nemotron 3 and Seed, MiniMax M2, DeepSeek V3.2, GLM."""
 
 import json
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from .brackets import BrokenCall
 from .parser import ARGUMENTS, CALL, HELD, TEXT, CallParser, Delta, Tools
+from .pythonic import read_call
 
 LONGEST_HEAD = 256
 # What may become the beginning of a call or of a parameter.
@@ -16,7 +18,7 @@ class Tags(NamedTuple):
     """What a family of models writes around a call and its parameters.
 
     - `opens`: how a call begins. `head` matches what announces it, if anything does, and its name.
-    - `parameter`: the beginning of a parameter, with its name.
+    - `parameter`: the beginning of a parameter, with its name, and its `kind` if that is written: a text or JSON.
     - `value_end`: the end of a parameter. `ends`: how a call ends, and what may follow it.
     """
 
@@ -27,6 +29,21 @@ class Tags(NamedTuple):
     ends: tuple[str, ...]
 
 
+DSML = "(?:｜DSML｜)?"
+INVOKES = Tags(
+    ("<minimax:tool_call>", "<invoke name=", "<｜DSML｜"),
+    re.compile(
+        rf"""(<(?:minimax:tool_call|｜DSML｜(?:function|tool)_calls)>\s*)?<{DSML}invoke name="([^<>"]{{1,128}})">"""
+    ),
+    re.compile(rf"""<{DSML}parameter name="([^<>"]{{1,128}})"(?: string="(?P<kind>true|false)")?>"""),
+    re.compile(rf"</{DSML}parameter>|(?=\n<{DSML}parameter name=[^<>]{{1,128}}>|\n</{DSML}invoke>)"),
+    (
+        "</invoke>",
+        "</minimax:tool_call>",
+        *(f"</｜DSML｜{each}>" for each in ("invoke", "function_calls", "tool_calls")),
+    ),
+)
+
 TAGS: Mapping[str, Tags] = {
     "qwen_coder": Tags(
         ("<tool_call>", "<seed:tool_call>", "<function="),
@@ -35,13 +52,8 @@ TAGS: Mapping[str, Tags] = {
         re.compile(r"</parameter>|(?=\n<parameter=[^<>\s]{1,128}>|\n</function>)"),
         ("</function>", "</tool_call>", "</seed:tool_call>"),
     ),
-    "minimax": Tags(
-        ("<minimax:tool_call>", "<invoke name="),
-        re.compile(r"""(<minimax:tool_call>\s*)?<invoke name="([^<>"]{1,128})">"""),
-        re.compile(r"""<parameter name="([^<>"]{1,128})">"""),
-        re.compile(r"</parameter>|(?=\n<parameter name=[^<>]{1,128}>|\n</invoke>)"),
-        ("</invoke>", "</minimax:tool_call>"),
-    ),
+    "minimax": INVOKES,
+    "deepseek_v32": INVOKES,
     "glm": Tags(
         ("<tool_call>",),
         re.compile(r"(<tool_call>)\s*([^<>\s{]{1,128})\s*(?=<arg_key>|</tool_call>)"),
@@ -108,11 +120,29 @@ class TagParser(CallParser):
                 return True
             self._searched = len(text) - LONGEST_HEAD
             return len(text) >= HELD and self._close(self._start)
+        if text[0] == "{" and self._before == "{":
+            return self._body()
         undecided = text[0] == "<" and len(text) < LONGEST_HEAD and PARTIAL.fullmatch(text)
         return not undecided and self._close(self._behind)
 
+    def _body(self) -> bool:
+        """All parameters as one object, as Llama 3.1 and DeepSeek V3.2 may write them."""
+        ends = [at for each in self._tags.ends if (at := self._text.find(each, self._searched)) >= 0]
+        if not ends:
+            self._searched = max(len(self._text) - LONGEST_HEAD, 0)
+            return len(self._text) >= HELD and self._close(self._start)
+        read = _value(self._text[: min(ends)].strip(), {"object"})
+        if isinstance(read, dict):
+            self._take(min(ends))
+            if read:
+                self._before = json.dumps(read)[:-1]
+                self._say(ARGUMENTS, self._before)
+        return self._close(self._behind)
+
     def _parameter(self, opening: re.Match[str], text: str) -> None:
         kinds = _kinds(_at(self._schema, "properties", opening[1]), self._schema)
+        if kind := opening.groupdict().get("kind"):
+            kinds = {"string"} if kind == "true" else kinds - {"string"} or {"object"}
         written = json.dumps(_value(text.removeprefix("\n").removesuffix("\n"), kinds))
         self._say(ARGUMENTS, f"{self._before}{json.dumps(opening[1])}: {written}")
         self._before = ", "
@@ -164,7 +194,12 @@ def _value(text: str, kinds: set[str]) -> Any:
     try:
         value = json.loads(PYTHON.get(text, text), parse_constant=_no, strict=False)
     except (ValueError, RecursionError):
-        return text
+        if kinds.isdisjoint(("array", "object")):
+            return text
+        try:
+            return json.loads(read_call(f"f(value={text})")[1])["value"]
+        except BrokenCall:
+            return text
     return value if "string" not in kinds or KINDS.get(type(value), "null") in kinds else text
 
 

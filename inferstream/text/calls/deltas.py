@@ -38,10 +38,9 @@ class CallDeltas:
             raise InvalidOutput("A tool call of the model is not an object with a name and arguments.")
         id, name, index = piece.get("id"), str(function.get("name") or ""), piece.get("index")
         key = id if index is None else index
-        if key is None:
-            number = len(self._ids) - 1 if self._ids and not name else None
-        else:
-            number = self._numbers.get(str(key))
+        number = None if key is None else self._numbers.get(str(key))
+        if number is None and self._ids and not name:
+            number = len(self._ids) - 1
         if number is None or (name and id not in (None, self._ids[number])):
             number = self._numbers[str(key)] = self.begin(name, id)
         arguments = next((function[key] for key in ARGUMENTS if key in function), None) or ""

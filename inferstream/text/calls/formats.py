@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from .coder import TAGS, TagParser
+from .gemma import Gemma
 from .harmony import Harmony
 from .objects import FAMILIES, SECTION, ObjectParser
 from .parser import CallParser, Chain, Tools
@@ -17,18 +18,20 @@ PARSERS: Mapping[str, Callable[[Tools], CallParser]] = {
     **{name: partial(TagParser, tags) for name, tags in TAGS.items()},
     "pythonic": Pythonic,
     "harmony": Harmony,
+    "gemma": Gemma,
 }
 
 # Formats of calls without special tokens, which a runtime has to write out in the others.
 TEXTUAL = frozenset(("hermes", "qwen_coder", "glm", "none", None))
 # Formats of reasoning with special tokens.
-SPECIAL = frozenset(("cohere", "mistral", "seed"))
+SPECIAL = frozenset(("cohere", "gemma", "mistral", "seed"))
 
 # Formats, how the call of a function begins in them, and what their templates hold, the clearest first.
 # A call of any function begins in front of the name.
 SHOWN: Sequence[tuple[str, str, Sequence[str]]] = (
     ("harmony", "<|channel|>commentary to=functions.%s<|message|>{", ["<|channel|>"]),
     ("minimax", '<minimax:tool_call>\n<invoke name="%s">', ["<minimax:tool_call>"]),
+    ("deepseek_v32", '<｜DSML｜function_calls>\n<｜DSML｜invoke name="%s">\n', ["｜DSML｜"]),
     ("deepseek", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>%s<｜tool▁sep｜>{", ["<｜tool▁call"]),
     (
         "kimi",
@@ -41,6 +44,10 @@ SHOWN: Sequence[tuple[str, str, Sequence[str]]] = (
     ("mistral", "[TOOL_CALLS]", ["[TOOL_CALLS]"]),
     ("phi", '<|tool_call|>[{"name": "%s", "arguments": {', ["<|tool|>", "<|/tool_call|>", "functools["]),
     ("granite", '<|tool_call|>[{"name": "%s", "arguments": {', ["<|tool_call|>"]),
+    ("gemma", "<|tool_call>call:%s{", ["<|tool_call>", "<start_function_call>"]),
+    ("nemotron", '<TOOLCALL>[{"name": "%s", "arguments": {', ["<TOOLCALL>"]),
+    ("xlam", '[{"name": "%s", "arguments": {', []),
+    ("hunyuan", '<tool_calls>[{"name": "%s", "arguments": {', []),
     ("minimax_m1", '<tool_calls>\n{"name": "%s", "arguments": {', ["<tool_calls>"]),
     ("hermes", '<tool_call>\n{"name": "%s", "arguments": {', ["<tool_call>"]),
     ("pythonic", "[%s(", ["<|python_start|>", "<|tool_call_start|>", "<function_calls>", "tool_code"]),

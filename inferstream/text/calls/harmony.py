@@ -2,12 +2,14 @@
 
 import re
 
-from .parser import ARGUMENTS, CALL, REASONING, TEXT, CallParser
+from .parser import ARGUMENTS, CALL, REASONING, TEXT, CallParser, Delta
 
 START, CHANNEL, MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 ENDS = ("<|end|>", "<|call|>", "<|return|>")
-HEADER = re.compile(r"(?:<\|start\|>([^<]*))?(?:<\|channel\|>([^<]*))?(?:<\|constrain\|>([^<]*))?")
-FUNCTION = re.compile(r"\bto=functions\.([\w.\-]{1,128})")
+HEADER = re.compile(r"(?:<\|(?:start|channel|constrain|end)\|>[^<]*)*")
+"""What is before a message, where models repeat marks. The last channel is that of the message."""
+NAMED = re.compile(r"<\|channel\|>\s*(\w*)")
+FUNCTION = re.compile(r"\bto=(functions\.)?([\w.\-]{1,128})")
 LONGEST_HEADER = 512
 
 
@@ -15,6 +17,11 @@ class Harmony(CallParser):
     """`<|channel|>commentary to=functions.f<|message|>{}<|call|>`."""
 
     _kind = TEXT
+
+    def finish(self, cut: bool = False) -> list[Delta]:
+        if cut and self._state == self._header:
+            self._text = ""
+        return super().finish(cut)
 
     def _start(self) -> bool:
         return bool(self._give_up_to(TEXT, START, CHANNEL)) and self._go(self._header)
@@ -27,10 +34,10 @@ class Harmony(CallParser):
                 return False
             self._give(TEXT, len("<|"))
             return self._go(self._start)
-        role, channel, form = (each or "" for each in header.groups())
-        self._kind = REASONING if channel.split(" ")[0].strip() == "analysis" else TEXT
-        if function := FUNCTION.search(f"{role} {channel} {form}"):
-            self._say(CALL, function[1])
+        self._kind = REASONING if NAMED.findall(header[0])[-1:] == ["analysis"] else TEXT
+        function = FUNCTION.search(header[0])
+        if function and (function[1] or function[2] in self._tools):
+            self._say(CALL, function[2])
             self._kind = ARGUMENTS
         self.rest = self._kind
         self._take(end + len(MESSAGE))

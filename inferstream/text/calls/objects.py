@@ -61,7 +61,9 @@ FAMILIES: Mapping[str, Markers] = {
     "granite": Markers(["<|tool_call|>", "<tool_call>", "<function_call>"], ["</tool_call>"]),
     "phi": Markers(["<|tool_call|>", "functools"], ["<|/tool_call|>"]),
     "cohere": Markers(["<|START_ACTION|>", "Action:"], ["<|END_ACTION|>", "```"]),
-    "minimax_m1": Markers(["<tool_calls>"], ["</tool_calls>"]),
+    **dict.fromkeys(("minimax_m1", "hunyuan"), Markers(["<tool_calls>"], ["</tool_calls>"])),
+    "nemotron": Markers(["<TOOLCALL>"], ["</TOOLCALL>"]),
+    "xlam": Markers(["[TOOL_CALLS]", "<tool_call>", "```json"], ["</tool_call>", "```"], bare=True),
     "kimi": Markers(
         [SECTION, "<|tool_call_begin|>"],
         ["<|tool_call_end|>", "<|tool_calls_section_end|>"],

@@ -61,7 +61,7 @@ class Pythonic(CallParser):
         try:
             while brackets.next(text) and brackets.at <= HELD:
                 if not brackets.depth:
-                    name, arguments = _read(text[self._begin : brackets.at].strip())
+                    name, arguments = read_call(text[self._begin : brackets.at].strip())
                     self._say(CALL, name)
                     self._say(ARGUMENTS, arguments)
                     self._take(brackets.at)
@@ -82,11 +82,11 @@ class Pythonic(CallParser):
         return self._skip_ends(ENDS, self._content)
 
 
-def _read(text: str) -> tuple[str, str]:
+def read_call(text: str) -> tuple[str, str]:
     """The name and the arguments, as JSON, of a call. Raises BrokenCall."""
     name, _, rest = text.partition("(")
     if name == "print":
-        return _read(rest[:-1].strip())
+        return read_call(rest[:-1].strip())
     try:
         call = ast.parse(f"_({rest}", mode="eval").body
         if not isinstance(call, ast.Call) or call.args:

@@ -36,6 +36,8 @@ FORMATS: Mapping[str, ReasoningTags] = {
         ("</response>",),
         ("Here is my thought process", "<response></response>"),
     ),
+    "hunyuan": ReasoningTags(("<think>",), ("</think>",), ("<answer>",), ("</answer>",), ("<answer>",)),
+    "gemma": ReasoningTags(("<|channel>thought",), ("<channel|>",)),
     "think": ReasoningTags(("<think>",), ("</think>",)),
 }
 

@@ -48,6 +48,22 @@ def test_text_after_bytes_stays_in_order():
     assert "".join(read([b"\xc3", "x"])[0]) == "�x"
 
 
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        (["a\ud83d", "\ude00b"], "a😀b"),
+        (["a\ud83d\ude00", Token("b\ud83d"), "", "\ude00"], "a😀b😀"),
+        (["\ud83dé", "\udc00", "c"], "�é�c"),
+        (["a", "\ud83d"], "a�"),
+        (["\ud83d", b"\xc3", b"\xa9"], "é�"),
+    ],
+)
+def test_halves_of_a_pair_are_joined_or_replaced(items, text):
+    pieces, reader = read(items)
+    assert "".join(pieces) == text
+    assert reader.tokens == len(items)
+
+
 def test_a_stop_string_ends_the_text_in_front_of_it():
     pieces, reader = read(["one", " tw", "o th", "ree"], stop=("two",))
     assert "".join(pieces) == "one "

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ def read(*extras: str, **fields: object):
     return {name: json.loads(values[0]) for name, values in inputs.items()}, parameters
 
 
-def refused(*extras: str, **fields: object) -> object:
+def refused(*extras: str, **fields: object) -> Any:
     with pytest.raises(InvalidRequest) as raised:
         read_tools(Fields(fields), interface(*extras))
     return raised.value.detail[0]["loc"]
@@ -102,9 +103,42 @@ def test_a_model_that_declares_no_such_input_gets_none():
 
 
 def test_a_format_is_an_input_as_the_client_sent_it():
-    format = {"type": "json_object", "schema": {"type": "object"}}
+    format = {
+        "type": "json_schema",
+        "json_schema": {"name": "n", "schema": {"type": "object"}, "strict": True},
+    }
     assert read("response_format", response_format=format) == ({"response_format": format}, {})
     assert read(response_format={"type": "text"}) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"response_format": {"type": "json_object", "schema": {"type": "object"}}},  # llama.cpp
+        {
+            "response_format": {"type": "json_object", "value": {"type": "object"}}
+        },  # TGI, and Hugging Face's client
+        {"response_format": {"type": "json", "value": {"type": "object"}}},
+        {"response_format": {"type": "json_schema", "schema": {"type": "object"}}},
+        {"json_schema": {"type": "object"}},
+        {"guided_json": {"type": "object"}},
+    ],
+    ids=str,
+)
+def test_a_schema_has_several_names(fields: dict[str, Any]) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "output", "schema": {"type": "object"}}}
+    assert read("response_format", **fields) == ({"response_format": form}, {})
+
+
+def test_a_form_of_another_server_that_is_wrong_is_named() -> None:
+    regex = {"type": "regex", "regex": "a+"}
+    for fields in ({"regex": "a+"}, {"response_format": {"type": "regex", "value": "a+"}}):
+        assert read("response_format", **fields) == ({"response_format": regex}, {})
+    assert refused("response_format", response_format={"type": "json_object", "value": 3}) == [
+        "response_format.value"
+    ]
+    assert refused("response_format", response_format={"type": "json"}) == ["response_format.value"]
+    assert refused("response_format", json_schema=3) == ["json_schema"]
 
 
 def test_arguments_that_were_cut_off_are_empty_and_others_must_be_an_object():

@@ -37,6 +37,8 @@ PIECES = [{"index": 0, "id": "c", "function": {"name": "f", "arguments": '{"a"'}
 PIECES += [{"index": 0, "function": {"arguments": ": 1}"}}]
 
 ROWS: dict[str, tuple[list[list[Any]], list[Any]]] = {
+    "no index on the first piece alone": ([[PIECES[0] | {"index": None}], [PIECES[1]]], A),
+    "half of a character": ([[named({"a": "\ud83d"})]], [("f", {"a": "�"})]),
     "an index, an id and a type": ([[named(index=0, id="c", type="function")]], [("f", {})]),
     "no index": ([[named(id="c")]], [("f", {})]),
     "no id": ([[named(index=0)]], [("f", {})]),

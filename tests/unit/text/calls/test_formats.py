@@ -21,6 +21,9 @@ TEMPLATES = {
     "granite": "respond only with <|tool_call|> followed by a JSON list of tools used",
     "phi": "{{ '<|tool|>' + message['tools'] + '<|/tool|>' }}",
     "pythonic": "{{ '<|tool_call_start|>[' }}",
+    "deepseek_v32": "{% set dsml = '｜DSML｜' %}<｜tool▁calls",
+    "gemma": "{{ '<|tool_call>call:' + call.name }}",
+    "nemotron": "respond in the format <TOOLCALL>[ ]</TOOLCALL>",
 }
 
 
@@ -49,6 +52,8 @@ def test_a_template_shows_how_it_thinks() -> None:
         ),
         ("Write your thoughts after 'Here is my thought process:'", "granite"),
         ("between <think></think> and write your response between <response></response>", "granite"),
+        ("{{ '<|channel>thought' }}", "gemma"),
+        ("'<think>' '</think>' '<answer>'", "hunyuan"),
         ("<response>{{ message.content }}</response><think>", "think"),
     ],
 )

@@ -35,6 +35,9 @@ GLM = (
     '<arg_key>filter</arg_key>\n<arg_value>{"a": "</tool_call>é"}</arg_value>\n</tool_call>'
 )
 INVOKE = '<invoke name="ls">\n<parameter name="path">src</parameter>\n</invoke>'
+DSML = '<｜DSML｜invoke name="ls">\n<｜DSML｜parameter name="path" string="true">src</｜DSML｜parameter>\n</｜DSML｜invoke>'
+GEMMA_OBJECT = '{path:<|"|>src<|"|>}'
+GEMMA = f"<|tool_call>call:ls{GEMMA_OBJECT}<tool_call|>"
 ACTION = '{"tool_call_id": "0", "tool_name": "ls", "parameters": {"path": "src"}}'
 
 ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
@@ -104,12 +107,32 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
          "\n</seed:tool_call>", ["I look.", LS, LS]),
         ("no end of Seed", f"<seed:tool_call>{FUNCTION.removesuffix('</function>')}", [LS]),
         ("about the syntax", "The syntax is <function=name> for all.", ["The syntax is <function=name> for all."]),
+        ("lists and dicts of Python", FUNCTION.replace("path", "filter").replace("src", "{'a': True, 'b': [None, 'x']}"),
+         [("ls", {"filter": {"a": True, "b": [None, "x"]}})]),
+        ("a number as a text, and a text as a number", FUNCTION.replace("src", "7").replace(
+            "</function>", "<parameter=n>\n7.0\n</parameter>\n</function>"), [("ls", {"path": "7", "n": 7.0})]),
+        ("an object, as Llama 3.1", f"<function=ls>{ARGUMENTS}</function>", [LS]),
+        ("objects of several", f"I look. <function=ls>{ARGUMENTS}</function>\n<function=time>{{}}</function>",
+         ["I look. ", LS, TIME]),
     ],
     "harmony": [
         ("line breaks", f"<|channel|>commentary to=functions.ls <|constrain|>json<|message|>{BARE_LINES}<|call|>",
          [LINES]),
         ("in the channel of thoughts", '<|channel|>analysis to=functions.ls code<|message|>{"path": "src"}<|call|>',
          [LS]),
+        ("a channel behind the function", "<|start|>assistant<|channel|>commentary to=functions.ls<|channel|>commentary json"
+         '<|message|>{"path": "src"}<|call|>', [LS]),
+        ("marks in a wrong order", '<|channel|>commentary to=functions.ls <|constrain|>json<|channel|>commentary<|constrain|>'
+         'json<|message|>{"path": "src"}<|call|>', [LS]),
+        ("a name as a channel", "<|start|>assistant<|channel|>bash<|channel|>analysis<|message|>hm<|end|>", [["hm"]]),
+        ("an end in a header", "<|channel|>analysis<|constrain|>x<|end|><|start|>assistant<|channel|>final<|message|>yes", ["yes"]),
+        ("two channels", "<|channel|>analysis<|channel|>final<|message|>yes<|return|>", ["yes"]),
+        ("a form of the answer", '<|channel|>final <|constrain|>json<|message|>{"a": 1}<|return|>', ['{"a": 1}']),
+        ("no namespace", '<|start|>assistant to=ls<|channel|>commentary json<|message|>{"path": "src"}<|call|>', [LS]),
+        ("no namespace, and no tool", "<|channel|>commentary to=browser<|message|>yes<|end|>", ["yes"]),
+        ("two calls and a preamble", "<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary"
+         ' to=functions.ls<|message|>{"path": "src"}<|call|><|start|>assistant<|channel|>commentary to=functions.time'
+         "<|message|>{}<|call|>", ["I look.", LS, TIME]),
         ("behind the constraint", '<|channel|>commentary<|constrain|>json to=functions.ls<|message|>{"path": "src"}',
          [LS]),
     ],
@@ -150,6 +173,47 @@ ROWS: dict[str, list[tuple[str, str, list[Any]]]] = {
         ("typed", INVOKE.replace('"path">src', '"n">7'), [("ls", {"n": 7})]),
         ("markup", INVOKE.replace("src", "<a></invoke>\n"), [("ls", {"path": "<a></invoke>"})]),
         ("about the syntax", '<invoke name="x">', ['<invoke name="x">']),
+    ],
+    "deepseek_v32": [
+        ("several", f"I look.\n\n<｜DSML｜function_calls>\n{DSML}\n{DSML}\n</｜DSML｜function_calls>",
+         ["I look.\n\n", LS, LS]),
+        ("a text that is a number", DSML.replace(">src<", ">7<"), [("ls", {"path": "7"})]),
+        ("JSON", DSML.replace('path" string="true">src', 'filter" string="false">{"a": [1]}'),
+         [("ls", {"filter": {"a": [1]}})]),
+        ("an object", DSML.replace('<｜DSML｜parameter name="path" string="true">src</｜DSML｜parameter>', ARGUMENTS), [LS]),
+        ("no arguments, and no end", '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="time">\n', [TIME]),
+        ("no section", f"I look. {DSML}", ["I look. ", LS]),
+        ("about the syntax", "Write <｜DSML｜invoke> tags", ["Write <｜DSML｜invoke> tags"]),
+    ],
+    "gemma": [
+        ("4", f"I look.{GEMMA}{GEMMA.replace('ls', 'time').replace(GEMMA_OBJECT, '{}')}", ["I look.", LS, TIME]),
+        ("FunctionGemma", "<start_function_call>call:ls{path:<escape>src<escape>,n:7}<end_function_call>"
+         "<start_function_response>", [("ls", {"path": "src", "n": 7}), "<start_function_response>"]),
+        ("objects, lists and constants", GEMMA.replace(GEMMA_OBJECT, '{filter:{a_b:[<|"|>x<|"|>,{c:true}],d:null},n:-1.5}'),
+         [("ls", {"filter": {"a_b": ["x", {"c": True}], "d": None}, "n": -1.5})]),
+        ("markers and brackets inside a string", GEMMA.replace("src", '}]{"<tool_call|>a:1,\n'),
+         [("ls", {"path": '}]{"<tool_call|>a:1,\n'})]),
+        ("no end", f"{GEMMA.removesuffix('<tool_call|>')}\n{GEMMA}", [LS, LS]),
+        ("spaces", "<|tool_call> call: ls {path : <|\"|>src<|\"|>, n: 7}\nyes", [("ls", {"path": "src", "n": 7}), "yes"]),
+        ("quotes inside a string", GEMMA.replace("src", 's("<|"|><|"|><|"|>a b<|"|>, 1)<|"|>'.replace('<|"|>, ', '<|"|>; ')),
+         [("ls", {"path": 's(""""a b"; 1)"'})]),
+        ("other quotes and none", """<|tool_call>call:ls{path:src dir,filter:{"a":['x',"y",z],b:'it\\'s'}}<tool_call|>""",
+         [("ls", {"path": "src dir", "filter": {"a": ["x", "y", "z"], "b": "it's"}})]),
+        ("no JSON", "<|tool_call>call:ls{path:a:b}<tool_call|>", ["<|tool_call>call:ls{path:a:b}<tool_call|>"]),
+        ("a text", "<|tool_call> is a token, {a}", ["<|tool_call> is a token, {a}"]),
+    ],
+    "nemotron": [
+        ("several", f"I look.<TOOLCALL>[{OBJECT}, {OBJECT}]</TOOLCALL>", ["I look.", LS, LS]),
+        ("no end", f"<TOOLCALL>[{OBJECT}]", [LS]),
+        ("no list", f"<TOOLCALL>{OBJECT}</TOOLCALL>\nyes", [LS, "yes"]),
+    ],
+    "hunyuan": [("several", f"I look.<tool_calls>[{OBJECT}, {OBJECT}]</tool_calls>", ["I look.", LS, LS])],
+    "xlam": [
+        ("a list", f"[{OBJECT}, {OBJECT}]", [LS, LS]),
+        ("a function of any name", f"[{OBJECT.replace('ls', 'find')}]", [("find", LS[1])]),
+        ("a fence", f"I look.\n```json\n[{OBJECT}]\n```", ["I look.\n", LS]),
+        ("markers of others", f"[TOOL_CALLS][{OBJECT}]<tool_call>{OBJECT}</tool_call>", [LS, LS]),
+        ("a fence of others", "```json\n[1]\n```", ["```json\n[1]\n```"]),
     ],
     "cohere": [
         ("several", f"<|START_ACTION|>[\n    {ACTION},\n    {ACTION}\n]<|END_ACTION|>", [LS, LS]),
@@ -262,6 +326,9 @@ CALL = f"<tool_call>\n{OBJECT}\n</tool_call>"
         ("Here's my thought process: hm Here's my response: yes", "granite", None, [["hm "], "yes"]),
         ("<think>hm</think><response>yes</response>", "granite", None, [["hm"], "yes"]),
         ("Here is my answer", "granite", None, ["Here is my answer"]),
+        ("<think>\nhm\n</think>\n<answer>\nyes\n</answer>", "hunyuan", None, [["hm\n"], "\nyes\n"]),
+        ("<|channel>thought\nhm<channel|>yes", "gemma", None, [["hm"], "yes"]),
+        ("yes", "gemma", None, ["yes"]),
     ],
 )
 def test_reasoning_as_models_write_it(

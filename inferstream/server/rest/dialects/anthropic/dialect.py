@@ -20,7 +20,7 @@ from inferstream.ext.http import (
 )
 
 from .....errors import Code, InferstreamError, InvalidRequest, Unsupported, own_status
-from .....text.chat import MOST_MESSAGES, THOUGHT, Chat, base64_bytes
+from .....text.chat import MOST_MESSAGES, OPTIONS, THOUGHT, Chat, base64_bytes
 from .....text.context_length import read_overflow
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, sampling
@@ -66,7 +66,8 @@ UNUSED = frozenset(
 
 KNOWN = UNUSED.union(
     ("model", "messages", "system", "max_tokens", "stream", "stop_sequences", "tools", "tool_choice"),
-    ("thinking", "output_config", "context_management"),
+    ("output_config", "context_management"),
+    OPTIONS,
 )
 """Fields that never become parameters of the request to the model."""
 
@@ -130,6 +131,8 @@ def read_generation(
     fields: Fields, interface: TextInterface, limit: int | None
 ) -> tuple[Generation, InferenceRequest]:
     """What is asked of the model. Raises InvalidRequest that names the wrong field."""
+    if fields.get("thread") is not None:
+        raise fields.wrong("thread", "is not taken; send all messages")
     chat = read_messages(fields)
     management = fields.object("context_management") or Fields({})
     for item in management.items("edits") or ():
@@ -143,13 +146,15 @@ def read_generation(
     tools, choice = _tools(fields), fields.object("tool_choice")
     parallel = choice is None or not choice.flag("disable_parallel_tool_use")
     inputs, parameters = offered(interface, tools, None if choice is None else _choice(choice), parallel)
-    inputs |= formatted(_format(fields), interface, "output_config.format")
+    config = fields.object("output_config") or Fields({})
+    if (format := config.object("format")) is not None:
+        format.needed_object("schema")  # refuses what is no object
+    inputs |= formatted(format, interface, "output_config.format")
     parameters |= sampling(fields, KNOWN)
     generation = Generation(parameters, fields.stop("stop_sequences"), limit)
     thinking = fields.object("thinking") or Fields({"type": "disabled"}, "thinking")
-    kind = thinking.needed_choice("type", ("enabled", "adaptive", "disabled"))
-    shown = kind != "disabled" and thinking.get("display") != "omitted"
-    generation.parse(interface, chat, inputs, thoughts=shown)
+    shown = thinking.get("type") != "disabled" and thinking.get("display") != "omitted"
+    generation.parse(interface, chat, inputs, thoughts=shown and chat.shows_thoughts)
     prompt = interface.chat_prompt(chat, inputs)
     return generation, generation.request(interface, prompt, {**chat.inputs(interface.takes), **inputs})
 
@@ -169,8 +174,7 @@ def read_messages(fields: Fields) -> Chat:
             _add_blocks(chat, role, _blocks(content, turn.path("content")))
     chat.read_options(fields)
     chat.continue_answer()
-    if (thinking := fields.object("thinking")) is not None:
-        chat.set_thinking({"enabled": True, "disabled": False}.get(str(thinking.get("type"))))
+    chat.set_thinking((fields.object("output_config") or Fields({})).text("effort"))
     return chat
 
 
@@ -284,18 +288,6 @@ def _choice(choice: Fields) -> Any:
     if kind == "tool":
         return {"type": "function", "function": {"name": choice.needed_text("name")}}
     return CHOICES[kind]
-
-
-def _format(fields: Fields) -> Fields | None:
-    """The format of the text in the form of chat completions."""
-    config = fields.object("output_config")
-    format = None if config is None else config.object("format")
-    if format is None:
-        return None
-    format.choice("type", ("json_schema",))
-    format.needed_object("schema")  # refuses what is no object
-    schema = {"name": "output", "schema": format.get("schema")}
-    return Fields({"type": "json_schema", "json_schema": schema}, "output_config.format")
 
 
 class MessageRequest(TextRequest):

@@ -39,7 +39,10 @@ def error_object(error: InferstreamError) -> dict[str, Any]:
     message = error.message
     if overflow := read_overflow(error):
         message = "prompt is too long: {} tokens > {} maximum".format(*overflow)
-    return {"type": "error", "error": {"type": TYPES.get(error.code, "api_error"), "message": message}}
+    document: dict[str, Any] = {"type": TYPES.get(error.code, "api_error"), "message": message}
+    if message.startswith("thread:"):  # after which Anthropic's library goes on without one
+        document["details"] = {"error_code": "thread_unsupported_request"}
+    return {"type": "error", "error": document}
 
 
 class MessageFormat(TextFormat):

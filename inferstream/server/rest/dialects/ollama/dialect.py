@@ -26,6 +26,7 @@ from inferstream.ext.http import (
 
 from .....errors import ModelNotFound
 from .....text.chat import MOST_MESSAGES, Chat, base64_bytes
+from .....text.chat import OPTIONS as CHAT_OPTIONS
 from .....text.fields import Fields, wrong_field
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.inputs import MESSAGES
@@ -70,7 +71,7 @@ OPTIONS = UNUSED | {"num_predict", "stop", "repeat_penalty"}
 
 KNOWN = frozenset(
     ("model", "messages", "prompt", "suffix", "images", "system", "tools", "format", "options", "stream")
-).union(("raw", "keep_alive", "think", "logprobs", "top_logprobs"), REFUSED)
+).union(("raw", "keep_alive", "logprobs", "top_logprobs"), CHAT_OPTIONS, REFUSED)
 """Fields beside the options that never do."""
 
 
@@ -139,7 +140,7 @@ class Ollama(TextDialect):
         inputs = {**inputs, **formatted(_format(fields), interface, "format")}
         generation = _generation(fields, interface, parameters)
         if chat or not fields.flag("raw"):
-            generation.parse(interface, said, inputs, thoughts=think is not False)
+            generation.parse(interface, said, inputs, thoughts=think is not False and said.shows_thoughts)
         request = generation.request(interface, prompt, inputs)
         streamed = fields.get("stream") is None or fields.flag("stream")
         asked = GeneratedRequest(admission, generation, [request], LineFormat(name, chat=chat), streamed)
@@ -219,7 +220,7 @@ def _chat(fields: Fields, interface: TextInterface) -> Asked:
     tools: Inputs
     tools, parameters = offered(interface, fields.items("tools"), None, True)
     chat.continue_answer()
-    chat.set_thinking(fields.get("think"))
+    chat.read_options(fields)
     return chat, interface.chat_prompt(chat, tools), {**chat.inputs(interface.takes), **tools}, parameters
 
 
@@ -274,7 +275,7 @@ def _completion(fields: Fields, interface: TextInterface) -> Asked:
     if (system := fields.text("system")) is not None:
         chat.messages.append({"role": "system", "content": system})
     chat.messages.append({"role": "user", "content": content})
-    chat.set_thinking(fields.get("think"))
+    chat.read_options(fields)
     inputs = chat.inputs(interface.takes)
     add_suffix(fields, interface, inputs)
     if fields.flag("raw"):

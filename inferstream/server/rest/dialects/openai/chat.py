@@ -4,7 +4,7 @@ from typing import Any
 
 from inferstream.ext.calls import Admission
 
-from .....text.chat import read_messages
+from .....text.chat import OPTIONS, read_messages
 from .....text.fields import Fields
 from .....text.reader import STOP, TextReader
 from .....text.tools import read_tools
@@ -13,7 +13,7 @@ from .chunks import GENERAL, MOST_CHOICES, ChunkFormat, read_generation, read_st
 
 KNOWN = GENERAL.union(
     ("messages", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "modalities"),
-    ("reasoning_effort", "chat_template_kwargs", "add_generation_prompt", "continue_final_message"),
+    OPTIONS,
 )
 """Fields that never become parameters of the request to the model."""
 
@@ -88,7 +88,7 @@ def read_chat(fields: Fields, admission: Admission, name: str) -> TextRequest:
     if fields.items("modalities") not in (None, [], ["text"]):
         raise fields.wrong("modalities", "must be text; the model writes nothing else")
     generation = read_generation(fields, interface, parameters, _logprobs_asked(fields), KNOWN)
-    generation.parse(interface, chat, inputs, thoughts=True)
+    generation.parse(interface, chat, inputs, thoughts=chat.shows_thoughts)
     prompt = interface.chat_prompt(chat, inputs)
     count = fields.integer("n", 1, MOST_CHOICES) or 1
     requests = [generation.request(interface, prompt, inputs, index) for index in range(count)]

@@ -138,7 +138,8 @@ def read_generation(
             parameters["top_logprobs"] = logprobs
     fields.object("logit_bias")  # refuses what is no object
     parameters |= sampling(fields, known)
-    limit = fields.integer("max_completion_tokens", 1) or fields.integer("max_tokens", 1)
+    names = [name for name in ("max_completion_tokens", "max_tokens") if fields.get(name) != -1]  # no limit
+    limit = next((limit for name in names if (limit := fields.integer(name, 1))), None)
     return Generation(parameters, fields.stop(), limit, logprobs is not None)
 
 

@@ -139,6 +139,8 @@ class OpenAI(TextDialect):
             return json_answer(anthropic.model_page(infos))
         data = [_described(*model) for model in models]
         names = sorted({name for name, _ in self._dataplane.models(caller)})
+        if b"client_version=" in scope["query_string"]:  # Codex CLI wants descriptions here, and needs none
+            names = []
         return json_answer({"object": "list", "data": data, "models": names})
 
     async def _model(self, route: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:

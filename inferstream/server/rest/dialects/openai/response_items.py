@@ -52,7 +52,10 @@ def _read(chat: Chat, item: Fields, path: str, recall: Recall) -> None:
         chat.place_thought()
     elif kind == "item_reference":
         if (known := recall(item.needed_text("id"))) is None:
-            raise item.wrong("id", "the item is not known, or not any longer; send the item itself")
+            raise item.wrong(
+                "id",
+                "is not known: only the process that made it remembers it, for a while; send the item itself",
+            )
         _read(chat, Fields(known, path), path, recall)
     elif kind in CALLS:
         last = chat.messages[-1] if chat.messages else None

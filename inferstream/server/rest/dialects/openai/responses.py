@@ -8,6 +8,7 @@ from typing import Any, Never
 from inferstream.ext.calls import Admission
 
 from .....errors import NotFound
+from .....text.chat import OPTIONS
 from .....text.fields import Fields
 from .....text.generation import Generation, expect_logprobs, sampling
 from .....text.interface import TextInterface
@@ -48,7 +49,8 @@ REFUSED: Mapping[str, str] = {
 KNOWN = (
     frozenset(("model", INPUT, "instructions", "max_output_tokens", "max_tool_calls", "stream", "stop"))
     | frozenset(("tool_choice", "parallel_tool_calls", "top_logprobs", "truncation", "include"))
-    | frozenset((PREVIOUS, *REFUSED, "text", "reasoning", "tools", "stream_options"))
+    | frozenset((PREVIOUS, *REFUSED, "text", "tools", "stream_options"))
+    | OPTIONS
     | UNUSED
 )
 """Fields that never become parameters of the request to the model."""
@@ -72,8 +74,6 @@ def read_response(
     previous = states.previous(fields, admission)
     chat = read_input(fields, previous, partial(recent.recall, admission))
     chat.read_options(fields)
-    if (reasoning := fields.object("reasoning")) is not None:
-        chat.set_thinking(reasoning.text("effort"))
     (functions, tools), choice = read_functions(fields), read_choice(fields)
     inputs, parameters = offered(interface, functions, choice, read_parallel(fields))
     inputs |= formatted(read_format(fields), interface, "text.format")
@@ -85,7 +85,8 @@ def read_response(
     parameters |= sampling(fields, KNOWN)
     limit = fields.integer("max_output_tokens", 1)
     generation = Generation(parameters, fields.stop(), limit, top is not None)
-    generation.parse(interface, chat, inputs, thoughts=fields.object("reasoning") is not None)
+    shown = chat.shows_thoughts and fields.object("reasoning") is not None
+    generation.parse(interface, chat, inputs, thoughts=shown)
     request = generation.request(
         interface, interface.chat_prompt(chat, inputs), {**chat.inputs(interface.takes), **inputs}
     )

@@ -16,7 +16,15 @@ MOST_SEQUENCES = 4
 
 READ = frozenset[str]().union(
     ("best_of", "decoder_input_details", "details", "do_sample", "frequency_penalty", "grammar"),
-    ("max_new_tokens", "repetition_penalty", "return_full_text", "seed", "stop", "temperature"),
+    (
+        "max_new_tokens",
+        "repetition_penalty",
+        "return_full_text",
+        "seed",
+        "stop",
+        "stop_sequences",
+        "temperature",
+    ),
     ("top_k", "top_n_tokens", "top_p", "typical_p", "watermark", "max_tokens", "logprobs", "top_logprobs"),
 )
 """Parameters that the server reads itself. Every other scalar goes to the model as it is."""
@@ -73,7 +81,7 @@ def read_parameters(fields: Fields, interface: TextInterface, streamed: bool) ->
         parameters["top_logprobs"] = top
     generation = Generation(
         parameters,
-        read.stop(),
+        read_stop(read),
         read.integer("max_new_tokens", 1),
         interface.logprobs and (streamed or details or sequences > 1),
     )
@@ -96,6 +104,11 @@ def _sampling(read: Fields) -> dict[str, Any]:
     sampling["frequency_penalty"] = read.number("frequency_penalty", -2, 2)
     sampling["watermark"] = read.flag("watermark") or None
     return {name: value for name, value in sampling.items() if value is not None}
+
+
+def read_stop(read: Fields) -> tuple[str, ...]:
+    """The strings that end a text, by either name."""
+    return read.stop() + read.stop("stop_sequences")
 
 
 def _positive(read: Fields, name: str, most: float | None = None) -> float | None:

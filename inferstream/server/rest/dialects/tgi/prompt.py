@@ -16,6 +16,7 @@ from .....text.reader import TextReader
 from .....text.schemas import COUNT, FLAG, STRING, STRINGS, an_object
 from ..text import TextFormat, TextRequest
 from .errors import error_object
+from .parameters import read_stop
 from .tokens import Decided, DecidedTokens
 
 MAX_TOKENS = 128
@@ -34,7 +35,7 @@ PROMPT_SCHEMA = an_object(
     model=STRING,
 )
 
-READ = frozenset(("prompt", "model", "max_tokens", "stream", "stop"))
+READ = frozenset(("prompt", "model", "max_tokens", "stream", "stop", "stop_sequences"))
 
 
 class PromptFormat(TextFormat):
@@ -93,7 +94,7 @@ def read_prompt(fields: Fields, admission: Admission, interface: TextInterface) 
     prompt = fields.needed_text("prompt")
     parameters = {"temperature": TEMPERATURE, **sampling(fields, READ)}
     limit = fields.integer("max_tokens", 1)
-    generation = Generation(parameters, fields.stop(), MAX_TOKENS if limit is None else limit)
+    generation = Generation(parameters, read_stop(fields), MAX_TOKENS if limit is None else limit)
     streamed = fields.flag("stream")
     return TextRequest(
         admission, generation, [generation.request(interface, prompt, {})], PromptFormat(), streamed
