@@ -213,7 +213,7 @@ class Main(ModuleType):
             super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or not (owner := _owner()):
+        if name.startswith("__") or not (owner := owned.current_of(_owner())):
             raise AttributeError(f"module '__main__' has no attribute {name!r}")
         if name in (own := _mains.get(owner, {})):
             return own[name]
@@ -289,7 +289,9 @@ def _find_and_load(find: Any) -> Any:
     @wraps(find)
     def find_and_load(name: str, import_: Any) -> Any:
         if name.startswith(owned.PREFIX):
-            return find(name, import_)
+            if (replaced := owned.replaced.get(name)) is None:
+                return find(name, import_)
+            return sys.modules.setdefault(name, replaced)
         frame: FrameType | None = sys._getframe(1)
         dynamic = False
         while frame is not None and (code := frame.f_globals.get("__name__")) in IMPORT_SYSTEM:
