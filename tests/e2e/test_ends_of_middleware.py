@@ -48,10 +48,8 @@ def end_at(place, headers):
 
 
 async def guard(call, call_next):
-    end_at("before guard", call.headers)
-    reply = await call_next(call)
-    end_at("after guard", call.headers)
-    return reply
+    end_at("settings", call.headers)
+    return await call_next(call)
 
 
 @app.middleware
@@ -68,9 +66,9 @@ def plain(headers: Headers) -> int:
     return 1
 
 
-async def awaited(headers: Headers, number: Annotated[int, Depends(plain)]) -> int:
-    end_at("async dependency", headers)
-    return number
+async def awaited(headers: Headers) -> int:
+    end_at("dependency", headers)
+    return 1
 
 
 @app.model
@@ -95,7 +93,7 @@ ENDS = (
     "http",
     "group",
 )
-WHERE = ("before guard", "after guard", "before", "after", "dependency", "async dependency", "at the end")
+WHERE = ("settings", "before", "after", "dependency", "at the end")
 PLACES = {
     "server": {},
     "worker": {"INFERSTREAM_PARALLEL_WORKERS": "1"},
@@ -128,11 +126,6 @@ def over_rest(server: Running, headers: dict[str, str]) -> str:
 
 def over_sse(server: Running, headers: dict[str, str]) -> str:
     return post(server, "/v2/models/words/infer_stream", headers, {"inputs": [PROMPT]})
-
-
-def over_chat(server: Running, headers: dict[str, str]) -> str:
-    body = {"model": "words", "messages": [{"role": "user", "content": "x"}]}
-    return post(server, "/v1/chat/completions", headers, body)
 
 
 def over_websocket(server: Running, headers: dict[str, str]) -> str:
@@ -168,19 +161,15 @@ PROMPT = {"name": "prompt", "datatype": "BYTES", "shape": [1], "data": ["x"]}
 TRANSPORTS = {
     "REST": over_rest,
     "SSE": over_sse,
-    "chat": over_chat,
     "WebSocket": over_websocket,
     "gRPC": over_grpc,
     "gRPC stream": over_grpc_stream,
 }
-ROWS = [
-    (where, end, transport, place)
-    for end, where, transport, place in pairwise(ENDS, WHERE, [*TRANSPORTS], [*PLACES])
-    if where != "async dependency" or transport not in ("REST", "gRPC")
-]
 
 
-@pytest.mark.parametrize(("where", "end", "transport", "place"), ROWS)
+@pytest.mark.parametrize(
+    ("end", "where", "transport", "place"), pairwise(ENDS, WHERE, [*TRANSPORTS], [*PLACES])
+)
 def test_code_around_a_model_ends_its_call_and_nothing_else(
     server_in: Callable[[str], Running], where: str, end: str, transport: str, place: str
 ) -> None:

@@ -2,6 +2,7 @@
 # names of dimensions are no names of types
 
 import asyncio
+import copy
 import itertools
 import threading
 from collections.abc import Callable
@@ -168,7 +169,7 @@ async def test_batches_of_other_sizes_and_batches_that_fail() -> None:
 RESULTS: dict[str, Callable[[list[Any]], Any]] = {
     "tuple": tuple,
     "iterator": iter,
-    "map": lambda items: map(lambda item: item, items),
+    "map": lambda items: map(copy.copy, items),
     "generator": lambda items: (item for item in items),
     "values": lambda items: dict(enumerate(items)).values(),
 }
