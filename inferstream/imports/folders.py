@@ -19,8 +19,9 @@ from sysconfig import get_path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from ..telemetry.at_import import at_import
 from .metrics import join_metrics
-from .path.model_folders import import_own, install, loading_from
+from .path.model_folders import import_own, install, loading_from, share_start_method
 from .path.owned_folders import PREFIX, folder_of, owns, package_of, put_back, set_aside
 
 logger = logging.getLogger("inferstream.repository")
@@ -113,6 +114,7 @@ def import_from(folder: Path, name: str) -> ModuleType:
     entry = str(folder)
     install()
     join_metrics(INSTALLED)
+    at_import("multiprocessing", share_start_method)
     with importing:
         began = time.time_ns()
         removed = set_aside({module.name: min(module.folders, default="") for module in _stale(entry)})

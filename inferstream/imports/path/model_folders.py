@@ -332,6 +332,18 @@ def install() -> None:
         vars(configuration)["BaseConfigurator"].importer = staticmethod(import_module_for_code)
 
 
+def share_start_method(multiprocessing: Any) -> None:
+    """Let model code choose how processes start although a reload or another model has chosen the same before."""
+
+    def set_start_method(method: str | None, force: bool = False) -> None:
+        if force or method != multiprocessing.get_start_method(allow_none=True):
+            multiprocessing.context._default_context.set_start_method(method, force)
+
+    multiprocessing.set_start_method = set_start_method
+
+
 sys.modules.setdefault("model_folders", sys.modules[__name__])
 if __name__ == "model_folders":  # in a process of a pool
     install()
+    if "multiprocessing" in sys.modules:
+        share_start_method(sys.modules["multiprocessing"])
