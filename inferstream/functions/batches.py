@@ -1,7 +1,7 @@
 """Functions of batches: they take lists and return lists, with an exception where an item failed."""
 
 import logging
-from collections.abc import Iterator, MappingView
+from collections.abc import Iterator, KeysView, ValuesView
 from itertools import islice
 from math import prod
 from typing import Any
@@ -103,7 +103,7 @@ class BatchItems:
 
 def _listed(part: Any, count: int | None) -> Any:
     """The items of a list, or of an iterator, which may be endless."""
-    if isinstance(part, tuple | MappingView):
+    if isinstance(part, tuple | KeysView | ValuesView):
         return [*part]
     return [*islice(part, None if count is None else count + 1)] if isinstance(part, Iterator) else part
 
