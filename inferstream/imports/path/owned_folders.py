@@ -167,8 +167,8 @@ def find_packages(package: str, name: str) -> list[str]:
 def _is_shared(folder: str, name: str) -> bool:
     """Whether `sys.path` leads to a module in this folder."""
     spec = PathFinder.find_spec(name.partition(".")[0])
-    found = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
-    return any(str(path).startswith(f"{folder}{os.sep}") for path in found)
+    locations = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
+    return any(str(path).startswith(f"{folder}{os.sep}") for path in locations)
 
 
 def _holds_code(path: str, folder: str) -> bool:
