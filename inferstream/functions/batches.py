@@ -1,6 +1,8 @@
 """Functions of batches: they take lists and return lists, with an exception where an item failed."""
 
 import logging
+from collections.abc import Iterator, KeysView, ValuesView
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -41,21 +43,21 @@ class BatchItems:
         }
 
     def __call__(self, model: Any, payload: InferenceRequest, returned: Any) -> Any:
-        """Give back what the function returned.
+        """Give back what the function returned, with a list for an iterator.
 
         Raises RowErrors if items failed, InvalidOutput unless there are as many as there should be, InvalidRequest if
         the shapes of the request do not count its values.
         """
         several = self._results.several and isinstance(returned, tuple | list)
-        parts = [*returned] if several else [returned]
         count = max((tensor.shape[0] if tensor.shape else 1 for tensor in payload.inputs), default=None)
+        parts = [_listed(part, count) for part in (returned if several else [returned])]
         failed: dict[int, Exception] = {}
         for part in parts:
             self._count(model, payload, part, count)
             if isinstance(part, list):
                 failed |= {index: item for index, item in enumerate(part) if isinstance(item, Exception)}
         if not failed:
-            return returned
+            return tuple(parts) if several else parts[0]
         filled = [_filled(part, failed) for part in parts]
         response = None
         if all(part is not None for part in filled):
@@ -97,6 +99,13 @@ class BatchItems:
         failed = ModelError(f"Model {self._name} failed on this item: {type(error).__name__}.", 500)
         failed.__cause__ = error
         return failed
+
+
+def _listed(part: Any, count: int | None) -> Any:
+    """The items of a list, or of an iterator, which may be endless."""
+    if isinstance(part, tuple | KeysView | ValuesView):
+        return [*part]
+    return [*islice(part, None if count is None else count + 1)] if isinstance(part, Iterator) else part
 
 
 def _filled(part: Any, failed: dict[int, Exception]) -> Any:

@@ -19,9 +19,10 @@ from sysconfig import get_path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from ..telemetry.at_import import at_import
 from .metrics import join_metrics
-from .path.model_folders import import_own, install, loading_from
-from .path.owned_folders import PREFIX, folder_of, owns, package_of
+from .path.model_folders import import_own, install, loading_from, share_start_method
+from .path.owned_folders import PREFIX, folder_of, owns, package_of, put_back, set_aside
 
 logger = logging.getLogger("inferstream.repository")
 
@@ -113,9 +114,10 @@ def import_from(folder: Path, name: str) -> ModuleType:
     entry = str(folder)
     install()
     join_metrics(INSTALLED)
+    at_import("multiprocessing", share_start_method)
     with importing:
         began = time.time_ns()
-        removed = {stale: sys.modules.pop(stale) for stale in _stale(entry)}
+        removed = set_aside({module.name: min(module.folders, default="") for module in _stale(entry)})
         for stale in removed:
             _stamps.pop(stale, None)
         importlib.invalidate_caches()
@@ -127,9 +129,7 @@ def import_from(folder: Path, name: str) -> ModuleType:
             private = {name for name in sys.modules if f"{name}.".startswith(own)}
             for failed in private:
                 del sys.modules[failed]
-            sys.modules.update(
-                {name: module for name, module in removed.items() if f"{name}.".startswith(own)}
-            )
+            put_back({name: module for name, module in removed.items() if f"{name}.".startswith(own)})
             raise
         finally:
             _drop_recent_bytecode(f"{entry}{os.sep}{name.replace('.', os.sep)}.py")  # also of one that fails
@@ -186,7 +186,7 @@ def changed(stamps: dict[str, FileStamp | None]) -> bool:
     return any(_stamp(file) != stamp for file, stamp in stamps.items())
 
 
-def _stale(folder: str) -> list[str]:
+def _stale(folder: str) -> list[ImportedModule]:
     """Modules that an import for `folder` must not find in `sys.modules`.
 
     These are the modules of this folder, and all shared modules if shared code has changed.
@@ -195,7 +195,7 @@ def _stale(folder: str) -> list[str]:
     own = _names_in(folder) if folder in _shared_folders else frozenset()
     renewed = _shared_code_changed(modules)
     return [
-        module.name
+        module
         for module in modules
         if (
             folder in module.folders

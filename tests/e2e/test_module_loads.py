@@ -123,6 +123,17 @@ def test_versions_with_own_code_share_a_metric(tmp_path: Path, serve: Serve, wor
     eventually(lambda: server.metric("my_total_calls_total") == 2)
 
 
+@WORKERS
+def test_models_and_reloads_choose_how_processes_start(tmp_path: Path, serve: Serve, workers: int) -> None:
+    more = 'import multiprocessing\nmultiprocessing.set_start_method("spawn")\n\n\ndef who():\n    return utils.WHO'
+    for who in "ab":
+        write(tmp_path, who, who, more)
+    server = serve("--workers", str(workers))
+    for who in "ab":
+        assert change(server, who, "load").status_code == 200
+        assert call(server, who, "multiprocessing.Pool(1).apply(who)") == who
+
+
 def test_a_metric_with_other_labels_replaces_its_own_and_no_other_models(
     tmp_path: Path, serve: Serve
 ) -> None:

@@ -213,7 +213,7 @@ class Main(ModuleType):
             super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or not (owner := _owner()):
+        if name.startswith("__") or not (owner := owned.current_of(_owner())):
             raise AttributeError(f"module '__main__' has no attribute {name!r}")
         if name in (own := _mains.get(owner, {})):
             return own[name]
@@ -291,7 +291,9 @@ def _find_and_load(find: Any) -> Any:
     @wraps(find)
     def find_and_load(name: str, import_: Any) -> Any:
         if name.startswith(owned.PREFIX):
-            return find(name, import_)
+            if (replaced := owned.replaced.get(name)) is None:
+                return find(name, import_)
+            return sys.modules.setdefault(name, replaced)
         frame: FrameType | None = sys._getframe(1)
         dynamic = False
         while frame is not None and (code := frame.f_globals.get("__name__")) in IMPORT_SYSTEM:
@@ -332,6 +334,18 @@ def install() -> None:
         vars(configuration)["BaseConfigurator"].importer = staticmethod(import_module_for_code)
 
 
+def share_start_method(multiprocessing: Any) -> None:
+    """Let model code choose how processes start although a reload or another model has chosen the same before."""
+
+    def set_start_method(method: str | None, force: bool = False) -> None:
+        if force or method != multiprocessing.get_start_method(allow_none=True):
+            multiprocessing.context._default_context.set_start_method(method, force)
+
+    multiprocessing.set_start_method = set_start_method
+
+
 sys.modules.setdefault("model_folders", sys.modules[__name__])
 if __name__ == "model_folders":  # in a process of a pool
     install()
+    if "multiprocessing" in sys.modules:
+        share_start_method(sys.modules["multiprocessing"])

@@ -6,10 +6,15 @@ It needs only the standard library, because it is also imported in the processes
 import os
 import re
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import _bootstrap
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+from itertools import count
 from pkgutil import iter_modules
+from types import FunctionType, ModuleType
+from typing import Any
+from weakref import WeakValueDictionary
 
 PREFIX = "model_folders."
 
@@ -34,6 +39,73 @@ They stay when the code removes the folders from there.
 artefacts: dict[str, str] = {}
 """The folder of each package's artefact. Folders on `sys.path` below it belong to the package too."""
 
+REPLACED = "__"
+"""Between a package name and a number in the package name of a load that a later one has replaced."""
+
+replaced: WeakValueDictionary[str, ModuleType] = WeakValueDictionary()
+"""The modules of replaced loads. They live as long as code of their load, which imports them by these names."""
+
+_loads = count(1)
+
+
+def set_aside(folders: Mapping[str, str]) -> dict[str, Any]:
+    """Take modules out of `sys.modules`, so that they are imported again, and return them by their names.
+
+    Those of a folder get new names, under which calls that still run import and pickle.
+    """
+    for name in [*sys.modules]:
+        if is_replaced(name) and not getattr(sys.modules[name].__spec__, "_initializing", False):
+            del sys.modules[name]
+    load = next(_loads)
+    removed = {name: sys.modules.pop(name) for name in folders}
+    for name, module in removed.items():
+        if folders[name] and isinstance(module, ModuleType):
+            package = package_of(folders[name])
+            plain = "" if name == package else f".{name.removeprefix(f'{package}.')}"
+            _rename(module, f"{package}{REPLACED}{load}{plain}")
+            vars(module)["__load__"] = removed
+            replaced[module.__name__] = module
+    return removed
+
+
+def put_back(modules: Mapping[str, Any]) -> None:
+    """Undo `set_aside` for these modules."""
+    for name, module in modules.items():
+        if isinstance(module, ModuleType):
+            replaced.pop(module.__name__, None)
+            _rename(module, name)
+    sys.modules.update(modules)
+
+
+def _rename(module: ModuleType, name: str) -> None:
+    _rename_members(vars(module), module.__name__, name)
+    module.__name__ = name
+    if spec := module.__spec__:
+        spec.name = name
+        module.__package__ = spec.parent
+    loader: Any = module.__loader__
+    if hasattr(loader, "name"):
+        loader.name = name
+
+
+def _rename_members(namespace: Mapping[str, Any], old: str, new: str) -> None:
+    for value in [*namespace.values()]:
+        if isinstance(value, type | FunctionType) and value.__module__ == old:
+            (type if isinstance(value, type) else object).__setattr__(value, "__module__", new)
+            if isinstance(value, type):
+                _rename_members(vars(value), old, new)
+
+
+def is_replaced(module: str) -> bool:
+    """Whether a module has the name of a replaced load."""
+    return module.startswith(PREFIX) and REPLACED in module.split(".", 2)[1]
+
+
+def current_of(package: str) -> str:
+    """The package of the latest load of the same folder."""
+    current, _, rest = package.partition(REPLACED)
+    return current + rest.lstrip("0123456789")
+
 
 def package_of(folder: str, within: str = PREFIX) -> str:
     """The package name of a model folder, or of a folder on `sys.path` that belongs to a model."""
@@ -45,7 +117,7 @@ def package_of(folder: str, within: str = PREFIX) -> str:
 @lru_cache(maxsize=1024)
 def folder_of(package: str) -> str:
     """The folder of a package name."""
-    key = package.rpartition(".")[2].encode()
+    key = package.rpartition(".")[2].partition(REPLACED)[0].encode()
     return os.fsdecode(re.sub(rb"_([0-9a-f]{2})", lambda code: bytes.fromhex(code[1].decode()), key))
 
 
@@ -73,6 +145,11 @@ def find_packages(package: str, name: str) -> list[str]:
 
     They are the package itself, and those of folders that belong to it and are on `sys.path`.
     """
+    current = current_of(package)
+    if current != package:
+        if current not in packages:  # a folder that models share
+            return [package] if _is_shared(folder_of(package), name) else []
+        return [package + each.removeprefix(current) for each in find_packages(current, name)]
     roots = roots_of(package)
     used = packages.setdefault(package, {package: None})
     for entry in sys.path:
@@ -85,6 +162,13 @@ def find_packages(package: str, name: str) -> list[str]:
         specs = {each: PathFinder.find_spec(name.partition(".")[0], [folder_of(each)]) for each in owning}
         owning.sort(key=lambda each: getattr(specs[each], "loader", None) is None)
     return owning
+
+
+def _is_shared(folder: str, name: str) -> bool:
+    """Whether `sys.path` leads to a module in this folder."""
+    spec = PathFinder.find_spec(name.partition(".")[0])
+    locations = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
+    return any(str(path).startswith(f"{folder}{os.sep}") for path in locations)
 
 
 def _holds_code(path: str, folder: str) -> bool:

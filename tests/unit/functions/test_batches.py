@@ -2,7 +2,10 @@
 # names of dimensions are no names of types
 
 import asyncio
+import copy
+import itertools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -116,8 +119,8 @@ async def test_batches_of_other_sizes_and_batches_that_fail() -> None:
         return xs[1:]
 
     @app.model(batch=8)
-    async def endless(xs: list[int]) -> list[int]:
-        return iter(xs)  # type: ignore[return-value]
+    async def single(xs: list[int]) -> list[int]:
+        return xs[0]  # type: ignore[return-value]
 
     @app.model(batch=8)
     def broken(xs: list[int]) -> list[int]:
@@ -152,8 +155,8 @@ async def test_batches_of_other_sizes_and_batches_that_fail() -> None:
         await answer(app, "turned", points=[{"x": 1}, {"x": "a"}])
     with pytest.raises(InferenceFailed, match="returned 0 items for a batch of 1"):
         await answer(app, "short", xs=[1])
-    with pytest.raises(InferenceFailed, match="a list_iterator, not a list"):
-        await answer(app, "endless", xs=[1])
+    with pytest.raises(InferenceFailed, match="a int, not a list"):
+        await answer(app, "single", xs=[1])
     with pytest.raises(InferenceFailed):
         await answer(app, "broken", xs=[1])
     assert await answer(app, "labelled", xs=[2, 3]) == {"output_0": ["a", "a"], "output_1": [0.5, 0.5]}
@@ -161,6 +164,39 @@ async def test_batches_of_other_sizes_and_batches_that_fail() -> None:
         await answer(app, "labelled", xs=[1])
     rows = await answer(app, "arrays", xs=np.ones((3, 2), np.float32))
     assert rows.tolist() == [2, 2, 2]
+
+
+RESULTS: dict[str, Callable[[list[Any]], Any]] = {
+    "tuple": tuple,
+    "iterator": iter,
+    "map": lambda items: map(copy.copy, items),
+    "generator": lambda items: (item for item in items),
+    "values": lambda items: dict(enumerate(items)).values(),
+}
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+async def test_a_batch_may_return_what_a_list_can_be_made_of(kind: str) -> None:
+    app = App()
+
+    @app.model(batch=8)
+    def halves(xs: list[int]) -> list[float]:
+        return RESULTS[kind]([ModelError("odd") if x % 2 else x / 2 for x in xs])  # type: ignore[no-any-return]
+
+    @app.model(batch=8)
+    async def labelled(xs: list[int]) -> tuple[list[str], list[float]]:
+        return RESULTS[kind](["a" for _ in xs]), RESULTS[kind]([x / 2 for x in xs])
+
+    @app.model(batch=8)
+    def endless(xs: list[int]) -> list[int]:
+        return itertools.count()  # type: ignore[return-value]
+
+    assert await answer(app, "halves", xs=[2, 4]) == [1, 2]
+    with pytest.raises(ModelError, match="odd"):
+        await answer(app, "halves", xs=[1])
+    assert await answer(app, "labelled", xs=[2, 4]) == {"output_0": ["a", "a"], "output_1": [1, 2]}
+    with pytest.raises(InferenceFailed, match="returned 3 items for a batch of 2"):
+        await answer(app, "endless", xs=[1, 2])
 
 
 async def test_the_limit_of_a_batch_counts_items() -> None:

@@ -1,11 +1,15 @@
 """What model code imports, from where, and what two threads that import at once see of each other."""
 
 import asyncio
+import gc
+import json
 import logging
 import os
+import pickle
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib import import_module
@@ -162,6 +166,7 @@ def in_threads(*functions: Callable[[], object]) -> list[BaseException]:
 MEETING = """
 import threading
 import time
+import weakref
 here = threading.get_ident
 started = {"left": threading.Event(), "right": threading.Event()}
 checked = threading.Event()
@@ -427,3 +432,45 @@ def test_python_below_a_models_folder_is_not_its_code(monkeypatch) -> None:
     installed = [f"{home}/{name}/package/code.py" for name in ("site-packages", "python3/dist-packages")]
     for file in (logging.__file__, folders.__file__, *installed):
         assert model_folders._package_in({"__name__": "code", "__file__": file}) == ""
+
+
+LATE = "import helper\n\n\ndef late():\n    from helper import whose\n    return whose, helper.whose\n"
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
+def test_each_load_imports_its_own_modules_until_nothing_of_it_is_left(tmp_path, shared) -> None:
+    code(tmp_path, model=LATE, helper="whose = 'old'\nclass Thing: ...", json="whose = 'hidden'")
+    if shared:
+        share_folders([tmp_path])
+    old = load(tmp_path)
+    write(tmp_path / "helper.py", "whose = 'new'")
+    new = load(tmp_path)
+    assert old.late() == ("old", "old")
+    assert new.late() == ("new", "new")
+    assert type(pickle.loads(pickle.dumps(old.helper.Thing()))) is old.helper.Thing
+    assert [name for name in owned_folders.replaced if old.__name__ == name] == [old.__name__]
+    if shared:
+        exec("import json\nfound = json.dumps", vars(old))
+        assert old.found is json.dumps
+    gone, other = weakref.ref(old), load(code(tmp_path / "other", model=""))
+    del old
+    gc.collect()
+    assert gone() is None
+    assert other.__name__ not in owned_folders.replaced
+
+
+def test_a_load_that_fails_gives_the_modules_their_names_back(tmp_path) -> None:
+    old = load(code(tmp_path, model=LATE, helper="whose = 'old'\nclass Thing: ..."))
+    name = old.__name__
+    write(tmp_path / "helper.py", "raise OSError(model)")
+    with pytest.raises(NameError):
+        load(tmp_path)
+    assert old.late() == ("old", "old")
+    assert (old.__name__, old.__spec__.name, sys.modules[name]) == (name, name, old)
+    assert old.helper.Thing.__module__ == old.helper.__name__ == f"{name.rpartition('.')[0]}.helper"
+
+
+def test_two_models_of_one_folder_have_each_their_own_modules(tmp_path) -> None:
+    first = load(code(tmp_path, model=LATE, helper="whose = object()"))
+    second = load(tmp_path)
+    assert first.late() == (first.helper.whose,) * 2 != second.late()
