@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import orjson
+
 from ..errors import InvalidOutput, InvalidRequest
 from ..text.output import TextOutput
 from ..types import (
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("inferstream.dataplane")
 
 PLAIN_PARAMETERS = {str, bool, int, float, type(None)}
+NOT_BOUNDED = {int, list, dict}
+"""Types of parameters that may hold an integer beyond 64 bits, which neither JSON nor gRPC has."""
 
 
 class OutputWriter(Protocol):
@@ -179,7 +183,9 @@ class Finish:
         for name, value in extra.items():
             try:
                 if type(value) not in PLAIN_PARAMETERS:
-                    extra[name] = decode(encode(value))
+                    value = extra[name] = decode(encode(value))
+                if type(value) in NOT_BOUNDED:
+                    orjson.dumps(value)
             except (TypeError, ValueError) as error:
                 reason = f'Model {self._model} answered a wrong parameter "{name}": {error}.'
                 raise InvalidOutput(reason) from error

@@ -30,6 +30,8 @@ VALUES = {
     "complex": lambda: np.array([1j]),
     "inside": lambda: {"n": np.float32(0.5), "v": np.arange(4)[::2]},
     "scalar": lambda: np.float32(2.5),
+    "beyond": lambda: 2**70,
+    "beyond_inside": lambda: {"n": [-(2**70)]},
     "generator": lambda: (i for i in range(2)),
 }
 """
@@ -195,9 +197,21 @@ def test_parameters_reach_clients(server: Running, name: str) -> None:
     assert (found.double_param if right == 2.5 else json.loads(found.string_param)) == right
 
 
-def test_a_wrong_parameter_is_named(server: Running) -> None:
-    response = server.infer("Parameter", {"inputs": [tensor("generator")]})
+@pytest.mark.parametrize("name", ["generator", "beyond", "beyond_inside"])
+def test_a_wrong_parameter_is_named(server: Running, name: str) -> None:
+    response = server.infer("Parameter", {"inputs": [tensor(name)]})
     assert (response.status_code, 'parameter "v"' in response.json()["error"]) == (500, True), response.text
+    with pytest.raises(grpc.RpcError, match='parameter "v"'):
+        over_grpc(server, "Parameter", name)
+
+
+@pytest.mark.parametrize("value", [2**70, -(2**63) - 1])
+@pytest.mark.parametrize("action", ["infer", "generate", "infer_stream"])
+def test_a_parameter_beyond_64_bits_is_refused(server: Running, value: int, action: str) -> None:
+    asked = {"case": "zero"} if action == "generate" else {"inputs": [tensor("zero")]}
+    response = server.infer("Codec", {**asked, "parameters": {"p": value}}, action=action)
+    assert (response.status_code, 'parameter "p"' in response.json()["error"]) == (400, True), response.text
+    assert server.infer("Codec", {**asked, "parameters": {"p": 1e30}}, action=action).status_code == 200
 
 
 APP = """
