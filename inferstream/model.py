@@ -97,9 +97,9 @@ class MLModel:
         self.outputs = settings.outputs or _copied(self._class_outputs)
         # Not by the setters: an annotation must not choose a codec in `decode` of a model that declares none.
         annotated = annotated_signature(type(self))
-        if annotated.inputs and not self._inputs:
+        if annotated.inputs and not self.inputs:
             self._inputs = _copied(annotated.inputs)
-        if annotated.outputs and not self._outputs:
+        if annotated.outputs and not self.outputs:
             self._outputs = _copied(annotated.outputs)
         self.ready = False
 

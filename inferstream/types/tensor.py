@@ -78,7 +78,7 @@ class TensorData:
             self._root, self._array = root._root, root._array
             self._raw, self._raw_datatype = root._raw, root._raw_datatype
         elif isinstance(root, Iterable) and not isinstance(root, _ONE_VALUE):
-            self._root = root.tolist() if hasattr(root, "detach") else list(root)
+            self._root = root.tolist() if hasattr(root, "tolist") else list(root)
 
     @classmethod
     def from_raw(cls, raw: memoryview | bytes, datatype: str, binary: bool = False) -> "TensorData":
