@@ -95,7 +95,7 @@ test-models: $(MODELS_STAMP)  ## the runtimes of torch: language models, embeddi
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(MODELS)/bin/python -m pytest tests/unit/text tests/unit/runtimes/grammars tests/unit/runtimes/transformers \
 		tests/unit/runtimes/pipelines $(addprefix tests/unit/runtimes/test_,catboost.py embeddings.py huggingface.py llamacpp.py mlflow.py quantization.py torch.py) \
 		tests/cve/test_untrusted_weights.py tests/unit/compat/blazerpc tests/unit/compat/test_blazerpc_names.py \
-		tests/unit/compat/torchserve tests/unit/compat/test_torchserve_names.py tests/e2e/test_torchserve.py tests/e2e/test_language_model.py tests/e2e/test_structured_output.py tests/e2e/test_options.py tests/e2e/test_token_options.py tests/e2e/test_option_transports.py tests/e2e/test_text_runtimes.py tests/e2e/test_torch.py tests/e2e/test_gpu.py tests/e2e/test_catboost.py tests/e2e/test_mlflow.py
+		tests/unit/compat/torchserve tests/unit/compat/test_torchserve_names.py tests/e2e/test_torchserve.py tests/e2e/test_language_model.py tests/e2e/test_structured_output.py tests/e2e/test_options.py tests/e2e/test_token_options.py tests/e2e/test_option_transports.py tests/e2e/test_text_runtimes.py tests/e2e/test_torch.py tests/unit/codecs/test_torch_tensors.py tests/e2e/test_gpu.py tests/e2e/test_catboost.py tests/e2e/test_mlflow.py
 
 bench-language: $(MODELS_STAMP)  ## a real language model: tokens/s of 1 to 16 streams, first tokens, memory
 	HF_HUB_OFFLINE=1 $(MODELS)/bin/python -m benchmarks.language

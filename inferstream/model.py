@@ -77,17 +77,29 @@ class MLModel:
     _description = Description()
     """What a runtime knows of its model where nothing is declared. It replaces this when it loads."""
 
+    _class_inputs: Tensors = ()
+    _class_outputs: Tensors = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Keep tensors that a class declares by attributes, so that these do not hide the properties."""
+        super().__init_subclass__(**options)
+        for name in ("inputs", "outputs"):
+            tensors = cls.__dict__.get(name)
+            if isinstance(tensors, list) and all(isinstance(each, MetadataTensor) for each in tensors):
+                setattr(cls, f"_class_{name}", tuple(tensors))
+                delattr(cls, name)
+
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
         self._inputs_index: dict[str, MetadataTensor] = {}
         self._outputs_index: dict[str, MetadataTensor] = {}
-        self.inputs = settings.inputs
-        self.outputs = settings.outputs
+        self.inputs = settings.inputs or _copied(self._class_inputs)
+        self.outputs = settings.outputs or _copied(self._class_outputs)
         # Not by the setters: an annotation must not choose a codec in `decode` of a model that declares none.
         annotated = annotated_signature(type(self))
-        if annotated.inputs and not settings.inputs:
+        if annotated.inputs and not self.inputs:
             self._inputs = _copied(annotated.inputs)
-        if annotated.outputs and not settings.outputs:
+        if annotated.outputs and not self.outputs:
             self._outputs = _copied(annotated.outputs)
         self.ready = False
 

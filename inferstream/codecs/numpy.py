@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..errors import CodecError
 from ..types import Datatype, MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
+from ..types.conversion import as_array
 from ..types.datatypes import DTYPES
 from ..types.tensors import AnyTensor
 from .base import SingleInputRequestCodec, TensorCodec, content_type
@@ -56,7 +57,7 @@ def encoded(
 
 
 def _array(payload: Any) -> Array:
-    array = np.asarray(payload)
+    array = as_array(payload)
     if array.dtype == object and not all(isinstance(value, (str, bytes, NoneType)) for value in array.flat):
         raise TypeError(f"a {type(payload).__name__} is no array")
     return array
@@ -117,7 +118,7 @@ class NumpyCodec(TensorCodec[Array]):
 
     @classmethod
     def can_encode(cls, payload: Any) -> bool:
-        return isinstance(payload, np.ndarray)
+        return isinstance(payload, np.ndarray | np.generic) or hasattr(payload, "detach")
 
     @classmethod
     def encode_tensor(cls, kind: type[AnyTensor], name: str, payload: Array, **_: Any) -> AnyTensor:

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import orjson
+
 from ..errors import InvalidOutput, InvalidRequest
 from ..text.output import TextOutput
 from ..types import (
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("inferstream.dataplane")
 
 PLAIN_PARAMETERS = {str, bool, int, float, type(None)}
+NESTED = {list, dict}
+"""Types of parameters that may hold an integer beyond 64 bits, which neither JSON nor gRPC has."""
 
+LEAST, MOST = -(2**63), 2**63 - 1
 
 Rewriter = Callable[[list[ResponseOutput], Sequence[RequestOutput]], list[ResponseOutput]]
 """Makes other outputs of those that a client asks for, and of what it says of each. Raises InvalidRequest."""
@@ -184,7 +189,9 @@ class Finish:
         for name, value in parameters.items():
             try:
                 if type(value) not in PLAIN_PARAMETERS:
-                    parameters[name] = decode(encode(value))
+                    value = parameters[name] = decode(encode(value))
+                if (kind := type(value)) in NESTED or (kind is int and not LEAST <= value <= MOST):
+                    orjson.dumps(value)
             except (TypeError, ValueError) as error:
                 reason = f'Model {self._model} answered a wrong parameter "{name}": {error}.'
                 raise InvalidOutput(reason) from error

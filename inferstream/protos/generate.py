@@ -25,7 +25,7 @@ from ..types.metadata import NULLABLE, ROW_SCHEMA
 from .counts import expect_tensors
 from .flat_values import columns_of, fits, flattened, guessed
 from .json_arrays import plain
-from .json_checks import keys_of, refuse_duplicate_keys
+from .json_checks import keys_of, refuse_duplicate_keys, refuse_rounded
 from .json_requests import check_id
 from .json_responses import dump, json_value, json_values
 from .unwritable_outputs import unwritable
@@ -117,7 +117,10 @@ def parse_flat(
             raise InvalidRequest(f'parameter "{name}" must be a string, a number or a boolean')
         else:
             extra[name] = value
-    return InferenceRequest.of(tensors, request_id, Parameters.of(extra) if extra else None, outputs)
+    parameters = Parameters.of(extra) if extra else None
+    if parameters is not None:
+        refuse_rounded(parameters, text)
+    return InferenceRequest.of(tensors, request_id, parameters, outputs)
 
 
 def outputs_named(wanted: object) -> list[RequestOutput]:

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InvalidRequest, PayloadTooLarge
+from ..types import Parameters
+from ..types.json_numbers import MANY_DIGITS
 
 PIECE = 256 * 1024
 """Bytes that are counted at once, in at most two milliseconds."""
@@ -229,3 +231,10 @@ def refuse_duplicate_keys(text: bytes, expected: int) -> None:
         json.loads(text, object_pairs_hook=unique)
     except RecursionError:
         raise InvalidRequest("The body is nested too deeply.") from None
+
+
+def refuse_rounded(parameters: Parameters, text: bytes) -> None:
+    """Raise InvalidRequest for an integer beyond 64 bits, which the parser of `text` has made a float."""
+    for name, value in parameters.items():
+        if type(value) is float and abs(value) >= 2**63 and MANY_DIGITS.search(text):
+            raise InvalidRequest(f'parameter "{name}": an integer beyond 64 bits is out of range')

@@ -24,7 +24,7 @@ from ..types.json_numbers import NOT_NUMBERS, Malformed, NumbersText
 from . import ids
 from .counts import expect_parameters, expect_tensors
 from .json_arrays import FIELDS, LARGE, parse, plain
-from .json_checks import has_keys, keys_of, refuse_duplicate_keys
+from .json_checks import has_keys, keys_of, refuse_duplicate_keys, refuse_rounded
 from .json_pieces import loads
 from .regions import REGION, in_region, refuse_regions
 
@@ -102,6 +102,7 @@ def build_request(
     if (sent := document.get("parameters")) is not None:
         parameters, count = _parameters(sent, "parameters", nested)
         keys += count
+        refuse_rounded(parameters, text)
         default = _flag(parameters, "binary_data_output", "parameters")
         for name in parameters.__pydantic_extra__ or ():
             if name.startswith("triton_"):

@@ -1,5 +1,6 @@
 """Converts Python values and raw bytes to exact tensor values, or raises ValueError."""
 
+import re
 import struct
 from collections.abc import Callable
 from functools import lru_cache
@@ -143,6 +144,22 @@ def cast_exactly(array: npt.NDArray[Any], datatype: str) -> npt.NDArray[Any]:
     return cast
 
 
+def as_array(value: Any) -> npt.NDArray[Any]:
+    """`np.asarray`, also of a torch tensor that has gradients, is on an accelerator, or holds bfloat16.
+
+    Raises TypeError and ValueError.
+    """
+    if not hasattr(value, "detach"):
+        return np.asarray(value)
+    try:
+        try:
+            return np.asarray(value.numpy(force=True))
+        except TypeError:
+            return np.asarray(value.float().numpy(force=True))
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+
+
 def plain_array(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """An array of a subclass of NumPy's as a plain one. Masked values become NaN.
 
@@ -253,5 +270,10 @@ def to_bytes(value: Any) -> bytes:
 
 
 def _brief(value: Any) -> str:
-    text = "null" if value is None else repr(value)
+    text = "null" if value is None else repr_without_address(value)
     return text if len(text) <= 40 else text[:37] + "..."
+
+
+def repr_without_address(value: Any) -> str:
+    """The `repr` of a value for clients, who must not see where it is in memory."""
+    return re.sub(" at 0x[0-9a-f]+", "", repr(value))

@@ -73,23 +73,23 @@ class TensorData:
             return
         if kind is np.ndarray:
             self._root, self._array = None, root
+        elif isinstance(root, np.ma.MaskedArray) and root.dtype.kind not in "fc":
+            self._root = root.tolist()  # masked values are None, which the check of the datatype names
         elif isinstance(root, np.ndarray):
             self._root, self._array = None, plain_array(root)
         elif isinstance(root, TensorData):
             self._root, self._array = root._root, root._array
             self._raw, self._raw_datatype = root._raw, root._raw_datatype
         elif isinstance(root, Iterable) and not isinstance(root, _ONE_VALUE):
-            self._root = list(root)
+            self._root = root.tolist() if hasattr(root, "tolist") else list(root)
 
     @classmethod
     def from_raw(cls, raw: memoryview | bytes, datatype: str, binary: bool = False) -> "TensorData":
         """Values from the protocol's raw representation, without a copy."""
         data = cls.__new__(cls)
-        data.checked = True
-        data.binary = binary
+        data.checked, data.binary = True, binary
         data._root = data._array = None
-        data._raw = memoryview(raw)
-        data._raw_datatype = datatype
+        data._raw, data._raw_datatype = memoryview(raw), datatype
         return data
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -130,7 +130,7 @@ async def odd(x: int) -> AsyncIterator[int]:
     yield "text"
 """
 CLASSES = """
-from inferstream import MLModel
+from inferstream import Finished, MLModel, StepModel
 from inferstream.types import InferenceResponse, MetadataTensor, ResponseOutput
 
 X = [MetadataTensor(name="x", datatype="INT64", shape=[1])]
@@ -172,6 +172,57 @@ class CRaises(Base):
         raise ValueError("secret")
 
 
+class Steps(StepModel):
+    inputs = X
+    outputs = OUT
+
+    def admit(self, request):
+        return request
+
+    def step(self, states):
+        return [self.advance(state) for state in states]
+
+
+class STotal(Steps):
+    def advance(self, state):
+        return Finished(response(data=[int(state.inputs[0].data[0])]))
+
+
+class SAsync(STotal):
+    async def step(self, states):
+        return super().step(states)
+
+
+class SNone(Steps):
+    def advance(self, state):
+        return Finished(None)
+
+
+class SOpaque(Steps):
+    def advance(self, state):
+        return Finished(response(data=[object()]))
+
+
+class SDatatype(Steps):
+    def advance(self, state):
+        return Finished(response(datatype="FP32"))
+
+
+class SRaises(Steps):
+    def advance(self, state):
+        return ValueError("secret")
+
+
+class SAdmits(Steps):
+    def admit(self, request):
+        raise ValueError("secret")
+
+
+class SLate(Steps):
+    def step(self, states):
+        return [[response(), response(shape=[3])] for state in states]
+
+
 class CLate(Base):
     async def predict_stream(self, requests):
         async for _ in requests:
@@ -179,7 +230,11 @@ class CLate(Base):
             raise ValueError("secret")
 """
 FAILURES = ("failed on request", "Traceback")
-CLASS_NAMES = ("CNone", "COpaque", "CTexts", "CShape", "CRaises", "CLate")
+STEPS = ("STotal", "SAsync")
+"""Classes whose steps are right."""
+
+CLASS_NAMES = ("CNone", "COpaque", "CTexts", "CShape", "CRaises", "CLate", *STEPS)
+CLASS_NAMES += ("SNone", "SOpaque", "SDatatype", "SRaises", "SAdmits", "SLate")
 
 
 class Result(NamedTuple):
@@ -205,7 +260,14 @@ def server_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         folder = tmp_path_factory.mktemp("owners") / "models"
         if is_class:
             for name in CLASS_NAMES:
-                write_model(folder, name, f"owners_of_{name.lower()}.{name}", CLASSES, name=name)
+                write_model(
+                    folder,
+                    name,
+                    f"owners_of_{name.lower()}.{name}",
+                    CLASSES,
+                    name=name,
+                    input_validation="strict",
+                )
         else:
             folder.mkdir()
             (folder / "app.py").write_text(APP)
@@ -383,7 +445,7 @@ def logged(running: Running, before: int) -> str:
     return running.text()[before:]
 
 
-MODELS = ("add", "total", "rows")
+MODELS = ("add", "total", "rows", *STEPS)
 WRONG_ROWS = pairwise(list(WRONG_TENSORS), list(TENSORS), MODELS, PLACES)
 WRONG_ROWS += pairwise(list(WRONG_JSON), ["REST", "SSE", "WebSocket", "generate"], MODELS, PLACES)
 
@@ -468,8 +530,14 @@ MODEL_FAULTS = {
     "CShape": "output",
     "CRaises": "log says why",
     "CLate": "log says why",
+    "SNone": "SNone",
+    "SOpaque": "output",
+    "SDatatype": "output",
+    "SRaises": "log says why",
+    "SAdmits": "log says why",
+    "SLate": "output",
 }
-STREAMED = ("late", "odd", "later", "CLate")
+STREAMED = ("late", "odd", "later", "CLate", "SLate")
 STREAMS = ("SSE", "WebSocket", "gRPC stream")
 FAULT_ROWS = pairwise([name for name in MODEL_FAULTS if name not in STREAMED], list(TRANSPORTS), PLACES)
 FAULT_ROWS += pairwise(STREAMED, STREAMS, PLACES)
@@ -482,6 +550,7 @@ def test_a_fault_of_a_model_is_logged_once(server_of: Server, model: str, transp
     found = TRANSPORTS[transport](running, model, [x()])
     assert (found.owner, MODEL_FAULTS[model] in found.said) == ("model", True), found
     assert "secret" not in found.said
+    assert " at 0x" not in found.said
     eventually(lambda: f"model {model} failed on request" in logged(running, before))
     assert logged(running, before).count("failed on request") == 1
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import grpc
 import httpx
+import numpy as np
 import pytest
 
 from inferstream.protos import dataplane_pb2 as messages
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
+from tests.pairs import pairwise
 from tests.serving import Running, write_model
 
 VALUES = """
@@ -27,13 +29,16 @@ VALUES = {
     "times": lambda: np.array(["2024-01-01", "NaT"], "M8[ns]"),
     "complex": lambda: np.array([1j]),
     "inside": lambda: {"n": np.float32(0.5), "v": np.arange(4)[::2]},
+    "scalar": lambda: np.float32(2.5),
+    "beyond": lambda: 2**70,
+    "beyond_inside": lambda: {"n": [-(2**70)]},
     "generator": lambda: (i for i in range(2)),
 }
 """
 CLASSES = (
     VALUES
     + """
-from inferstream import MLModel
+from inferstream import Finished, MLModel, StepModel
 from inferstream.codecs import NumpyCodec
 from inferstream.types import InferenceResponse, Parameters, RequestOutput, ResponseOutput
 
@@ -52,6 +57,30 @@ class Encoded(MLModel):
     def predict(self, request):
         wanted = request.outputs[0] if request.outputs else RequestOutput(name="o")
         return InferenceResponse(model_name=self.name, outputs=[self.encode(made(request), wanted)])
+
+
+class Direct(MLModel):
+    def predict(self, request):
+        output = ResponseOutput(name="o", shape=[2], datatype="INT64", data=made(request))
+        return InferenceResponse(model_name=self.name, outputs=[output])
+
+
+class Step(StepModel):
+    def admit(self, request):
+        return request
+
+    def step(self, requests):
+        found = [NumpyCodec.encode_output("o", made(each)) for each in requests]
+        return [Finished(InferenceResponse(model_name=self.name, outputs=[each])) for each in found]
+
+
+class AsyncStep(StepModel):
+    async def admit(self, request):
+        return made(request)
+
+    async def step(self, values):
+        found = [self.encode(each, RequestOutput(name="o")) for each in values]
+        return [Finished(InferenceResponse(model_name=self.name, outputs=[each])) for each in found]
 
 
 class Parameter(MLModel):
@@ -85,7 +114,9 @@ WRITTEN = {
     "big": [0.0, 1.0, 2.0],
     "zero": [2.5],
     "masked": [1.5, None],
+    "scalar": [2.5],
 }
+STEPS_WRITTEN = pairwise(["Step", "AsyncStep"], list(WRITTEN))
 REFUSED = ["masked_integers", "structured", "times", "complex", "inside"]
 PARAMETERS = {
     "fortran": [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]],
@@ -100,7 +131,7 @@ PARAMETERS = {
 @pytest.fixture(scope="module", params=["0", "1"], ids=["server", "worker"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     root = tmp_path_factory.mktemp("values") / "models"
-    for name in ("Codec", "Encoded", "Parameter"):
+    for name in ("Codec", "Encoded", "Direct", "Step", "AsyncStep", "Parameter"):
         write_model(root, name, f"values_of_{name.lower()}.{name}", CLASSES, name=name)
     (root / "Triton" / "1").mkdir(parents=True)
     (root / "Triton" / "config.pbtxt").write_text(CONFIG)
@@ -121,15 +152,26 @@ def over_grpc(server: Running, model: str, name: str) -> messages.ModelInferResp
         return GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=20)
 
 
-@pytest.mark.parametrize("model", ["Codec", "Triton"])
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize(
+    ("model", "name"), [*pairwise(["Codec", "Encoded"], list(WRITTEN)), *STEPS_WRITTEN, ("Triton", "big")]
+)
 def test_arrays_of_any_layout_are_written(server: Running, model: str, name: str) -> None:
     found = server.infer(model, {"inputs": [tensor(name)]}).json()["outputs"][0]
     assert found["data"] == WRITTEN[name]
+    if model != "Triton":
+        body = {"instances": [name]}
+        predictions = httpx.post(f"{server.url}/v1/models/{model}:predict", json=body, timeout=20).json()
+        assert np.array(predictions["predictions"]).ravel().tolist() == WRITTEN[name]
 
 
-@pytest.mark.parametrize("model", ["Codec", "Encoded", "Triton"])
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        *pairwise(["Codec", "Encoded", "Triton"], REFUSED),
+        *pairwise(["Step", "AsyncStep"], REFUSED),
+        ("Direct", "masked_integers"),
+    ],
+)
 def test_a_value_that_has_no_tensor_is_a_fault_of_the_model(server: Running, model: str, name: str) -> None:
     before = len(server.text())
     response = server.infer(model, {"inputs": [tensor(name)]})
@@ -155,9 +197,21 @@ def test_parameters_reach_clients(server: Running, name: str) -> None:
     assert (found.double_param if right == 2.5 else json.loads(found.string_param)) == right
 
 
-def test_a_wrong_parameter_is_named(server: Running) -> None:
-    response = server.infer("Parameter", {"inputs": [tensor("generator")]})
+@pytest.mark.parametrize("name", ["generator", "beyond", "beyond_inside"])
+def test_a_wrong_parameter_is_named(server: Running, name: str) -> None:
+    response = server.infer("Parameter", {"inputs": [tensor(name)]})
     assert (response.status_code, 'parameter "v"' in response.json()["error"]) == (500, True), response.text
+    with pytest.raises(grpc.RpcError, match='parameter "v"'):
+        over_grpc(server, "Parameter", name)
+
+
+@pytest.mark.parametrize("value", [2**70, -(2**63) - 1])
+@pytest.mark.parametrize("action", ["infer", "generate", "infer_stream"])
+def test_a_parameter_beyond_64_bits_is_refused(server: Running, value: int, action: str) -> None:
+    asked = {"case": "zero"} if action == "generate" else {"inputs": [tensor("zero")]}
+    response = server.infer("Codec", {**asked, "parameters": {"p": value}}, action=action)
+    assert (response.status_code, 'parameter "p"' in response.json()["error"]) == (400, True), response.text
+    assert server.infer("Codec", {**asked, "parameters": {"p": 1e30}}, action=action).status_code == 200
 
 
 APP = """

@@ -89,6 +89,30 @@ async def test_tensors_declared_while_loading_choose_codecs_and_show_in_metadata
     assert (await model.metadata()).inputs == [TENSOR]
 
 
+class Declares(Answers):
+    inputs = [TENSOR]
+    outputs = [TENSOR]
+
+
+class Inherits(Declares):
+    outputs = [TENSOR.model_copy(update={"name": "y"})]
+
+
+async def test_a_class_declares_tensors_by_attributes() -> None:
+    first, second = (
+        Declares(ModelSettings(name="a", implementation="m.M")),
+        Declares(ModelSettings(name="b", implementation="m.M")),
+    )
+    assert (await first.metadata()).inputs == [TENSOR]
+    assert first.decode(RequestInput(name="x", shape=[1], datatype="BYTES", data=["YQ=="])) == [b"a"]
+    first.inputs.clear()
+    assert second.inputs == [TENSOR]
+    heir = Inherits(
+        ModelSettings(name="c", implementation="m.M", inputs=[TENSOR.model_copy(update={"name": "z"})])
+    )
+    assert [each.name for each in (*heir.inputs, *heir.outputs)] == ["z", "y"]
+
+
 def test_requests_are_decoded_by_their_own_the_models_or_the_default_codec() -> None:
     plain = InferenceRequest(inputs=[RequestInput(name="x", shape=[1], datatype="INT8", data=[1])])
     assert made().decode_request(plain) is plain

@@ -9,7 +9,7 @@ import orjson
 
 from ...errors import CodecError
 from ...types import Datatype, RequestInput, ResponseOutput
-from ...types.conversion import array_from_values, cast_exactly
+from ...types.conversion import array_from_values, as_array, cast_exactly
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
 from ...types.tensors import AnyTensor
 from ..numpy import to_datatype, writable
@@ -96,7 +96,7 @@ class Array(Value):
         return _array_of(tensor, self.datatype)
 
     def write(self, value: Any) -> tuple[list[int], Any]:
-        array = value if isinstance(value, np.ndarray) else np.asarray(value)
+        array = value if isinstance(value, np.ndarray) else as_array(value)
         if array.dtype.kind == "O":  # of a data frame's values
             array = array_from_values(array.tolist(), self.datatype).reshape(array.shape)
         elif array.dtype != DTYPES[self.datatype]:
@@ -122,7 +122,7 @@ class Array(Value):
         return array
 
     def to_json(self, value: Any) -> Any:
-        return np.asarray(value).tolist()
+        return as_array(value).tolist()
 
     def sizes(self, shape: list[int]) -> dict[str, int]:
         """The sizes of the named dimensions. Raises ValueError for a shape that does not fit."""
@@ -153,7 +153,7 @@ class AnyArray(Array):
         return _array_of(tensor, tensor.datatype)
 
     def encode(self, kind: type[AnyTensor], name: str, value: Any) -> AnyTensor:
-        array = np.asarray(value)
+        array = as_array(value)
         if array.dtype.kind not in "biuf":
             raise TypeError(
                 f"takes an array of numbers, got {brief(value)}; annotate it to send other values"

@@ -10,6 +10,7 @@ import orjson
 
 from ...errors import CodecError
 from ...types import MetadataTensor, Parameters, RequestInput, ResponseOutput, TensorData
+from ...types.conversion import repr_without_address
 from ...types.metadata import NULLABLE as NULLABLE
 from ...types.tensors import AnyTensor
 from ..base import content_type
@@ -255,7 +256,7 @@ def _shown(value: Any, level: int = 0) -> str:
         pairs = islice(value.items(), 7) if level < 4 else ()
         inside = [f"{_shown(key)}: {_shown(item, level + 1)}" for key, item in pairs]
         return f"{{{', '.join(inside)}}}"
-    return repr(value)
+    return repr_without_address(value)
 
 
 def single(tensor: RequestInput | ResponseOutput) -> Any:

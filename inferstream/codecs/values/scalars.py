@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 
 from ...types import RequestInput, ResponseOutput
-from ...types.conversion import array_from_values, whole
+from ...types.conversion import array_from_values, as_array, whole
 from ...types.datatypes import DTYPES, FLOATS, INTEGERS
 from ...types.forms import KINDS, LARGEST, LEAST
 from ...types.json_encoding import decode
@@ -225,6 +225,8 @@ class Time(SingleValue):
 
 def _plain(value: Any) -> Any:
     """A number of NumPy, the only one of an array, or one of a subclass as Python's. A masked one is NaN."""
+    if hasattr(value, "detach"):
+        value = as_array(value)
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.size == 1):
         if np.ma.is_masked(value):
             return math.nan

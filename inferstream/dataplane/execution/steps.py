@@ -287,7 +287,10 @@ class Steps:
         """End every stream of a step with the model's error; the log gets one record."""
         name = self._model.name
         error = owned(error, name)
-        if not isinstance(error, InferstreamError) or isinstance(error, InferenceFailed):
+        is_named = (
+            isinstance(error, InvalidOutput) and len(streams) == 1
+        )  # other clients must not see a value of it
+        if not is_named and (not isinstance(error, InferstreamError) or isinstance(error, InferenceFailed)):
             logger.error("model %s failed in a step over %d streams", name, len(streams), exc_info=error)
             text = f"Model {name} failed in a step that this request was part of; the server's log says why."
             error, cause = StepFailed(text), error

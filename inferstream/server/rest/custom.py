@@ -47,7 +47,8 @@ class CustomRoutes:
             await respond(send, 404, b'{"error":"Not Found"}', [JSON], typed_last=True)
             return
         if (model := models.get(method, models.get("GET") if method == "HEAD" else None)) is None:
-            allow = (b"allow", ", ".join(models).encode())
+            methods = [*models, "HEAD"] if "GET" in models and "HEAD" not in models else models
+            allow = (b"allow", ", ".join(methods).encode())
             await respond(send, 405, NOT_ALLOWED, [allow, JSON], typed_last=True)
             return
         sending = _RouteSending(exchange, scope, send, self._compressed)

@@ -78,5 +78,7 @@ def test_masked_values_are_missing() -> None:
     masked = np.ma.masked_array([1.0, 2.0], [False, True])
     written, _ = IN_JSON.tensors(response_of(masked, "FP64"))
     assert orjson.loads(written)["outputs"][0]["data"] == [1.0, None]
-    with pytest.raises(ValueError, match="only floating-point values may be missing"):
-        TensorData(np.ma.masked_array([1, 2], [False, True]))
+    integers = TensorData(np.ma.masked_array([1, 2], [False, True]))
+    assert integers.root == [1, None]
+    with pytest.raises(ValueError, match="needs an integer, got null"):
+        integers.to_numpy("INT64")

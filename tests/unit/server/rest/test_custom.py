@@ -42,7 +42,7 @@ async def test_a_route_is_found_by_its_method_and_its_pattern() -> None:
         assert (await client.put("/own/a")).json() == "wrote a"
         assert (await client.get("/echo/b")).json() == "b"
         refused = await client.post("/own/a")
-        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, PUT")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, PUT, HEAD")
         assert (await client.get("/own/a/b")).status_code == 404
 
 
