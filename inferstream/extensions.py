@@ -20,6 +20,7 @@ EXTENSIONS = "inferstream.extensions"
 
 COMMANDS = "inferstream.commands"
 DIALECTS = "inferstream.dialects"
+STREAM_DIALECTS = "inferstream.stream_dialects"
 STAGES = "inferstream.stages"
 CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
@@ -29,6 +30,7 @@ MODULES = "inferstream.modules"
 FIELDS = {
     COMMANDS: ("commands",),
     DIALECTS: ("dialects", "doors"),
+    STREAM_DIALECTS: ("stream_dialects",),
     STAGES: ("stages",),
     CODECS: ("codecs",),
     RUNTIMES: ("runtimes",),

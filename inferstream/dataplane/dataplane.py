@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..errors import DeadlineExceeded, Draining, InvalidRequest, ModelNotFound, ModelNotReady, Unsupported
 from ..handlers import CustomHandler, HttpRequest, HttpResponse
@@ -201,7 +201,7 @@ class DataPlane:
         work = partial(served.live.run, respond())
         await self.access.run(Action.CUSTOM_ROUTE, caller, name, work, len(request.body))
 
-    def stream_dialect(self, name: str) -> Literal["mlserver", "triton"] | None:
+    def stream_dialect(self, name: str) -> str | None:
         try:
             return self._registry.get(name).execution.settings.grpc_stream_dialect
         except (ModelNotFound, ModelNotReady):

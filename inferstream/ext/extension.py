@@ -33,6 +33,8 @@ class Extension:
     """Commands of `server`: functions with annotations of Typer, or an application of Typer."""
     dialects: Named = _nothing()
     """Subclasses of `HttpDialect`, which serve paths of the REST port."""
+    stream_dialects: Named = _nothing()
+    """Subclasses of `StreamDialect`, each by its name, which serve streams of ModelStreamInfer."""
     doors: Named = _nothing()
     """Subclasses of `Door`, which bring requests from elsewhere."""
     stages: Named = _nothing()

@@ -1,10 +1,8 @@
-"""The dialects of streams and `generate`, and the names by which clients request them."""
+"""The names by which clients request a dialect of streams or of `generate`."""
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 from ..errors import InvalidRequest
-
-Dialect = Literal["mlserver", "triton"]
 
 HEADER = "x-stream-dialect"
 """The header, or gRPC metadata, that names the dialect a client requests, and the dialect of a response."""
@@ -12,21 +10,20 @@ HEADER = "x-stream-dialect"
 FINAL_RESPONSE = "triton_final_response"
 """The parameter of a response that is true if no other response follows."""
 
-NAMES: dict[Dialect, tuple[str, ...]] = {"mlserver": ("v2",), "triton": ()}
-"""The dialects, and their other names."""
 
+def asked_dialect(word: str | None, dialects: Mapping[str, Sequence[str]]) -> str | None:
+    """The dialect that the header's value `word` names; None without a value. Raises InvalidRequest for another.
 
-def asked_dialect(word: str | None) -> Dialect | None:
-    """The dialect that the header's value `word` names; None without a value. Raises InvalidRequest for another."""
+    `dialects` has their names, and the other names of each.
+    """
     if not word:
         return None
-    for name, others in NAMES.items():
+    for name, others in dialects.items():
         if word == name or word in others:
             return name
-    known = [
+    *first, last = [
         ", also called ".join(f'"{each}"' for each in (name, *others))
-        for name, others in sorted(NAMES.items())
+        for name, others in sorted(dialects.items())
     ]
-    raise InvalidRequest(
-        f"{HEADER}: {word[:40]!r} is no dialect; the dialects are {', '.join(known[:-1])}, and {known[-1]}"
-    )
+    known = f"{', '.join(first)}, and {last}" if first else last
+    raise InvalidRequest(f"{HEADER}: {word[:40]!r} is no dialect; the dialects are {known}")

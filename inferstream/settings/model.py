@@ -4,12 +4,13 @@ import json
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from ..imports.implementation import resolve
 from ..types import MetadataTensor
+from .dialects import INSTALLED_DIALECT
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
 from .provided import ProvidedModel, import_path, is_importable
 from .traffic import Shadow, Split
@@ -185,8 +186,9 @@ class ModelSettings(EnvironmentModel):
     """How tensors are checked against the model's declaration; `auto` is `off` for models written for MLServer and
     `declared` for others."""
 
-    grpc_stream_dialect: Literal["mlserver", "triton"] | None = None
-    """Response type of ModelStreamInfer when the client gives no hint."""
+    grpc_stream_dialect: Annotated[str | None, INSTALLED_DIALECT] = None
+    """Response type of ModelStreamInfer when the client gives no hint: `mlserver`, or another one that is installed, as
+    `triton`."""
 
     calls: list[str] = Field(default_factory=list)
     """Names of the models that its code calls. It runs in the server's process; they may have workers."""

@@ -5,10 +5,11 @@ from itertools import pairwise
 from math import isfinite
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
+from .dialects import INSTALLED_DIALECT
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
 from .fetching import FetchSettings
 from .memory import MemorySettings
@@ -109,8 +110,9 @@ class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
     websocket_silence_timeout: float = Field(default=30.0, ge=0)
     """Seconds without a sign of life that end a WebSocket; 0 is never."""
 
-    grpc_stream_dialect: Literal["mlserver", "triton"] = "mlserver"
-    """Response type of ModelStreamInfer when the client gives no hint."""
+    grpc_stream_dialect: Annotated[str, INSTALLED_DIALECT] = "mlserver"
+    """Response type of ModelStreamInfer when the client gives no hint: `mlserver`, or another one that is installed, as
+    `triton`."""
 
     grpc_engine: Literal["native", "auto", "grpcio"] = "native"
     """What serves the gRPC port: HTTP/2 of the server's own. `auto` is the same with a warning; `grpcio` ends the

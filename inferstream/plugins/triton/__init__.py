@@ -4,5 +4,6 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "triton",
+    stream_dialects={"triton": "inferstream.server.grpc.dialects.triton:TritonDialect"},
     modules={"triton": "inferstream.compat.triton_names"},
 )

@@ -1,9 +1,12 @@
 """ModelStreamInfer: its dialects, and the choice of a stream's dialect."""
 
 import logging
+from collections.abc import Mapping
 
 from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
+from ...errors import Unsupported
+from ...extensions import STREAM_DIALECTS, leave_out, loaded
 from ...protos.dialects import HEADER, asked_dialect
 from ...protos.grpc_requests import InferMessage
 from ...settings import Settings
@@ -11,26 +14,45 @@ from ...types import Headers
 from .context import caller_of
 from .dialects.dialect import StreamDialect, StreamExchange, StreamRequest
 from .dialects.mlserver import MLServerDialect
-from .dialects.triton import TritonDialect
 
 logger = logging.getLogger("inferstream.grpc")
 
-DIALECTS: tuple[type[StreamDialect], ...] = (TritonDialect, MLServerDialect)
-"""Every dialect, in the order in which they are tried on the first request."""
+Dialects = Mapping[str, type[StreamDialect]]
 
 
-def dialect_of(message: InferMessage, metadata: Headers, default: str) -> str:
+def stream_dialects(strict: bool) -> Dialects:
+    """Every dialect by its name, in the order in which they are tried on the first request; the protocol's is last.
+
+    One that cannot be used is left out. Raises InvalidSettings for it where `strict`.
+    """
+    own = MLServerDialect
+    dialects: dict[str, type[StreamDialect]] = {}
+    taken = {own.name, *own.aliases}
+    for plugin, kind in loaded(STREAM_DIALECTS, strict):
+        if not (isinstance(kind, type) and issubclass(kind, StreamDialect)):
+            leave_out(plugin, "it is no subclass of StreamDialect", strict)
+        elif kind.name != plugin.name:
+            leave_out(plugin, f'its name is "{kind.name}"', strict)
+        elif clash := taken & {kind.name, *kind.aliases}:
+            leave_out(plugin, f'another dialect has the name "{min(clash)}"', strict)
+        else:
+            dialects[kind.name] = kind
+            taken |= {kind.name, *kind.aliases}
+    return {**dialects, own.name: own}
+
+
+def dialect_of(dialects: Dialects, message: InferMessage, metadata: Headers, default: str) -> str:
     """The name of a stream's dialect, from its metadata and first request, else `default`.
 
     The response types look the same on the wire, so the choice must precede the first response.
     Raises InvalidRequest for an unknown dialect.
     """
-    if (named := asked_dialect(metadata.get(HEADER))) is not None:
-        return named
-    for dialect in DIALECTS:
+    if asked := metadata.get(HEADER):
+        return asked_dialect(asked, {name: dialect.aliases for name, dialect in dialects.items()}) or default
+    for dialect in dialects.values():
         if dialect.is_certain(message, metadata):
             return dialect.name
-    for dialect in DIALECTS:
+    for dialect in dialects.values():
         if dialect.is_likely(message, metadata):
             return dialect.name
     return default
@@ -42,7 +64,10 @@ class StreamService:
     def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
         self._dataplane = dataplane
         self._default = settings.grpc_stream_dialect
-        self._dialects = {dialect.name: dialect(dataplane, settings.status_profile) for dialect in DIALECTS}
+        self._dialects = stream_dialects(settings.strict)
+        self._serving = {
+            name: dialect(dataplane, settings.status_profile) for name, dialect in self._dialects.items()
+        }
 
     async def ModelStreamInfer(self, exchange: StreamExchange) -> None:
         caller = caller_of(exchange.context, self._dataplane.access)
@@ -55,6 +80,8 @@ class StreamService:
             default = first.admission.pipeline.settings.grpc_stream_dialect
         else:
             default = self._dataplane.stream_dialect(message.model_name)
-        name = dialect_of(message, caller.headers, default or self._default)
+        name = dialect_of(self._dialects, message, caller.headers, default or self._default)
         logger.debug("a stream for model %s speaks %s's dialect", message.model_name, name)
-        await self._dialects[name].serve(first, exchange, caller)
+        if (dialect := self._serving.get(name)) is None:
+            raise Unsupported(f'grpc_stream_dialect: the dialect "{name}" cannot be used')
+        await dialect.serve(first, exchange, caller)

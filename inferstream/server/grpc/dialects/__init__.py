@@ -1,1 +1,1 @@
-"""The dialects of ModelStreamInfer, one file for each; `stream.py` lists them."""
+"""The dialects of ModelStreamInfer, one file for each."""

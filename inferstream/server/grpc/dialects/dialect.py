@@ -1,7 +1,7 @@
 """The base class of a stream's dialects, and their requests, each with the admission to its model."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, Generic, Self, TypeVar
 
@@ -113,6 +113,8 @@ class StreamDialect(ABC):
     """A form of requests, responses and errors on a stream. One object serves every stream of the server."""
 
     name: ClassVar[str]
+    aliases: ClassVar[Sequence[str]] = ()
+    """Other names by which clients may request it."""
 
     def __init__(self, dataplane: DataPlane, profile: Profile) -> None:
         self._dataplane = dataplane

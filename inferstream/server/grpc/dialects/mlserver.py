@@ -21,6 +21,7 @@ class MLServerDialect(StreamDialect):
     """Responses are ModelInferResponses; an error ends the stream with its status."""
 
     name = "mlserver"
+    aliases = ("v2",)
 
     def __init__(self, dataplane: DataPlane, profile: Profile) -> None:
         super().__init__(dataplane, profile)

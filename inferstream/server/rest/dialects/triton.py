@@ -29,6 +29,9 @@ from .base import InferenceDialect, ParsedRequest, Route
 from .v2 import v2_request, with_binary
 
 DIALECT = HEADER.encode()
+FORMS = {"mlserver": ("v2",), "triton": ()}
+"""The names that a client may give: V2, and flat JSON."""
+
 IN_V2: RawHeaders = [(DIALECT, b"mlserver")]
 FLAT: RawHeaders = [(DIALECT, b"triton")]
 
@@ -56,7 +59,7 @@ class Generate(InferenceDialect):
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> ParsedRequest:
         assert admission is not None
-        asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"))
+        asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"), FORMS)
         length = exchange.head.header_length(len(body))
         if length is not None:
             return with_binary(self._dataplane, admission, route.operation, body, length, IN_V2)

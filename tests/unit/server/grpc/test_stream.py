@@ -5,13 +5,14 @@ from google.protobuf.json_format import ParseDict
 
 from inferstream.dataplane.access import Access, Action
 from inferstream.dataplane.caller import Caller
-from inferstream.errors import InvalidRequest, Overloaded
+from inferstream.errors import InvalidRequest, InvalidSettings, Overloaded, Unsupported
+from inferstream.extensions import STREAM_DIALECTS, Plugin
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.grpc_requests import InferMessage
 from inferstream.server.grpc import stream
 from inferstream.server.grpc.dialects.dialect import StreamDialect, StreamExchange, StreamRequest
 from inferstream.server.grpc.metadata import CallMetadata
-from inferstream.server.grpc.stream import dialect_of
+from inferstream.server.grpc.stream import dialect_of, stream_dialects
 from inferstream.settings import Settings
 from inferstream.types import Headers
 
@@ -21,6 +22,8 @@ def message(raw_input_contents=(), **fields):
     made.raw_input_contents.extend(raw_input_contents)
     return made
 
+
+DIALECTS = stream_dialects(strict=True)
 
 PYTHON = {"user-agent": "grpc-python/1.81.1 grpc-c/53.0.0 (linux; chttp2)"}
 NP = {"content_type": {"string_param": "np"}}
@@ -43,7 +46,7 @@ NP = {"content_type": {"string_param": "np"}}
     ],
 )
 def test_the_dialect_of_a_stream(asked, metadata: dict, expected: str) -> None:
-    assert dialect_of(asked, Headers(metadata.items()), "mlserver") == expected
+    assert dialect_of(DIALECTS, asked, Headers(metadata.items()), "mlserver") == expected
 
 
 @pytest.mark.parametrize(
@@ -61,13 +64,13 @@ def test_the_dialect_of_a_stream(asked, metadata: dict, expected: str) -> None:
 )
 def test_raw_contents_mean_triton_to_clients_that_may_be_tritons_alone(agent: str, expected: str) -> None:
     asked = message(raw_input_contents=[b"x"])
-    assert dialect_of(asked, Headers([("user-agent", agent)]), "mlserver") == expected
-    assert dialect_of(asked, Headers([("user-agent", agent)]), "triton") == "triton"
+    assert dialect_of(DIALECTS, asked, Headers([("user-agent", agent)]), "mlserver") == expected
+    assert dialect_of(DIALECTS, asked, Headers([("user-agent", agent)]), "triton") == "triton"
 
 
 def test_an_unknown_dialect_is_invalid() -> None:
     with pytest.raises(InvalidRequest, match="esperanto"):
-        dialect_of(message(), Headers([("x-stream-dialect", "esperanto")]), "mlserver")
+        dialect_of(DIALECTS, message(), Headers([("x-stream-dialect", "esperanto")]), "mlserver")
 
 
 class Esperanto(StreamDialect):
@@ -123,10 +126,57 @@ class FullDataPlane:
 class Defaults:
     status_profile = "default"
     grpc_stream_dialect = "mlserver"
+    strict = False
 
 
-async def test_a_dialect_is_a_class_and_a_line_of_registration(monkeypatch) -> None:
-    monkeypatch.setattr(stream, "DIALECTS", (*stream.DIALECTS, Esperanto))
+class Taken(Esperanto):
+    """A second dialect of a name that the protocol's has."""
+
+    name = "second"
+    aliases = ("v2",)
+
+
+@pytest.fixture
+def joining(monkeypatch):
+    """Lets classes join, each as the entry of a name."""
+
+    def join(**kinds: object) -> None:
+        entries = [(Plugin("p", STREAM_DIALECTS, name, "m:x"), kind) for name, kind in kinds.items()]
+        monkeypatch.setattr(stream, "loaded", lambda group, strict: entries)
+
+    return join
+
+
+def test_those_that_join_are_tried_before_that_of_the_protocol() -> None:
+    assert [*DIALECTS] == ["triton", "mlserver"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "reason"),
+    [
+        ("dictionary", dict, "it is no subclass of StreamDialect"),
+        ("volapuk", Esperanto, 'its name is "esperanto"'),
+        ("second", Taken, 'another dialect has the name "v2"'),
+    ],
+)
+def test_one_that_cannot_be_used_is_left_out(joining, caplog, name: str, kind: object, reason: str) -> None:
+    joining(esperanto=Esperanto, **{name: kind})
+    assert [*stream_dialects(strict=False)] == ["esperanto", "mlserver"]
+    assert reason in caplog.text
+    with pytest.raises(InvalidSettings, match="package p"):
+        stream_dialects(strict=True)
+
+
+async def test_a_setting_that_names_one_which_was_left_out_is_an_error(joining) -> None:
+    joining()
+    service = stream.StreamService(FullDataPlane(), Defaults())
+    service._default = "triton"
+    with pytest.raises(Unsupported, match='the dialect "triton" cannot be used'):
+        await service.ModelStreamInfer(Exchange(message(id="i")))
+
+
+async def test_a_dialect_is_a_class_and_a_line_of_registration(joining) -> None:
+    joining(esperanto=Esperanto)
     exchange = Exchange(message(id="i", parameters={"verda": {"bool_param": True}}))
     await stream.StreamService(FullDataPlane(), Defaults()).ModelStreamInfer(exchange)
     assert exchange.written == [b"i"]
