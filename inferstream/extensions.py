@@ -21,6 +21,7 @@ EXTENSIONS = "inferstream.extensions"
 COMMANDS = "inferstream.commands"
 DIALECTS = "inferstream.dialects"
 STREAM_DIALECTS = "inferstream.stream_dialects"
+RPCS = "inferstream.rpcs"
 STAGES = "inferstream.stages"
 CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
@@ -31,6 +32,7 @@ FIELDS = {
     COMMANDS: ("commands",),
     DIALECTS: ("dialects", "doors"),
     STREAM_DIALECTS: ("stream_dialects",),
+    RPCS: ("rpcs",),
     STAGES: ("stages",),
     CODECS: ("codecs",),
     RUNTIMES: ("runtimes",),

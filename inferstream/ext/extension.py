@@ -35,6 +35,8 @@ class Extension:
     """Subclasses of `HttpDialect`, which serve paths of the REST port."""
     stream_dialects: Named = _nothing()
     """Subclasses of `StreamDialect`, each by its name, which serve streams of ModelStreamInfer."""
+    rpcs: Named = _nothing()
+    """Functions or classes that make an `RpcService` of a dataplane, settings and meters, or None."""
     doors: Named = _nothing()
     """Subclasses of `Door`, which bring requests from elsewhere."""
     stages: Named = _nothing()

@@ -10,19 +10,31 @@ if TYPE_CHECKING:
     from ..protos.pool import SERVICE as SERVICE
     from ..protos.typed import PREFIX as TYPED_PREFIX
     from ..server.grpc.context import RpcContext as RpcContext
+    from ..server.grpc.context import caller_of as caller_of
+    from ..server.grpc.dialects.dialect import StreamDialect as StreamDialect
+    from ..server.grpc.dialects.dialect import StreamExchange as StreamExchange
+    from ..server.grpc.dialects.dialect import StreamRequest as StreamRequest
+    from ..server.grpc.rpc import RpcExchange as RpcExchange
     from ..server.grpc.rpc import RpcFailed as RpcFailed
     from ..server.grpc.rpc import ServeRpc as ServeRpc
+    from ..server.grpc.service import RpcService as RpcService
     from ..server.grpc.statuses import StatusCode as StatusCode
 
 __all__ = [
     "METHODS",
     "ModelInferResponse",
     "RpcContext",
+    "RpcExchange",
     "RpcFailed",
+    "RpcService",
     "SERVICE",
     "ServeRpc",
     "StatusCode",
+    "StreamDialect",
+    "StreamExchange",
+    "StreamRequest",
     "TYPED_PREFIX",
+    "caller_of",
 ]
 
 _NAMES = {
@@ -30,8 +42,10 @@ _NAMES = {
     "protos.dataplane_pb2_grpc": "METHODS",
     "protos.pool": "SERVICE",
     "protos.typed": "PREFIX=TYPED_PREFIX",
-    "server.grpc.context": "RpcContext",
-    "server.grpc.rpc": "RpcFailed ServeRpc",
+    "server.grpc.context": "RpcContext caller_of",
+    "server.grpc.dialects.dialect": "StreamDialect StreamExchange StreamRequest",
+    "server.grpc.rpc": "RpcExchange RpcFailed ServeRpc",
+    "server.grpc.service": "RpcService",
     "server.grpc.statuses": "StatusCode",
 }
 

@@ -7,4 +7,5 @@ extension = Extension(
     dialects={
         "instances": "inferstream.server.rest.dialects.instances:Instances",
     },
+    rpcs={"load": "inferstream.server.grpc.orca:build_service"},
 )

@@ -4,6 +4,10 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "triton",
+    rpcs={
+        "administration": "inferstream.server.grpc.administration:AdministrationService",
+        "shared-memory": "inferstream.server.grpc.administration:SharedMemoryService",
+    },
     stream_dialects={"triton": "inferstream.server.grpc.dialects.triton:TritonDialect"},
     modules={"triton": "inferstream.compat.triton_names"},
 )

@@ -5,8 +5,9 @@ from typing import Never
 
 from google.protobuf.json_format import ParseDict
 
+from inferstream import Settings
 from inferstream.ext.calls import Action, Caller
-from inferstream.ext.rpc import RpcContext
+from inferstream.ext.rpc import RpcContext, RpcService, caller_of
 from inferstream.ext.telemetry import Meters
 
 from ...dataplane.dataplane import DataPlane
@@ -14,15 +15,26 @@ from ...dataplane.live_settings import LogValue, TraceValue
 from ...errors import ModelNotFound, Unsupported
 from ...protos import dataplane_pb2 as pb
 from ..statistics import statistics_of
-from .context import caller_of, of_name
+from .context import of_name
 
 CUDA = 'This server does not have the extension "cuda_shared_memory".'
 
 
-class AdministrationService:
-    """Each method is the RPC of its name."""
+SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
 
-    def __init__(self, dataplane: DataPlane, meters: Meters) -> None:
+
+class AdministrationService(RpcService):
+    """Statistics, configuration, logging and tracing."""
+
+    descriptor = SERVICE
+    actions = {
+        "ModelConfig": Action.MODEL_METADATA,
+        "ModelStatistics": Action.STATISTICS,
+        "LogSettings": Action.SETTINGS,
+        "TraceSetting": Action.SETTINGS,
+    }
+
+    def __init__(self, dataplane: DataPlane, _: Settings, meters: Meters) -> None:
         self._dataplane = dataplane
         self._meters = meters
 
@@ -66,6 +78,21 @@ class AdministrationService:
         for name, value in live.update_trace(changes).items():
             response.settings[name].value.extend(value if isinstance(value, list) else [value])
         return response
+
+
+class SharedMemoryService(RpcService):
+    """Registers regions, forgets them, and lists them."""
+
+    descriptor = SERVICE
+    actions = {
+        f"{kind}SharedMemory{verb}": Action.SHARED_MEMORY
+        for kind in ("System", "Cuda")
+        for verb in ("Status", "Register", "Unregister")
+    }
+    of_models = False
+
+    def __init__(self, dataplane: DataPlane, *_: object) -> None:
+        self._dataplane = dataplane
 
     def _owner(self, context: RpcContext) -> Caller:
         """The client with its principal, whose the regions are."""

@@ -5,13 +5,25 @@ from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...errors import InvalidRequest
 from ...protos import dataplane_pb2 as pb
+from ...protos import requests_pb2
 from ...protos.converters import RepositoryIndexResponseItemConverter
+from ...protos.pool import LEGACY_SERVICE
 from ...protos.requests_pb2 import CancelRequest, CancelResponse
 from .context import RpcContext, caller_of
+from .service import RpcService
 
 
-class RepositoryService:
-    """Each method is the RPC of its name."""
+class RepositoryService(RpcService):
+    """The RPCs of the repository."""
+
+    descriptor = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
+    aliases = (LEGACY_SERVICE,)
+    actions = {
+        "RepositoryIndex": Action.REPOSITORY_READ,
+        "RepositoryModelLoad": Action.REPOSITORY_WRITE,
+        "RepositoryModelUnload": Action.REPOSITORY_WRITE,
+    }
+    own_checks = tuple(actions)
 
     def __init__(self, dataplane: DataPlane) -> None:
         self._dataplane = dataplane
@@ -49,8 +61,12 @@ class RepositoryService:
         return pb.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
 
 
-class RequestsService:
-    """Each method is the RPC of its name."""
+class RequestsService(RpcService):
+    """What this server adds to the protocol."""
+
+    descriptor = requests_pb2.DESCRIPTOR.services_by_name["Requests"]
+    actions = {"Cancel": Action.CANCEL}
+    own_checks = ("Cancel",)
 
     def __init__(self, dataplane: DataPlane) -> None:
         self._dataplane = dataplane

@@ -2,8 +2,10 @@
 
 import asyncio
 
+from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
 from ...errors import NotFound
+from ...protos import health_pb2
 from ...protos.health_pb2 import (
     HealthCheckRequest,
     HealthCheckResponse,
@@ -13,6 +15,7 @@ from ...protos.health_pb2 import (
 from ...protos.pool import SERVICE
 from .context import RpcContext
 from .rpc import RpcExchange
+from .service import RpcService
 from .typed import TypedServices
 
 LOOK_EVERY = 0.25
@@ -21,8 +24,12 @@ LOOK_EVERY = 0.25
 KNOWN = ("", SERVICE)
 
 
-class Health:
+class Health(RpcService):
     """The server's readiness, for the server and for each service of models."""
+
+    descriptor = health_pb2.DESCRIPTOR.services_by_name["Health"]
+    actions = dict.fromkeys(("Check", "List", "Watch"), Action.HEALTH)
+    needs_start = False
 
     def __init__(self, dataplane: DataPlane, typed: TypedServices) -> None:
         self._dataplane = dataplane

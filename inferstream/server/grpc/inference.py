@@ -1,5 +1,6 @@
 """The unary RPCs of GRPCInferenceService: health, metadata and ModelInfer."""
 
+from ...dataplane.access import Action
 from ...dataplane.call import INFER
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
@@ -12,10 +13,22 @@ from ...protos.grpc_requests import InferMessage, size_of
 from ...protos.grpc_responses import WRITERS
 from ...protos.regions import UsesRegions
 from .context import RpcContext, TrailingHeaders, caller_of, of_name
+from .service import RpcService
 
 
-class InferenceService:
-    """Each method is the RPC of its name."""
+class InferenceService(RpcService):
+    """RPCs that every server has."""
+
+    descriptor = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
+    actions = {
+        "ServerLive": Action.HEALTH,
+        "ServerReady": Action.HEALTH,
+        "ModelReady": Action.HEALTH,
+        "ServerMetadata": Action.SERVER_METADATA,
+        "ModelMetadata": Action.MODEL_METADATA,
+        "ModelInfer": Action.INFER,
+    }
+    own_checks = ("ModelInfer",)
 
     def __init__(self, dataplane: DataPlane) -> None:
         self._dataplane = dataplane

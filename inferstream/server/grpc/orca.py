@@ -3,11 +3,13 @@
 import asyncio
 from contextlib import aclosing
 
-from inferstream.ext.rpc import RpcContext, ServeRpc
+from inferstream import Settings
+from inferstream.ext.calls import Action
+from inferstream.ext.rpc import RpcContext, RpcExchange, RpcService, ServeRpc
 
-from ...protos.orca_request_pb2 import OrcaLoadReportRequest
-from ..orca import FORMAT, TRAILER, LoadReports
-from .rpc import RpcExchange
+from ...dataplane.dataplane import DataPlane
+from ...protos.orca_request_pb2 import DESCRIPTOR, OrcaLoadReportRequest
+from ..orca import FORMAT, TRAILER, LoadReports, load_reports
 
 SHORTEST = 0.1
 """Seconds between two reports of a stream at least, because each asks all front ends."""
@@ -16,8 +18,12 @@ USUAL = 30.0
 """Seconds between two reports for a client that names no interval."""
 
 
-class OrcaService:
-    """`xds.service.orca.v3.OpenRcaService`."""
+class OrcaService(RpcService):
+    """Streams of reports."""
+
+    descriptor = DESCRIPTOR.pool.FindServiceByName("xds.service.orca.v3.OpenRcaService")
+    actions = {"StreamCoreMetrics": Action.METRICS}
+    needs_start = False
 
     def __init__(self, reports: LoadReports) -> None:
         self._reports = reports
@@ -32,6 +38,12 @@ class OrcaService:
             async for report in reports:
                 await exchange.write(report)
                 await asyncio.sleep(max(seconds, SHORTEST) if seconds > 0 else USUAL)
+
+
+def build_service(dataplane: DataPlane, settings: Settings, _: object) -> OrcaService | None:
+    """The service; None where the settings turn reports off."""
+    reports = load_reports(settings, dataplane)
+    return None if reports is None else OrcaService(reports)
 
 
 def with_load(reports: LoadReports, serve: ServeRpc) -> ServeRpc:

@@ -1,13 +1,15 @@
 """The standard reflection service, v1 and v1alpha, for grpcurl and similar clients."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from ...protos.pool import HEALTH, ORCA, POOL, REFLECTION, REQUESTS, SERVICE
+from ...dataplane.access import Action
+from ...protos import reflection_pb2
+from ...protos.pool import POOL, REFLECTION
 from ...protos.reflection_pb2 import (
     ErrorResponse,
     ExtensionNumberResponse,
@@ -18,20 +20,27 @@ from ...protos.reflection_pb2 import (
     ServerReflectionResponse,
 )
 from .rpc import RpcExchange
+from .service import RpcService
 from .statuses import StatusCode
 from .typed import TypedServices
-
-SERVICES = (SERVICE, REQUESTS, HEALTH, *REFLECTION)
 
 Result = TypeVar("Result")
 
 
-class Reflection:
-    """Describes the services from their descriptor pools."""
+class Reflection(RpcService):
+    """Describes these services, typed ones and itself from their descriptor pools."""
 
-    def __init__(self, typed: TypedServices, reports: bool = False) -> None:
+    descriptor = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
+    aliases = REFLECTION[1:]
+    actions = {"ServerReflectionInfo": Action.REFLECTION}
+    needs_start = False
+
+    def __init__(self, typed: TypedServices, services: Iterable[RpcService]) -> None:
         self._typed = typed
-        self._services = (*SERVICES, ORCA) if reports else SERVICES
+        described = (*services, self)
+        self._pools = [*dict.fromkeys(service.descriptor.file.pool for service in described)]
+        names = {name for service in described for name in service.names}
+        self._services = [name for name in names if _is_described(name, self._pools)]
 
     async def ServerReflectionInfo(self, exchange: RpcExchange[ServerReflectionRequest]) -> None:
         async for request in exchange:
@@ -63,12 +72,21 @@ class Reflection:
 
     def _from_pools(self, look: Callable[[DescriptorPool], Result]) -> Result:
         """What the first pool has that has it. Raises KeyError."""
-        for pool in (POOL, *self._typed.pools):
+        for pool in (*self._pools, *self._typed.pools):
             try:
                 return look(pool)
             except KeyError:
                 continue
         raise KeyError
+
+
+def _is_described(service: str, pools: Iterable[DescriptorPool]) -> bool:
+    for pool in pools:
+        try:
+            return pool.FindServiceByName(service) is not None
+        except KeyError:
+            continue
+    return False
 
 
 def _file_of(pool: DescriptorPool, symbol: str) -> FileDescriptor:

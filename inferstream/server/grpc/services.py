@@ -4,45 +4,31 @@ from collections.abc import Awaitable, Callable
 from functools import partial, reduce
 from typing import ParamSpec, TypeVar
 
+from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
-from ...dataplane.access import Action
+from ...dataplane.access import OPEN, Action
 from ...dataplane.dataplane import DataPlane
-from ...errors import NotStarted
+from ...errors import InvalidSettings, NotStarted
+from ...extensions import RPCS, leave_out, loaded
 from ...protos.dataplane_pb2 import ModelInferRequest
-from ...protos.dataplane_pb2_grpc import METHODS, classes_of
 from ...protos.grpc_requests import InferRequests
-from ...protos.health_pb2 import HealthCheckRequest, HealthListRequest
-from ...protos.orca_request_pb2 import OrcaLoadReportRequest
-from ...protos.pool import HEALTH, LEGACY_SERVICE, ORCA, REFLECTION, REQUESTS, SERVICE
-from ...protos.reflection_pb2 import ServerReflectionRequest
-from ...protos.requests_pb2 import CancelRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
 from ..edge import WholeEdge, edges_of
 from ..orca import load_reports
 from ..request_ids import RequestIds
-from .administration import AdministrationService
 from .context import RpcContext, caller_of
 from .control import RepositoryService, RequestsService, model_named
 from .health import Health
 from .identified import identified
 from .inference import InferenceService
-from .orca import OrcaService, with_load
+from .orca import with_load
 from .reflection import Reflection
-from .rpc import (
-    Around,
-    Request,
-    RequestType,
-    RpcExchange,
-    Rpcs,
-    ServedRpc,
-    Streaming,
-    Unary,
-    streaming,
-    unary,
-)
+from .rpc import Around, RequestType, RpcExchange, Rpcs, ServedRpc, Streaming, Unary, streaming, unary
+from .service import RpcService
 from .stream import StreamService
 from .typed import Received, TypedRpc, TypedServices, refuse
 
@@ -58,49 +44,6 @@ Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
 
-ACTIONS = {
-    "ServerLive": Action.HEALTH,
-    "ServerReady": Action.HEALTH,
-    "ModelReady": Action.HEALTH,
-    "ServerMetadata": Action.SERVER_METADATA,
-    "ModelMetadata": Action.MODEL_METADATA,
-    "ModelInfer": Action.INFER,
-    "ModelStreamInfer": Action.STREAM,
-    "RepositoryIndex": Action.REPOSITORY_READ,
-    "RepositoryModelLoad": Action.REPOSITORY_WRITE,
-    "RepositoryModelUnload": Action.REPOSITORY_WRITE,
-    "ModelConfig": Action.MODEL_METADATA,
-    "ModelStatistics": Action.STATISTICS,
-    "LogSettings": Action.SETTINGS,
-    "TraceSetting": Action.SETTINGS,
-    **dict.fromkeys(
-        (
-            f"{kind}SharedMemory{verb}"
-            for kind in ("System", "Cuda")
-            for verb in ("Status", "Register", "Unregister")
-        ),
-        Action.SHARED_MEMORY,
-    ),
-    "Cancel": Action.CANCEL,
-    "Check": Action.HEALTH,
-    "List": Action.HEALTH,
-    "Watch": Action.HEALTH,
-    "ServerReflectionInfo": Action.REFLECTION,
-    "StreamCoreMetrics": Action.METRICS,
-}
-"""The operation that each method stands for. Typed methods are inferences and streams."""
-
-UNASKED = (
-    Action.HEALTH,
-    Action.INFER,
-    Action.STREAM,
-    Action.CANCEL,
-    Action.REPOSITORY_READ,
-    Action.REPOSITORY_WRITE,
-)
-"""Operations that are open to everybody, or ask when they know their model."""
-
-
 def build_services(
     dataplane: DataPlane,
     settings: Settings,
@@ -108,27 +51,27 @@ def build_services(
     tracing: WholeEdge | None,
     started: Callable[[], bool] | None = None,
 ) -> Rpcs:
-    """The RPCs of every service. Until all is `started`, each inference RPC is UNAVAILABLE."""
+    """The RPCs of every service. Until all is `started`, each inference RPC is UNAVAILABLE.
+
+    A service of another package that cannot be used is left out. Raises InvalidSettings for it in strict mode.
+    """
     services = Services(dataplane, settings, meters, tracing, started)
-    inference, stream = InferenceService(dataplane), StreamService(dataplane, settings)
-    repository, administration = RepositoryService(dataplane), AdministrationService(dataplane, meters)
-    services.add_inference(SERVICE, inference, stream, repository, administration)
-    services.add_inference(LEGACY_SERVICE, repository)
-    cancel = services.when_started(RequestsService(dataplane).Cancel)
-    services.add_unary(REQUESTS, "Cancel", CancelRequest, cancel)
-    health = Health(dataplane, services.typed)
-    services.add_streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
-    services.add_unary(HEALTH, "Check", HealthCheckRequest, health.Check)
-    services.add_unary(HEALTH, "List", HealthListRequest, health.List)
-    if services.reports is not None:
-        metrics = OrcaService(services.reports).StreamCoreMetrics
-        services.add_streaming("SERVER_STREAMING", ORCA, "StreamCoreMetrics", OrcaLoadReportRequest, metrics)
+    services.add(InferenceService(dataplane))
+    services.add(StreamService(dataplane, settings))
+    services.add(RepositoryService(dataplane))
+    services.add(RequestsService(dataplane))
+    services.add(Health(dataplane, services.typed))
+    for plugin, build in loaded(RPCS, settings.strict):
+        try:
+            service = build(dataplane, settings, meters)
+            if not isinstance(service, RpcService | None):
+                raise TypeError(f"it gives a {type(service).__name__}, not an RpcService")
+            if service is not None:
+                services.add(service)
+        except Exception as error:
+            leave_out(plugin, error, settings.strict)
     if settings.grpc_reflection:
-        info = Reflection(services.typed, reports=services.reports is not None).ServerReflectionInfo
-        for service in REFLECTION:
-            services.add_streaming(
-                "BIDI_STREAMING", service, "ServerReflectionInfo", ServerReflectionRequest, info
-            )
+        services.add(Reflection(services.typed, services.services))
     return services
 
 
@@ -143,49 +86,76 @@ class Services:
         tracing: WholeEdge | None,
         started: Callable[[], bool] | None,
     ) -> None:
+        self.services: list[RpcService] = []
         self._rpcs: dict[str, ServedRpc] = {}
         self._infer_requests = InferRequests(settings.max_json_values)
         self._started = started
         self._access = dataplane.access
         self._meters = meters
         self._profile = settings.status_profile
-        self.reports = load_reports(settings, dataplane)
-        """The load in trailers; None where the settings turn that off."""
+        self._reports = load_reports(settings, dataplane)
         self._ids = RequestIds.of(settings)
         self._tracing = tracing
         self._edges = edges_of(settings)
         self.typed = self._typed(dataplane)
 
-    def _around(self, service: str, method: str) -> Around:
+    def _around(self, service: str, method: str, is_inference: bool = True) -> Around:
         """What is around an RPC, from the inside out: its span, its id, its record, and the load in its trailers."""
         path = f"/{service}/{method}"
         layers: list[Around] = [partial(identified, self._ids)]
         if self._tracing is not None:
             layers.insert(0, partial(self._tracing.rpc, path))
-        if ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM):
+        if is_inference:
             layers += [partial(edge.rpc, path) for edge in self._edges]
-            if self.reports is not None:
-                layers.append(partial(with_load, self.reports))
+            if self._reports is not None:
+                layers.append(partial(with_load, self._reports))
         return lambda serve: reduce(lambda served, layer: layer(served), layers, serve)
 
     def find(self, path: str) -> ServedRpc | None:
         return self._rpcs.get(path) or self.typed.find(path)
 
-    def add_inference(self, service: str, *parts: object) -> None:
-        """Add the methods that one of the parts has."""
-        for method in METHODS:
-            name = method.name
-            behaviour = next((getattr(part, name) for part in parts if hasattr(part, name)), None)
-            if behaviour is None:
-                continue
-            request: RequestType[object] = classes_of(method)[0]
-            if request is ModelInferRequest:
-                request = self._infer_requests
+    def add(self, service: RpcService) -> None:
+        """Add the RPCs of a service. Raises InvalidSettings, and adds none, where another service has one of them."""
+        rpcs: dict[str, ServedRpc] = {}
+        for method, action in service.actions.items():
+            for name in service.names:
+                rpc = self._build(service, name, service.descriptor.methods_by_name[method], action)
+                rpcs[rpc.path] = rpc
+        if taken := rpcs.keys() & self._rpcs.keys():
+            raise InvalidSettings(f"another service has the RPC {min(taken)}")
+        self._rpcs |= rpcs
+        self.services.append(service)
+
+    def _build(self, service: RpcService, name: str, method: MethodDescriptor, action: Action) -> ServedRpc:
+        behaviour = getattr(service, method.name)
+        if service.needs_start:
             behaviour = self.when_started(behaviour)
-            if method.client_streaming:
-                self.add_streaming("BIDI_STREAMING", service, name, request, behaviour)
-            else:
-                self.add_unary(service, name, request, behaviour)
+        kind = KINDS[method.client_streaming, method.server_streaming]
+        if action not in OPEN and method.name not in service.own_checks:
+            check = self._checked if kind == "UNARY" else self._checked_stream
+            behaviour = check(behaviour, action, service.of_models)
+        request: RequestType[object] = GetMessageClass(method.input_type)
+        if request is ModelInferRequest:
+            request = self._infer_requests
+        meters = self._meters.rpc(kind, name, method.name)
+        around = self._around(name, method.name, action in (Action.INFER, Action.STREAM))
+        build = unary if kind == "UNARY" else streaming
+        return build(behaviour, request, meters, self._profile, around)
+
+    def _checked(self, behaviour: Unary[object], action: Action, of_models: bool) -> Unary[object]:
+        def checked(message: object, context: RpcContext) -> Awaitable[Message | bytes]:
+            model = model_named(message) if of_models else None
+            self._access.check(action, caller_of(context, self._access), model)
+            return behaviour(message, context)
+
+        return checked
+
+    def _checked_stream(self, behaviour: Streaming[object], action: Action, _: bool) -> Streaming[object]:
+        def checked(exchange: RpcExchange[object]) -> Awaitable[None]:
+            self._access.check(action, caller_of(exchange.context, self._access))
+            return behaviour(exchange)
+
+        return checked
 
     def _typed(self, dataplane: DataPlane) -> TypedServices:
         """The typed RPCs of functions. The meters of an RPC stay when its model is loaded again."""
@@ -217,35 +187,3 @@ class Services:
             return behaviour(*arguments, **options)
 
         return once_started
-
-    def add_unary(
-        self, service: str, name: str, request: RequestType[Request], behaviour: Unary[Request]
-    ) -> None:
-        meters, action = self._meters.rpc("UNARY", service, name), ACTIONS[name]
-
-        def asked(message: Request, context: RpcContext) -> Awaitable[Message | bytes]:
-            model = None if action is Action.SHARED_MEMORY else model_named(message)
-            self._access.check(action, caller_of(context, self._access), model)
-            return behaviour(message, context)
-
-        served = behaviour if action in UNASKED else asked
-        rpc = unary(served, request, meters, self._profile, self._around(service, name))
-        self._rpcs[rpc.path] = rpc
-
-    def add_streaming(
-        self,
-        kind: str,
-        service: str,
-        name: str,
-        request: RequestType[Request],
-        behaviour: Streaming[Request],
-    ) -> None:
-        meters, action = self._meters.rpc(kind, service, name), ACTIONS[name]
-
-        def asked(exchange: RpcExchange[Request]) -> Awaitable[None]:
-            self._access.check(action, caller_of(exchange.context, self._access))
-            return behaviour(exchange)
-
-        served = behaviour if action in UNASKED else asked
-        rpc = streaming(served, request, meters, self._profile, self._around(service, name))
-        self._rpcs[rpc.path] = rpc

@@ -7,6 +7,7 @@ from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
 from ...errors import Unsupported
 from ...extensions import STREAM_DIALECTS, leave_out, loaded
+from ...protos import dataplane_pb2 as pb
 from ...protos.dialects import HEADER, asked_dialect
 from ...protos.grpc_requests import InferMessage
 from ...settings import Settings
@@ -14,6 +15,7 @@ from ...types import Headers
 from .context import caller_of
 from .dialects.dialect import StreamDialect, StreamExchange, StreamRequest
 from .dialects.mlserver import MLServerDialect
+from .service import RpcService
 
 logger = logging.getLogger("inferstream.grpc")
 
@@ -58,8 +60,12 @@ def dialect_of(dialects: Dialects, message: InferMessage, metadata: Headers, def
     return default
 
 
-class StreamService:
+class StreamService(RpcService):
     """The bidirectional RPC, with one of several response types for each stream."""
+
+    descriptor = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
+    actions = {"ModelStreamInfer": Action.STREAM}
+    own_checks = ("ModelStreamInfer",)
 
     def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
         self._dataplane = dataplane

@@ -7,13 +7,15 @@ from urllib.parse import unquote
 from inferstream import Settings
 from inferstream.ext.calls import Action
 from inferstream.ext.http import ReadRoute
+from inferstream.ext.rpc import TYPED_PREFIX
 from inferstream.ext.telemetry import Meters
 
-from ...server.grpc.services import ACTIONS
 from ...server.rest.routing import build_routes
 from .records import Recorded
 
 INFERENCES = (Action.INFER, Action.STREAM)
+
+INFERENCE_RPCS = ("ModelInfer", "ModelStreamInfer", TYPED_PREFIX)
 
 _PLAIN = re.compile(r"/(?!/)[!-\"$-\[\]-~]*")
 """Exactly one slash, then printable ASCII: no host, no user, no backslash, no fragment."""
@@ -31,7 +33,7 @@ def refuser() -> Callable[[Recorded], str]:
             return "its target is not a path"
         if recorded.door == "grpc":
             rpc = _RPC.fullmatch(target)
-            is_inference = rpc is not None and ACTIONS.get(rpc[1], Action.INFER) in INFERENCES
+            is_inference = rpc is not None and rpc[1].startswith(INFERENCE_RPCS)
             return "" if is_inference else "its RPC is not an inference"
         path = unquote(target.partition("?")[0])
         if not {".", ".."}.isdisjoint(re.split(r"[/\\]", path)):

@@ -22,7 +22,6 @@ from inferstream.keys.principal import BYTES
 from inferstream.server.application import Application
 from inferstream.server.grpc.metadata import CallMetadata
 from inferstream.server.grpc.rpc import RpcFailed
-from inferstream.server.grpc.services import ACTIONS as OF_RPCS
 from inferstream.server.grpc.statuses import StatusCode
 from inferstream.server.rest.dialects.base import ReadRoute, Route
 from inferstream.server.rest.dialects.documentation.files import page_files
@@ -140,15 +139,26 @@ class Context:
     def add_trailing_metadata(self, metadata: Any) -> None: ...
 
 
+def actions_of(application: Application) -> dict[str, Action]:
+    """The operation of each RPC that is not typed, by its path."""
+    return {
+        f"/{name}/{method}": action
+        for service in application.rpcs.services
+        for name in service.names
+        for method, action in service.actions.items()
+    }
+
+
 @one_loop
 async def test_each_rpc_asks(closed: Any) -> None:
     application, asked = closed
     application.rpcs.find("/inferstream")  # takes over the typed RPCs
     rpcs = [*application.rpcs._rpcs.values(), *application.rpcs.typed._rpcs.values()]
     assert len(rpcs) > 20
+    actions = actions_of(application)
     for rpc in rpcs:
         asked.clear()
-        if OF_RPCS.get(rpc.path.rpartition("/")[2]) is Action.HEALTH:
+        if actions.get(rpc.path) is Action.HEALTH:
             continue
         streams = rpc.client_streams or rpc.server_streams
         with pytest.raises(RpcFailed) as failed:
@@ -295,8 +305,9 @@ async def test_each_rpc_and_each_kind_of_key(guarded: Any, who: str) -> None:
             return None
 
     application.rpcs.find("/inferstream")  # takes over the typed RPCs
+    actions = actions_of(application)
     for rpc in [*application.rpcs._rpcs.values(), *application.rpcs.typed._rpcs.values()]:
-        action = OF_RPCS.get(rpc.path.rpartition("/")[2], Action.INFER)
+        action = actions.get(rpc.path, Action.INFER)
         if action is Action.HEALTH or (who == "without scope" and SCOPES[action] is None):
             continue
         code = StatusCode.OK

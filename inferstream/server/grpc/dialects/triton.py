@@ -3,7 +3,7 @@
 import asyncio
 
 from inferstream.ext.calls import Admission, Caller, CancelScope, ClientLeft, Operation
-from inferstream.ext.rpc import ModelInferResponse
+from inferstream.ext.rpc import ModelInferResponse, StreamDialect, StreamExchange, StreamRequest
 
 from ....dataplane.dataplane import DataPlane
 from ....dataplane.region_use import RegionUse
@@ -19,7 +19,6 @@ from ....protos.regions import UsesRegions
 from ....types import Headers, InferenceRequest, InferenceResponse
 from ...status import Profile
 from ..rpc import outcome
-from .dialect import StreamDialect, StreamExchange, StreamRequest
 
 AT_ONCE = 64
 """Requests of one stream that may run at once; the next is read when one ends."""

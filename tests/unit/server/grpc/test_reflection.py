@@ -3,9 +3,15 @@
 import pytest
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from inferstream.protos.pool import POOL
+from inferstream.protos.pool import HEALTH, POOL, REFLECTION, REQUESTS, SERVICE
 from inferstream.protos.reflection_pb2 import ServerReflectionRequest
-from inferstream.server.grpc.reflection import SERVICES, Reflection
+from inferstream.server.grpc.control import RepositoryService, RequestsService
+from inferstream.server.grpc.health import Health
+from inferstream.server.grpc.inference import InferenceService
+from inferstream.server.grpc.reflection import Reflection
+
+SERVICES = (SERVICE, REQUESTS, HEALTH, *REFLECTION)
+DESCRIBED = [kind.__new__(kind) for kind in (InferenceService, RepositoryService, RequestsService, Health)]
 
 
 class NoTypedServices:
@@ -64,7 +70,7 @@ async def test_each_request_is_answered_as_the_library_answers_it(asked: dict) -
     expected = [answer.SerializeToString() async for answer in library.ServerReflectionInfo(theirs, None)]
 
     ours = ParsedRequest(ServerReflectionRequest(**asked))
-    await Reflection(NoTypedServices()).ServerReflectionInfo(ours)
+    await Reflection(NoTypedServices(), DESCRIBED).ServerReflectionInfo(ours)
 
     assert ours.written == expected
 
@@ -74,14 +80,14 @@ async def test_a_method_is_a_symbol_too() -> None:
     files = []
     for symbol in ("inference.GRPCInferenceService.ModelInfer", "inference.GRPCInferenceService"):
         exchange = ParsedRequest(ServerReflectionRequest(file_containing_symbol=symbol))
-        await Reflection(NoTypedServices()).ServerReflectionInfo(exchange)
+        await Reflection(NoTypedServices(), DESCRIBED).ServerReflectionInfo(exchange)
         found = reflection_pb2.ServerReflectionResponse.FromString(exchange.written[0])
         files.append(found.file_descriptor_response.file_descriptor_proto[0])
     assert files[0] == files[1]
     missing = ParsedRequest(
         ServerReflectionRequest(file_containing_symbol="inference.GRPCInferenceService.Nothing")
     )
-    await Reflection(NoTypedServices()).ServerReflectionInfo(missing)
+    await Reflection(NoTypedServices(), DESCRIBED).ServerReflectionInfo(missing)
     assert (
         reflection_pb2.ServerReflectionResponse.FromString(missing.written[0]).error_response.error_code == 5
     )
