@@ -4,6 +4,10 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "triton",
+    dialects={
+        "administration": "inferstream.server.rest.dialects.administration:Administration",
+        "system-shared-memory": "inferstream.server.rest.dialects.shared_memory:SystemSharedMemory",
+    },
     rpcs={
         "administration": "inferstream.server.grpc.administration:AdministrationService",
         "shared-memory": "inferstream.server.grpc.administration:SharedMemoryService",

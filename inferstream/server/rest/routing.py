@@ -8,13 +8,11 @@ from ...handlers import CustomHandler
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..door import Door
-from .dialects.administration import Administration
 from .dialects.base import HttpDialect
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.requests import Requests
 from .dialects.resources import Resources
-from .dialects.shared_memory import SystemSharedMemory
 from .dialects.triton import Generate
 from .dialects.v2 import V2
 from .routes import Routes
@@ -24,8 +22,6 @@ CORE: tuple[type[HttpDialect], ...] = (
     Generate,
     Metadata,
     MetricsRoute,
-    Administration,
-    SystemSharedMemory,
     Resources,
     Requests,
 )
