@@ -137,9 +137,9 @@ def _say(line: str) -> None:
     logger.warning("%s", line)
 
 
-def extensions() -> Mapping[str, "Extension"]:
-    """The extensions that can be used, by name, ours first."""
-    return {extension.name: extension for _, extension in _checked()[0]}
+def extensions(*, ours: bool = False) -> Mapping[str, "Extension"]:
+    """The extensions that can be used, by name, ours first, or `ours` alone."""
+    return {extension.name: extension for plugin, extension in _checked()[0] if plugin.ours or not ours}
 
 
 @cache
