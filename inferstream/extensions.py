@@ -22,6 +22,7 @@ COMMANDS = "inferstream.commands"
 DIALECTS = "inferstream.dialects"
 STREAM_DIALECTS = "inferstream.stream_dialects"
 RPCS = "inferstream.rpcs"
+MESSAGES = "inferstream.messages"
 STAGES = "inferstream.stages"
 CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
@@ -33,6 +34,7 @@ FIELDS = {
     DIALECTS: ("dialects", "doors"),
     STREAM_DIALECTS: ("stream_dialects",),
     RPCS: ("rpcs",),
+    MESSAGES: ("messages",),
     STAGES: ("stages",),
     CODECS: ("codecs",),
     RUNTIMES: ("runtimes",),

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..dataplane.reply import AtEnd as AtEnd
     from ..dataplane.reply import Reply as Reply
     from ..dataplane.reply import Watcher as Watcher
+    from ..processes.frames import Part as MessagePart
+    from ..processes.frames import PeerQuestion as PeerQuestion
 
 __all__ = [
     "Action",
@@ -35,8 +37,10 @@ __all__ = [
     "Channel",
     "ClientLeft",
     "Handler",
+    "MessagePart",
     "NotLoaded",
     "Operation",
+    "PeerQuestion",
     "Peers",
     "Reply",
     "Tasks",
@@ -61,6 +65,7 @@ _NAMES = {
     "dataplane.first_calls": "NotLoaded",
     "dataplane.peers": "Peers",
     "dataplane.reply": "AtEnd Reply Watcher",
+    "processes.frames": "Part=MessagePart PeerQuestion",
 }
 
 __getattr__ = export(__name__, _NAMES)

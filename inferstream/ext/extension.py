@@ -69,6 +69,8 @@ class Extension:
     """Subclasses of `StreamDialect`, each by its name, which serve streams of ModelStreamInfer."""
     rpcs: Named = _nothing()
     """Functions or classes that make an `RpcService` of a dataplane, settings and meters, or None."""
+    messages: Named = _nothing()
+    """Modules that define a `PeerQuestion` between the processes of a server."""
     doors: Named = _nothing()
     """Subclasses of `Door`, which bring requests from elsewhere."""
     stages: Named = _nothing()

@@ -7,5 +7,6 @@ extension = Extension(
     dialects={
         "instances": "inferstream.server.rest.dialects.instances:Instances",
     },
+    messages={"load": "inferstream.dataplane.load"},
     rpcs={"load": "inferstream.server.grpc.orca:build_service"},
 )

@@ -22,6 +22,10 @@ extension = Extension(
         "administration": "inferstream.server.rest.dialects.administration:Administration",
         "system-shared-memory": "inferstream.server.rest.dialects.shared_memory:SystemSharedMemory",
     },
+    messages={
+        "log-level": "inferstream.dataplane.live_settings",
+        "regions": "inferstream.dataplane.regions",
+    },
     rpcs={
         "administration": "inferstream.server.grpc.administration:AdministrationService",
         "shared-memory": "inferstream.server.grpc.administration:SharedMemoryService",
