@@ -22,6 +22,7 @@ COMMANDS = "inferstream.commands"
 DIALECTS = "inferstream.dialects"
 STREAM_DIALECTS = "inferstream.stream_dialects"
 RPCS = "inferstream.rpcs"
+MESSAGES = "inferstream.messages"
 STAGES = "inferstream.stages"
 CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
@@ -38,6 +39,7 @@ FIELDS = {
     DIALECTS: ("dialects", "doors"),
     STREAM_DIALECTS: ("stream_dialects",),
     RPCS: ("rpcs",),
+    MESSAGES: ("messages",),
     STAGES: ("stages",),
     CODECS: ("codecs",),
     RUNTIMES: ("runtimes",),
@@ -153,9 +155,9 @@ def input_names(field: str) -> frozenset[str]:
     return frozenset(name for extension in extensions().values() for name in getattr(extension, field))
 
 
-def extensions() -> Mapping[str, "Extension"]:
-    """The extensions that can be used, by name, ours first."""
-    return {extension.name: extension for _, extension in _checked()[0]}
+def extensions(*, ours: bool = False) -> Mapping[str, "Extension"]:
+    """The extensions that can be used, by name, ours first, or `ours` alone."""
+    return {extension.name: extension for plugin, extension in _checked()[0] if plugin.ours or not ours}
 
 
 @cache

@@ -4,11 +4,10 @@ import logging
 from collections.abc import Mapping
 
 from inferstream import Settings
-from inferstream.ext.calls import Peers
+from inferstream.ext.calls import PeerQuestion, Peers
 
 from ..errors import InvalidRequest
 from ..telemetry.logs import OURS
-from .peers import SetLogLevel
 
 LogValue = bool | int | str
 TraceValue = str | list[str]
@@ -31,6 +30,12 @@ UNTRACED: dict[str, TraceValue] = {
     "log_frequency": "0",
     "trace_file": "",
 }
+
+
+class SetLogLevel(PeerQuestion[None]):
+    """Write to the log what has this level or a higher one."""
+
+    level: int
 
 
 class LiveSettings:

@@ -5,15 +5,46 @@ from collections.abc import Iterable
 from time import monotonic, process_time
 from typing import NamedTuple
 
-from inferstream.ext.calls import Peers
+from inferstream.ext.calls import MessagePart, PeerQuestion, Peers
 
 from ..telemetry.stages import KvMeters, StepMeters
 from .first_calls import ModelKey
-from .peers import CountLoad, ModelLoad, ProcessLoad
 from .serving import ServedModel, Serving
 
 FRESH = 0.1
 """Seconds for which a report serves further responses, because counting costs more than a small response."""
+
+
+class ModelLoad(MessagePart):
+    """The load of one model in one process. `slots` are the calls that its model code can run at once."""
+
+    model: str
+    version: str | None
+    in_flight: int
+    waiting: int
+    slots: int
+    kv_used: float = 0.0
+    kv_caches: int = 0
+    calls: int = 0
+    failed: int = 0
+
+    def add(self, other: "ModelLoad") -> None:
+        """Add the same model in another process."""
+        for name in self.__struct_fields__[2:]:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class ProcessLoad(MessagePart):
+    """The load of a front end. `cpu` is in seconds."""
+
+    models: list[ModelLoad]
+    cpu: float
+
+
+class CountLoad(PeerQuestion[ProcessLoad]):
+    """Count the load now; with `ends` the calls that have ended too."""
+
+    ends: bool
 
 
 class Load(NamedTuple):

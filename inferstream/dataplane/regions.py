@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from inferstream import Settings
-from inferstream.ext.calls import Caller, Peers
+from inferstream.ext.calls import Caller, MessagePart, PeerQuestion, Peers
 
 from ..errors import AlreadyExists, InvalidRequest, NotFound
 from ..protos.regions import OFFSET, REGION, SIZE
@@ -16,9 +16,6 @@ from ..types import (
     Parameters,
 )
 from .access import is_loopback
-from .peers import KnownRegion, ListRegions, RegisterRegion, UnregisterRegions
-
-Q = TypeVar("Q", RegisterRegion, UnregisterRegions)
 
 SYSTEM_SHARED_MEMORY = "system_shared_memory"
 """The name of the extension."""
@@ -43,6 +40,34 @@ def shares_memory(settings: Settings) -> bool:
     if settings.shared_memory is None:
         return is_loopback(settings.host) and os.path.isdir(FOLDER)
     return settings.shared_memory
+
+
+class KnownRegion(MessagePart):
+    """A region of shared memory that a client has registered. `owner` is its principal; empty without keys."""
+
+    owner: str
+    name: str
+    key: str
+    offset: int
+    byte_size: int
+
+
+class RegisterRegion(PeerQuestion[None]):
+    region: KnownRegion
+
+
+class UnregisterRegions(PeerQuestion[None]):
+    """Forget the region of this name, or all of the owner's where `name` is empty."""
+
+    owner: str
+    name: str
+
+
+class ListRegions(PeerQuestion[list[KnownRegion]]):
+    """The answer is every region that the front end has open."""
+
+
+Q = TypeVar("Q", RegisterRegion, UnregisterRegions)
 
 
 class Region:

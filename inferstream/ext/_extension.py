@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Literal
 
-__all__ = ["API", "Extension"]
+__all__ = ["API", "Artefact", "Extension"]
 
 API = 1
 """The version of the extension API that this server has."""
@@ -14,6 +15,37 @@ Named = Mapping[str, str]
 
 def _nothing() -> Named:
     return field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Artefact:
+    """A kind of file by which a model without `model-settings.json` is recognised."""
+
+    implementation: str
+    """The import path of the runtime that reads it."""
+    _: KW_ONLY
+    others: Sequence[str] = ()
+    """Other runtimes that read it in some cases. Settings without trust may name these too."""
+    names: Sequence[str] = ()
+    """Names of such files."""
+    suffixes: Sequence[str] = ()
+    """Their suffixes, as `.joblib`."""
+    begins: bytes = b""
+    """Their first bytes. Such a kind is tried before others with the same names and suffixes."""
+    role: Literal["model", "archive", "folder", "settings"] = "model"
+    """What the file is: a model, an archive of a model and its settings, the description of the folder that it is in,
+    or settings of another server."""
+    settings: str = ""
+    """`"module:function"`: the settings for the path of an archive, of a described folder, or of such settings."""
+    leads: bool = False
+    """Whether other artefacts beside it belong to its model."""
+    is_part: bool = False
+    """Whether several files of the kind in a folder are parts of one model."""
+    weights: str = ""
+    """A pattern of files in a described folder, beside which files of a kind that `yields` are not its model."""
+    yields: bool = False
+    data: Sequence[str] = ()
+    """Suffixes of files that a model without trust may have, because the runtime runs and unpickles nothing in them."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +69,16 @@ class Extension:
     """Subclasses of `StreamDialect`, each by its name, which serve streams of ModelStreamInfer."""
     rpcs: Named = _nothing()
     """Functions or classes that make an `RpcService` of a dataplane, settings and meters, or None."""
+    messages: Named = _nothing()
+    """Modules that define a `PeerQuestion` between the processes of a server."""
     doors: Named = _nothing()
     """Subclasses of `Door`, which bring requests from elsewhere."""
     stages: Named = _nothing()
     """Stage factories, which join inside the middleware."""
     codecs: Named = _nothing()
     """Modules that register codecs, by content type."""
+    artefacts: Sequence[Artefact] = ()
+    """Kinds of files that are models without settings."""
     runtimes: Named = _nothing()
     """Subclasses of `MLModel`, by the name that stands in `implementation`."""
     sources: Named = _nothing()

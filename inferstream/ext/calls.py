@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ..dataplane.reply import Watcher as Watcher
     from ..dataplane.stages.base import StageContext as StageContext
     from ..dataplane.stages.base import StagedModel as StagedModel
+    from ..processes.frames import Part as MessagePart
+    from ..processes.frames import PeerQuestion as PeerQuestion
     from ..tokens import tokens_of as count_tokens
 
 __all__ = [
@@ -41,8 +43,10 @@ __all__ = [
     "ClientLeft",
     "Described",
     "Handler",
+    "MessagePart",
     "NotLoaded",
     "Operation",
+    "PeerQuestion",
     "Peers",
     "Reply",
     "ServerModels",
@@ -75,6 +79,7 @@ _NAMES = {
     "dataplane.reply": "AtEnd Reply Watcher",
     "dataplane.stages.base": "StageContext StagedModel",
     "tokens": "tokens_of=count_tokens",
+    "processes.frames": "Part=MessagePart PeerQuestion",
 }
 
 __getattr__ = export(__name__, _NAMES)

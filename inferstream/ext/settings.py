@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..settings import load_settings as load_settings
     from ..settings.environment import EnvironmentModel as EnvironmentModel
     from ..settings.environment import expanded as expand_path
+    from ..settings.sources import read_json as read_json
 
 __all__ = [
     "EnvironmentModel",
@@ -23,12 +24,14 @@ __all__ = [
     "Tolerance",
     "expand_path",
     "load_settings",
+    "read_json",
 ]
 
 _NAMES = {
     "settings": "MLSERVER_MODEL_PREFIX MLSERVER_PREFIX MODEL_SETTINGS_FILE SETTINGS_FILE Tolerance "
     "load_settings",
     "settings.environment": "EnvironmentModel expanded=expand_path",
+    "settings.sources": "read_json",
 }
 
 __getattr__ = export(__name__, _NAMES)

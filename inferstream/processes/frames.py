@@ -24,8 +24,7 @@ Start LoadInstance UnloadInstance Unloaded Ping Stop Readiness MeterChanges Desc
 Open More Wanted Credit Full Cancel Form Item ItemOf Ended Failed Partly ReadBody LeaveRoute
 Configure Prepare Serve Withdraw Release Tell OpenPorts Drain Shutdown Retired Lost Replace
 LoadVersions UnloadVersions ListModels SumMeters Count Counted SendRecords Subscribed Records
-Forward CancelCalls AttachReader ReadEvents LeaveStream ReleaseStream CountLoad SetLogLevel
-RegisterRegion UnregisterRegions ListRegions
+Forward
 """
 TAGS = {name: tag for tag, name in enumerate(_FRAMES.split())}
 """The tag of each frame, by the name of its class."""
@@ -48,8 +47,12 @@ class Query(Frame, Generic[A], kw_only=True):
     """Set by the process that asks."""
 
 
-def answer_type(question: Query[A]) -> type[A]:
-    (base,) = type(question).__orig_bases__  # type: ignore[attr-defined]
+class PeerQuestion(Part, Generic[A]):
+    """A question between front ends. The module that asks it defines it."""
+
+
+def answer_type(question: Query[A] | PeerQuestion[A]) -> type[A]:
+    (base,) = type(question).__orig_bases__  # type: ignore[union-attr]
     (answer,) = get_args(base)
     return answer  # type: ignore[no-any-return]
 

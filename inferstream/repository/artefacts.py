@@ -2,73 +2,68 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidSettings
+from ..extensions import extensions
 from ..settings import MODEL_SETTINGS_FILE, SETTINGS_FILE
-from ..settings.sources import read_json
-from . import mar
+
+if TYPE_CHECKING:
+    from ..ext import Artefact
 
 logger = logging.getLogger("inferstream.repository")
 
-SKLEARN = "inferstream.runtimes.sklearn.SKLearnModel"
-XGBOOST = "inferstream.runtimes.xgboost.XGBoostModel"
-LIGHTGBM = "inferstream.runtimes.lightgbm.LightGBMModel"
-ONNX = "inferstream.runtimes.onnx.OnnxModel"
-TORCH = "inferstream.runtimes.torch.TorchModel"
-LLAMACPP = "inferstream.runtimes.llamacpp.LlamaCppModel"
-CATBOOST = "inferstream.runtimes.catboost.CatBoostModel"
-MLFLOW = "inferstream.runtimes.mlflow.MLflowModel"
-CAUSAL_LM = "inferstream.runtimes.transformers.CausalLM"
-EMBEDDINGS = "inferstream.runtimes.embeddings.EmbeddingsModel"
-PIPELINE = "inferstream.runtimes.huggingface.HuggingFaceRuntime"
-
-RUNTIME_PATHS = frozenset(
-    [
-        *(SKLEARN, XGBOOST, LIGHTGBM, CATBOOST, ONNX, TORCH),
-        *(LLAMACPP, MLFLOW, CAUSAL_LM, EMBEDDINGS, PIPELINE),
-    ]
-)
-
-MLMODEL = "MLmodel"
-"""MLflow's file, beside which the artefacts of a flavor lie."""
-
-BY_NAME = {MLMODEL: MLFLOW, "model.json": XGBOOST, "model.txt": LIGHTGBM}
-BY_SUFFIX = {
-    ".joblib": SKLEARN,
-    ".pickle": SKLEARN,
-    ".pkl": SKLEARN,
-    ".bst": XGBOOST,
-    ".ubj": XGBOOST,
-    ".cbm": CATBOOST,
-    ".gguf": LLAMACPP,
-    mar.SUFFIX: mar.MODEL,
-    ".onnx": ONNX,
-    ".pt": TORCH,
-    ".pt2": TORCH,
-}
-
-OF_TRANSFORMERS = frozenset([ONNX, TORCH])
-"""Runtimes whose files also lie beside the weights that transformers reads, as another form of them."""
-
-LIGHTGBM_BEGINS = b"tree"
-"""First bytes of LightGBM's text format, which is called `.bst` as XGBoost's files are."""
-
-TASKS = {
-    "ForSequenceClassification": "text-classification",
-    "ForTokenClassification": "token-classification",
-    "ForMaskedLM": "fill-mask",
-    "ForQuestionAnswering": "question-answering",
-}
-"""Pipelines of transformers by the end of the architecture's name."""
-
-CONFIG = "config.json"
-"""The file that says of a folder which transformer it is."""
-
 NO_MODEL = "the folder holds files and no model: no model-settings.json, and no artefact such as model.joblib"
+
+
+@cache
+def _kinds() -> Sequence["Artefact"]:
+    """The kinds that extensions bring. Those that have to begin in some way are first."""
+    kinds = [kind for extension in extensions().values() for kind in extension.artefacts]
+    return sorted(kinds, key=lambda kind: not kind.begins)
+
+
+def settings_kinds() -> Mapping[str, "Artefact"]:
+    """The kinds of settings files of other servers, by the names of the files."""
+    return {name: kind for kind in _kinds() if kind.role == "settings" for name in kind.names}
+
+
+def kind_of(path: Path) -> "Artefact | None":
+    """The kind of artefact that a file is, by its name or else by its suffix; None for what is no artefact."""
+    kinds = [kind for kind in _kinds() if kind.role in ("model", "archive")]
+    kinds = [kind for kind in kinds if path.name in kind.names] or [
+        kind for kind in kinds if path.suffix in kind.suffixes
+    ]
+    if not kinds or not path.is_file():
+        return None
+    return next((kind for kind in kinds if not kind.begins or _begins(path, kind.begins)), None)
+
+
+def _begins(path: Path, start: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(start)) == start
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file has the suffix of one that holds the settings of its model, and so the name."""
+    return any(kind.role == "archive" and path.suffix in kind.suffixes for kind in _kinds())
+
+
+def describing(folder: Path) -> "tuple[Artefact, Path] | None":
+    """The file that describes a folder as a model, and its kind; None without one."""
+    files = ((kind, folder / name) for kind in _kinds() if kind.role == "folder" for name in kind.names)
+    return next(((kind, file) for kind, file in files if file.is_file()), None)
+
+
+def read_settings_of(kind: "Artefact", path: Path) -> dict[str, Any]:
+    """The settings that the function of a kind reads. Raises InvalidSettings."""
+    module, _, name = kind.settings.partition(":")
+    described: dict[str, Any] = getattr(import_module(module), name)(path)
+    return described
 
 
 def described_by_files(folder: Path) -> dict[str, Any]:
@@ -76,11 +71,13 @@ def described_by_files(folder: Path) -> dict[str, Any]:
 
     `folder` may be an artefact itself. Raises InvalidSettings for files without a model, and for several artefacts.
     """
-    if (runtime := runtime_of(folder)) is not None:
-        if runtime == mar.MODEL:
-            return mar.settings_of(folder)
-        return {"implementation": runtime, "parameters": {"uri": str(folder)}}
-    described = _of_artefact(folder) or _of_transformers(folder)
+    if (kind := kind_of(folder)) is not None:
+        if kind.role == "archive":
+            return read_settings_of(kind, folder)
+        return {"implementation": kind.implementation, "parameters": {"uri": str(folder)}}
+    described = _of_artefact(folder)
+    if not described and (description := describing(folder)) is not None:
+        described = read_settings_of(description[0], folder)
     if not described and next(_files(folder), None) is not None:
         raise InvalidSettings(NO_MODEL)
     return described
@@ -102,7 +99,7 @@ def folders_of_models(folder: Path) -> Sequence[Path]:
 
 
 def _is_model(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() or any(map(runtime_of, folder.glob("[!.]*")))
+    return describing(folder) is not None or any(map(kind_of, folder.glob("[!.]*")))
 
 
 @cache
@@ -111,15 +108,14 @@ def _report_skipped(folder: Path) -> None:
 
 
 def _of_artefact(folder: Path) -> dict[str, Any]:
-    runtimes = {path: runtime for path in sorted(folder.glob("[!.]*")) if (runtime := runtime_of(path))}
-    if folder / MLMODEL in runtimes:
-        return {"implementation": MLFLOW, "parameters": {"uri": str(folder / MLMODEL)}}
-    chosen = [path for path in runtimes if path.stem == "model"] or [*runtimes]
-    if not chosen or (runtimes[chosen[0]] in OF_TRANSFORMERS and _holds_weights(folder)):
+    kinds = {path: kind for path in sorted(folder.glob("[!.]*")) if (kind := kind_of(path))}
+    leading = [path for path, kind in kinds.items() if kind.leads][:1]
+    chosen = leading or [path for path in kinds if path.stem == "model"] or [*kinds]
+    if not chosen or (kinds[chosen[0]].yields and _holds_weights(folder)):
         return {}
-    uri = chosen[0]
+    uri, kind = chosen[0], kinds[chosen[0]]
     if len(chosen) > 1:
-        if {*runtimes.values()} != {LLAMACPP}:
+        if not kind.is_part or any(other is not kind for other in kinds.values()):
             names = ", ".join(path.name for path in chosen)
             each = ", ".join(f"server start {path.name}" for path in chosen)
             raise InvalidSettings(
@@ -127,36 +123,12 @@ def _of_artefact(folder: Path) -> dict[str, Any]:
                 "several models need a folder each"
             )
         uri = folder  # the runtime finds the first of the parts
-    return {"implementation": runtimes[chosen[0]], "parameters": {"uri": str(uri)}}
+    return {"implementation": kind.implementation, "parameters": {"uri": str(uri)}}
 
 
 def _holds_weights(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() and next(folder.glob("*.safetensors"), None) is not None
-
-
-def runtime_of(path: Path) -> str | None:
-    """The runtime that reads a file; None for what is no artefact."""
-    runtime = BY_NAME.get(path.name) or BY_SUFFIX.get(path.suffix)
-    if runtime is None or not path.is_file():
-        return None
-    if path.suffix == ".bst":
-        with path.open("rb") as file:
-            return LIGHTGBM if file.read(len(LIGHTGBM_BEGINS)) == LIGHTGBM_BEGINS else XGBOOST
-    return runtime
-
-
-def _of_transformers(folder: Path) -> dict[str, Any]:
-    """The settings of a folder that transformers or sentence-transformers has saved."""
-    config = folder / CONFIG
-    if not config.is_file():
-        return {}
-    if (folder / "modules.json").is_file():
-        return {"implementation": EMBEDDINGS, "parameters": {}}
-    architecture = str(next(iter(read_json(config).get("architectures") or ()), ""))
-    if architecture.endswith("ForCausalLM"):
-        return {"implementation": CAUSAL_LM, "parameters": {}}
-    task = next((task for end, task in TASKS.items() if architecture.endswith(end)), None)
-    return {"implementation": PIPELINE, "parameters": {"extra": {"task": task}} if task else {}}
+    description = describing(folder)
+    return description is not None and next(folder.glob(description[0].weights), None) is not None
 
 
 def _files(folder: Path) -> Iterator[str]:

@@ -12,9 +12,9 @@ from ..model import MLModel, StepModel
 from ..settings import ModelSettings
 from ..settings.sources import validated
 from .apps import AppRepository, CodeRepository, importing_code
+from .artefacts import is_archive
 from .base import Versions
 from .folder import FolderRepository, check_name, complete
-from .mar import SUFFIX as MAR
 from .target import APP, in_package
 
 NOTHING = (
@@ -53,7 +53,7 @@ class ArtefactRepository(FolderRepository):
     classic = False
 
     def __init__(self, file: Path, name: str | None) -> None:
-        super().__init__(file.parent, name or (None if file.suffix == MAR else file.stem))
+        super().__init__(file.parent, name or (None if is_archive(file) else file.stem))
         self._artefact = file
 
     def models(self) -> Versions:

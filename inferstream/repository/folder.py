@@ -1,4 +1,4 @@
-"""The repository on disk: every `model-settings.json` under a folder, and every `config.pbtxt` of Triton's."""
+"""The repository on disk: every `model-settings.json` under a folder, and every settings file of another server."""
 
 import asyncio
 import logging
@@ -19,18 +19,22 @@ from ..settings import (
     load_model_settings,
 )
 from ..settings.sources import read_json, validated
-from .artefacts import CONFIG, described_by_files, folders_of_models
+from .artefacts import (
+    described_by_files,
+    describing,
+    folders_of_models,
+    is_archive,
+    read_settings_of,
+    settings_kinds,
+)
 from .base import BrokenModel, BrokenModels, ModelRepository, Versions
-from .mar import SUFFIX as MAR
 
 logger = logging.getLogger("inferstream.repository")
 
 FolderKey = tuple[str, str | None]
 
 SettingsStamp = tuple[int, int, int, int]
-"""Inode, time of change in ns, size in bytes. It changes with the file, and with the versions beside Triton's."""
-
-TRITONS_FILE = "config.pbtxt"
+"""Inode, time of change in ns, size in bytes. It changes with the file, and with the versions beside other settings."""
 
 MAX_NAME = 128
 """Characters of a model's name, which becomes part of paths and of labels of metrics."""
@@ -97,7 +101,7 @@ class FolderRepository(ModelRepository):
         """The settings in a file, or their error. The file is read again only after a change."""
         try:
             stat = path.stat()
-            beside = path.parent.stat().st_mtime_ns if path.name == TRITONS_FILE else 0
+            beside = path.parent.stat().st_mtime_ns if path.name != MODEL_SETTINGS_FILE else 0
         except OSError as error:
             return InvalidSettings(f"{path}: {error.strerror}")
         stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size, beside)
@@ -124,7 +128,7 @@ class FolderRepository(ModelRepository):
         usable: dict[FolderKey, ModelSettings] = {}
         broken: BrokenModels = []
         for artefact in self.artefacts():
-            name = artefact.stem if artefact.suffix == MAR else artefact.name
+            name = artefact.stem if is_archive(artefact) else artefact.name
             try:
                 settings = self.without_settings(artefact)
                 if settings is None:
@@ -139,12 +143,12 @@ class FolderRepository(ModelRepository):
         return [*usable.values()], broken
 
     def artefacts(self) -> Sequence[Path]:
-        """What models without settings are in: each archive of TorchServe in the folder, or the folder itself, or each
+        """What models without settings are in: each archive of a model in the folder, or the folder itself, or each
         folder in it.
         """
         if ModelSettings.from_environment().get("implementation"):
             return [self._artefact]
-        archives = sorted(self._artefact.glob(f"[!.]*{MAR}"))
+        archives = sorted(filter(is_archive, self._artefact.glob("[!.]*")))
         return archives or folders_of_models(self._artefact) or [self._artefact]
 
     def without_settings(self, artefact: Path) -> ModelSettings | None:
@@ -165,7 +169,9 @@ class FolderRepository(ModelRepository):
         check_name(settings.name, "environment")
         settings._source = str(self._root / SETTINGS_FILE)
         if described:
-            settings._recognised = Path(described["parameters"].get("uri", CONFIG)).name
+            description = describing(artefact)
+            uri = described["parameters"].get("uri") or (description[1] if description else "")
+            settings._recognised = Path(uri).name
         complete(settings, str(folder))
         assert settings.parameters is not None
         for field in ("uri", "environment_path", "environment_tarball"):
@@ -180,7 +186,7 @@ def settings_files(root: Path) -> Iterator[Path]:
 
     Links to folders are followed inside of `root`.
     """
-    real_root = root.resolve()
+    real_root, known = root.resolve(), settings_kinds().keys()
     for folder, folders, files in os.walk(root, onerror=_report_unreadable, followlinks=True):
         folders[:] = sorted(
             name
@@ -191,8 +197,8 @@ def settings_files(root: Path) -> Iterator[Path]:
         )
         if MODEL_SETTINGS_FILE in files:
             yield Path(folder, MODEL_SETTINGS_FILE)
-        elif TRITONS_FILE in files and not any(Path(folder).glob(f"*/{MODEL_SETTINGS_FILE}")):
-            yield Path(folder, TRITONS_FILE)
+        elif (others := known & {*files}) and not any(Path(folder).glob(f"*/{MODEL_SETTINGS_FILE}")):
+            yield Path(folder, min(others))
 
 
 def _is_followed(folder: Path, root: Path) -> bool:
@@ -220,18 +226,15 @@ def _report_skipped(folder: str | Path, reason: str) -> None:
 
 def read_fields(path: Path) -> dict[str, Any]:
     """The fields of the settings that a file of the repository stands for. Raises InvalidSettings."""
-    if path.name != TRITONS_FILE:
-        return read_json(path)
-    from .pbtxt import settings_of  # late: it reads protobuf's text format
-
-    return settings_of(path)
+    kind = settings_kinds().get(path.name)
+    return read_json(path) if kind is None else read_settings_of(kind, path)
 
 
 def read_settings(path: Path, root: Path) -> ModelSettings:
     """The settings in a file of the repository at `root`, with a name and a URI. Raises InvalidSettings."""
     if not path.resolve().is_relative_to(root.resolve()):
         raise InvalidSettings(f"{path}: a link that leads out of the repository")
-    if path.name == TRITONS_FILE:
+    if path.name in settings_kinds():
         settings = validated(ModelSettings, read_fields(path), str(path))
         settings._source = str(path)
     else:

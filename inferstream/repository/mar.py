@@ -12,7 +12,6 @@ from inferstream.ext.runtimes import MOST_MEMBERS, UnsafeArchive
 from ..errors import InvalidSettings, MissingExtra
 from .archives import FREELY, RATIO, refuse_path
 
-SUFFIX = ".mar"
 MANIFEST = "MAR-INF/MANIFEST.json"
 
 LARGEST_TEXT = 1_000_000

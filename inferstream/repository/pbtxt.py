@@ -14,8 +14,9 @@ from ..errors import InvalidSettings
 from ..protos import dataplane_pb2 as pb
 from ..settings.sources import MAX_FILE_BYTES
 from ..types import MetadataTensor
-from .artefacts import ONNX, TORCH
 
+ONNX = "inferstream.runtimes.onnx.OnnxModel"
+TORCH = "inferstream.runtimes.torch.TorchModel"
 PYTHON = "inferstream.compat.triton.model.PythonModel"
 
 RESHAPED = {

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..errors import InvalidSettings
 from ..imports.folders import real_path, share_folders
 from ..settings import MODEL_SETTINGS_FILE, load_model_settings
-from .artefacts import runtime_of
+from .artefacts import kind_of
 from .folder import settings_files
 
 APP = "app"
@@ -40,7 +40,7 @@ def targeted(target: str) -> tuple[Path, str | None]:
         if not colon and _is_described(file):
             return file.parent, None
         return real_path(file).parent, f"{file.stem}:{name}"
-    if runtime_of(folder) is not None:
+    if kind_of(folder) is not None:
         return folder.parent, None if (folder.parent / MODEL_SETTINGS_FILE).is_file() else folder.name
     if folder.is_symlink() and not folder.exists():
         raise InvalidSettings(f"{target} is a link to {folder.readlink()}, which is missing")

@@ -8,27 +8,28 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..errors import InvalidSettings
-from ..extensions import RUNTIMES, plugins
+from ..extensions import RUNTIMES, extensions, plugins
 from ..imports.untrusted import untrusted
 from ..settings import ModelParameters, ModelSettings
-from .artefacts import RUNTIME_PATHS
-from .mar import MODEL, STREAMING_MODEL
 from .remote import ALLOW
+
+if TYPE_CHECKING:
+    from ..ext import Artefact
 
 Kind = Literal["implementation", "file", "argument"]
 
 DATA = frozenset(
     [
-        *(".safetensors", ".gguf", ".onnx", ".onnx_data", ".data", ".bst", ".ubj", ".cbm"),
-        *(".json", ".jsonl", ".txt", ".model", ".jinja", ".jinja2", ".pbtxt", ".spm", ".bpe", ".vocab"),
+        *(".safetensors", ".data", ".json", ".jsonl", ".txt", ".model", ".jinja", ".jinja2"),
+        *(".spm", ".bpe", ".vocab"),
         *(".tiktoken", ".yaml", ".yml", ".md", ".rst", ".html", ".csv", ".tsv", ".pdf"),
         *(".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".wav", ".flac", ".mp3"),
     ]
 )
-"""Suffixes of files that no runtime runs or unpickles."""
+"""Suffixes of files that no runtime runs or unpickles, beside those that our runtimes declare."""
 
 DATA_NAMES = frozenset(
     ["license", "notice", "readme", "mlmodel", ".gitattributes", ".gitignore", "merges", "vocab"]
@@ -50,17 +51,27 @@ class PermittedCall(NamedTuple):
     """Patterns of harmless values, and of names in objects, for keys in JSON files that can choose code."""
 
 
-FETCH = PermittedCall("fetch", DATA)
+FETCH = PermittedCall("fetch")
+"""The fetch of a repository, which may bring data."""
 
 
 @cache
 def shipped() -> frozenset[str]:
     """The import paths of our runtimes, and their names in MLServer."""
-    from .pbtxt import PYTHON, RESHAPED  # late: it reads protobuf's text format
-
     ours = [plugin for plugin in plugins(RUNTIMES).values() if plugin.ours]
     names = (text for each in ours for text in (each.name, each.value.replace(":", ".")))
-    return frozenset([*names, *RUNTIME_PATHS, MODEL, STREAMING_MODEL, PYTHON, *RESHAPED.values()])
+    paths = (path for kind in _artefacts() for path in (kind.implementation, *kind.others))
+    return frozenset([*names, *paths])
+
+
+@cache
+def _data() -> frozenset[str]:
+    return DATA.union(*(kind.data for kind in _artefacts()))
+
+
+def _artefacts() -> "Iterator[Artefact]":
+    """The kinds of artefacts that we ship. What another package declares is not trusted."""
+    return (kind for extension in extensions(ours=True).values() for kind in extension.artefacts)
 
 
 def is_allowed(kind: Kind, name: str, call: PermittedCall = FETCH) -> bool:
@@ -71,7 +82,7 @@ def is_allowed(kind: Kind, name: str, call: PermittedCall = FETCH) -> bool:
         return name in call.settings
     path = PurePosixPath(name)
     if path.suffix:
-        return path.suffix.lower() in call.files
+        return path.suffix.lower() in (_data() if call is FETCH else call.files)
     return call is FETCH and path.name.lower() in DATA_NAMES
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AliasChoices,
-    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -18,7 +17,7 @@ from pydantic import (
 
 from ..imports.implementation import resolve
 from ..types import MetadataTensor
-from .dialects import check_stream_dialect
+from .dialects import INSTALLED_DIALECT
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
 from .provided import ProvidedModel, import_path, is_importable
 from .traffic import Shadow, Split
@@ -197,7 +196,7 @@ class ModelSettings(EnvironmentModel):
     """How tensors are checked against the model's declaration; `auto` is `off` for models written for MLServer and
     `declared` for others."""
 
-    grpc_stream_dialect: Annotated[str | None, BeforeValidator(check_stream_dialect)] = None
+    grpc_stream_dialect: Annotated[str | None, INSTALLED_DIALECT] = None
     """Response type of ModelStreamInfer when the client gives no hint: `mlserver`, or another one that is installed, as
     `triton`."""
 

@@ -7,9 +7,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
-from .dialects import check_stream_dialect
+from .dialects import INSTALLED_DIALECT
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
 from .fetching import FetchSettings
 from .memory import MemorySettings
@@ -110,7 +110,7 @@ class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
     websocket_silence_timeout: float = Field(default=30.0, ge=0)
     """Seconds without a sign of life that end a WebSocket; 0 is never."""
 
-    grpc_stream_dialect: Annotated[str, BeforeValidator(check_stream_dialect)] = "mlserver"
+    grpc_stream_dialect: Annotated[str, INSTALLED_DIALECT] = "mlserver"
     """Response type of ModelStreamInfer when the client gives no hint: `mlserver`, or another one that is installed, as
     `triton`."""
 

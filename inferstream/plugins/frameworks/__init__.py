@@ -1,9 +1,31 @@
 """Frameworks: scikit-learn, XGBoost, LightGBM, CatBoost, ONNX, PyTorch and MLflow."""
 
-from inferstream.ext import Extension
+from inferstream.ext import Artefact, Extension
+
+LIGHTGBM = "inferstream.runtimes.lightgbm.LightGBMModel"
 
 extension = Extension(
     "frameworks",
+    artefacts=(
+        Artefact("inferstream.runtimes.mlflow.MLflowModel", names=("MLmodel",), leads=True),
+        Artefact("inferstream.runtimes.sklearn.SKLearnModel", suffixes=(".joblib", ".pickle", ".pkl")),
+        Artefact(
+            "inferstream.runtimes.xgboost.XGBoostModel",
+            names=("model.json",),
+            suffixes=(".bst", ".ubj"),
+            data=(".bst", ".ubj"),
+        ),
+        Artefact(LIGHTGBM, names=("model.txt",)),
+        Artefact(LIGHTGBM, suffixes=(".bst",), begins=b"tree"),
+        Artefact("inferstream.runtimes.catboost.CatBoostModel", suffixes=(".cbm",), data=(".cbm",)),
+        Artefact(
+            "inferstream.runtimes.onnx.OnnxModel",
+            suffixes=(".onnx",),
+            data=(".onnx", ".onnx_data"),
+            yields=True,
+        ),
+        Artefact("inferstream.runtimes.torch.TorchModel", suffixes=(".pt", ".pt2"), yields=True),
+    ),
     runtimes={
         "mlserver_sklearn.SKLearnModel": "inferstream.runtimes.sklearn:SKLearnModel",
         "mlserver_sklearn.sklearn.SKLearnModel": "inferstream.runtimes.sklearn:SKLearnModel",

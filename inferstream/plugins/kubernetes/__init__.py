@@ -8,5 +8,6 @@ extension = Extension(
         "instances": "inferstream.server.rest.dialects.instances:Instances",
     },
     adapters={"explain": "inferstream.dataplane.execution.explaining:let_explain"},
+    messages={"load": "inferstream.dataplane.load"},
     rpcs={"load": "inferstream.server.grpc.orca:build_service"},
 )

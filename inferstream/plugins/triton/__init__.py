@@ -1,12 +1,30 @@
 """Triton: its repository, Python backend, shared memory and sequences."""
 
-from inferstream.ext import Extension
+from inferstream.ext import Artefact, Extension
 
 extension = Extension(
     "triton",
+    requires=("frameworks",),
+    artefacts=(
+        Artefact(
+            "inferstream.compat.triton.model.PythonModel",
+            others=(
+                "inferstream.compat.triton.reshape.ReshapedOnnx",
+                "inferstream.compat.triton.reshape.ReshapedTorch",
+            ),
+            names=("config.pbtxt",),
+            role="settings",
+            settings="inferstream.repository.pbtxt:settings_of",
+            data=(".pbtxt",),
+        ),
+    ),
     dialects={
         "administration": "inferstream.server.rest.dialects.administration:Administration",
         "system-shared-memory": "inferstream.server.rest.dialects.shared_memory:SystemSharedMemory",
+    },
+    messages={
+        "log-level": "inferstream.dataplane.live_settings",
+        "regions": "inferstream.dataplane.regions",
     },
     rpcs={
         "administration": "inferstream.server.grpc.administration:AdministrationService",

@@ -1,8 +1,9 @@
 """The frames between the supervisor and its front ends: typed MessagePack, never pickle."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from ...dataplane.peers import PeerQuery
+from ...dataplane.peers import PackedQuestion
 from ...dataplane.workers.frames import Loaded
 from ...processes.frames import Frame, Part, Query
 from ...telemetry.access import AccessRecord
@@ -20,6 +21,8 @@ class Configure(Frame):
     count: int
     ports: dict[str, int]
     code: list[str]
+    questions: Sequence[str]
+    """The names of the kinds of questions between front ends, by their numbers."""
     reloads: bool = False
     """Whether models are reloaded when their files change."""
 
@@ -128,7 +131,7 @@ class Forward(Query[Any]):
     """A question to the front end `to`."""
 
     to: int
-    question: PeerQuery
+    question: PackedQuestion
 
 
 class Counted(Frame):

@@ -6,7 +6,7 @@ import os
 import socket
 from functools import partial
 from itertools import chain
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
@@ -14,7 +14,7 @@ from ... import processors
 from ...allocator import keep_freed_memory
 from ...dataplane.access import Access
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.peers import PeerQuery, Peers
+from ...dataplane.peers import PackedQuestion, Peers, Questions
 from ...dataplane.workers.loads import WorkerLoads
 from ...garbage import settle
 from ...imports.folders import share_folders
@@ -72,13 +72,13 @@ class FrontEnd:
             frames.Retired: lambda frame: self._loading.retired(frame.worker),
             frames.Lost: lambda frame: self._loading.lost(frame),
             frames.Count: self._count,
+            frames.Forward: lambda frame: self._peers.answer(frame.question),
             frames.SendRecords: lambda frame: self._registry.send_records(frame),
             frames.Records: lambda frame: self._registry.subscribers.put_foreign(
                 frame.records, frame.dropped
             ),
         }
-        of_others: Handlers = dict.fromkeys(get_args(PeerQuery), lambda frame: self._peers.answer(frame))
-        endpoint = Endpoint(partial(Link, end), {**handlers, **of_others}, lambda: os._exit(0))
+        endpoint = Endpoint(partial(Link, end), handlers, lambda: os._exit(0))
         self._ask, self._send, self._spawn = endpoint.ask, endpoint.send, endpoint.spawn
         self.metrics = CustomMetricSender(self._send)
         self._intake = intake
@@ -112,7 +112,9 @@ class FrontEnd:
             counters = Counters(self._counters, frame.index, frame.count)
         self._access = access = Access(settings, counters, saves=False)
         access.start()
+        self._questions = questions = Questions(frame.questions, settings.strict)
         self._peers = Peers(frame.index, frame.count, self._ask_peer)
+        self._peers.answers(PackedQuestion, lambda packed: self._peers.answer(questions.unpack(packed)))
         self._dataplane = DataPlane(settings, self._registry, access, self._peers)
         self._spawn(self._push())
 
@@ -158,7 +160,7 @@ class FrontEnd:
         membership.end(over - self._loop.time())
 
     async def _ask_peer(self, front_end: int, question: Any) -> Any:
-        answer = await self._ask(frames.Forward(front_end, question))
+        answer = await self._ask(frames.Forward(front_end, self._questions.pack(question)))
         return msgspec.convert(answer, answer_type(question))
 
     async def _count(self, _: frames.Count) -> list[Family]:

@@ -7,11 +7,12 @@ from itertools import count
 from time import monotonic
 from typing import TypeVar
 
+import msgspec
 import orjson
 
 from ...concurrency.tasks import Tasks
 from ...dataplane.execution.base import Execution
-from ...dataplane.peers import Peers
+from ...dataplane.peers import PackedQuestion, Peers, Questions
 from ...dataplane.registry import LoadModel, Registry
 from ...dataplane.workers.group import WorkerGroup
 from ...dataplane.workers.loads import WorkerLoads, create_loads
@@ -21,7 +22,7 @@ from ...imports.folders import shared_folders
 from ...keys.access_control import keys_configured
 from ...keys.counters import Counters, create_counters
 from ...processes.endpoint import Handlers
-from ...processes.frames import Query
+from ...processes.frames import PeerQuestion, answer_type
 from ...settings import ModelSettings, Settings
 from ...telemetry.families import Sums, families_of
 from ...telemetry.files import MetricFiles
@@ -78,6 +79,8 @@ class Supervisor:
         self._draining = False
         self.peers = Peers(0, self.count, self.ask)
         """What the supervisor's own front end answers, and the way to the others."""
+        self._questions = questions = Questions(strict=settings.strict)
+        self.peers.answers(PackedQuestion, lambda packed: self.peers.answer(questions.unpack(packed)))
 
     def _handlers_of(self, front_end: FrontEndProcess) -> Handlers:
         return {
@@ -189,7 +192,10 @@ class Supervisor:
         """Send a new front end the settings, workers and models before any other frame; its operations."""
         settings = self._settings.model_dump_json(by_alias=True, exclude_unset=True).encode()
         reloads = self._settings._reloads
-        front_end.send(frames.Configure(settings, index, self.count, self._ports, shared_folders(), reloads))
+        names = self._questions.names
+        front_end.send(
+            frames.Configure(settings, index, self.count, self._ports, shared_folders(), names, reloads)
+        )
         for worker, (group, process) in self._workers.items():
             self._introduce(front_end, worker, group, process)
         self._models.front_ends.append(front_end)
@@ -256,11 +262,12 @@ class Supervisor:
             group, process = self._workers[frame.worker]
             group.replace(process, frame.why)
 
-    async def ask(self, index: int, question: Query[A]) -> A:
+    async def ask(self, index: int, question: PeerQuestion[A]) -> A:
         """The answer of a front end. Raises WorkerLost where none of this index serves, and what the answer raises."""
         for front_end in self._models.front_ends:
             if front_end.index == index and front_end.serves:
-                return await front_end.ask(question)
+                answer = await front_end.ask(frames.Forward(index, self._questions.pack(question)))
+                return msgspec.convert(answer, answer_type(question))
         raise WorkerLost(f"the front end {index} does not serve")
 
     async def _index(self, frame: frames.ListModels) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial, reduce
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
@@ -134,7 +134,7 @@ class Services:
         if action not in OPEN and method.name not in service.own_checks:
             check = self._checked if kind == "UNARY" else self._checked_stream
             behaviour = check(behaviour, action, service.of_models)
-        request: RequestType[Any] = GetMessageClass(method.input_type)
+        request: RequestType[object] = GetMessageClass(method.input_type)
         if request is ModelInferRequest:
             request = self._infer_requests
         meters = self._meters.rpc(kind, name, method.name)
@@ -142,16 +142,16 @@ class Services:
         build = unary if kind == "UNARY" else streaming
         return build(behaviour, request, meters, self._profile, around)
 
-    def _checked(self, behaviour: Unary[Any], action: Action, of_models: bool) -> Unary[Any]:
-        def checked(message: Any, context: RpcContext) -> Awaitable[Message | bytes]:
+    def _checked(self, behaviour: Unary[object], action: Action, of_models: bool) -> Unary[object]:
+        def checked(message: object, context: RpcContext) -> Awaitable[Message | bytes]:
             model = model_named(message) if of_models else None
             self._access.check(action, caller_of(context, self._access), model)
             return behaviour(message, context)
 
         return checked
 
-    def _checked_stream(self, behaviour: Streaming[Any], action: Action, _: bool) -> Streaming[Any]:
-        def checked(exchange: RpcExchange[Any]) -> Awaitable[None]:
+    def _checked_stream(self, behaviour: Streaming[object], action: Action, _: bool) -> Streaming[object]:
+        def checked(exchange: RpcExchange[object]) -> Awaitable[None]:
             self._access.check(action, caller_of(exchange.context, self._access))
             return behaviour(exchange)
 

@@ -5,22 +5,14 @@ import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from itertools import count
-from typing import NamedTuple, Self, TypeVar
+from typing import Literal, NamedTuple, Self, TypeVar
 
 from ...concurrency.tasks import Tasks
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
-from ...dataplane.peers import (
-    AttachReader,
-    LeaveStream,
-    Peers,
-    ReadEvents,
-    RecordedEvents,
-    ReleaseStream,
-    RemoteReading,
-)
+from ...dataplane.peers import Peers
 from ...errors import Gone, InferstreamError, InvalidRequest
-from ...processes.frames import Query
+from ...processes.frames import Part, PeerQuestion
 from ...protos import sse
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
@@ -52,6 +44,45 @@ class EventPlace(NamedTuple):
     id: str
     front_end: int
     number: int
+
+
+class RemoteReading(Part):
+    """A connection that reads a recorded stream of another front end, behind the event `number`."""
+
+    id: str
+    owner: tuple[str, str | None, str]
+    reader: str
+    number: int
+
+
+class RecordedEvents(Part):
+    """The next events of a stream, the end, nothing so far, or that another connection reads."""
+
+    state: Literal["events", "ended", "nothing", "replaced"]
+    number: int
+    events: bytes
+
+
+class AttachReader(PeerQuestion[bool]):
+    """The answer is whether an event follows."""
+
+    reading: RemoteReading
+
+
+class ReadEvents(PeerQuestion[RecordedEvents]):
+    reading: RemoteReading
+
+
+class LeaveStream(PeerQuestion[None]):
+    """The connection has ended."""
+
+    reading: RemoteReading
+
+
+class ReleaseStream(PeerQuestion[None]):
+    """The client wants no more of the stream."""
+
+    reading: RemoteReading
 
 
 class EventReader(ABC):
@@ -157,7 +188,7 @@ class RemoteReader(EventReader):
     async def release(self) -> None:
         await self._ask(ReleaseStream(self._reading))
 
-    async def _ask(self, question: Query[A]) -> A:
+    async def _ask(self, question: PeerQuestion[A]) -> A:
         try:
             return await self._peers.ask(self._front_end, question, LOOK + SPARE)
         except InferstreamError as error:

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from inferstream.dataplane.live_settings import LiveSettings
-from inferstream.dataplane.peers import Peers, SetLogLevel
+from inferstream.dataplane.live_settings import LiveSettings, SetLogLevel
+from inferstream.dataplane.peers import Peers
 from inferstream.errors import InvalidRequest
 from inferstream.settings import Settings
 from inferstream.telemetry.logs import OURS

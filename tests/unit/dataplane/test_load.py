@@ -6,8 +6,8 @@ import pytest
 
 from inferstream import App, MLModel
 from inferstream.dataplane import load
-from inferstream.dataplane.load import Loads, load_of
-from inferstream.dataplane.peers import CountLoad, ModelLoad, Peers, ProcessLoad
+from inferstream.dataplane.load import CountLoad, Loads, ModelLoad, ProcessLoad, load_of
+from inferstream.dataplane.peers import Peers
 from inferstream.dataplane.registry import Registry
 from inferstream.server.application import Application
 from inferstream.types import InferenceRequest, InferenceResponse

@@ -2,13 +2,16 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from inferstream.dataplane import peers
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.cancelling import Cancelling, Credentials
-from inferstream.dataplane.peers import CancelCalls, Peers
+from inferstream.dataplane.peers import CancelCalls, PackedQuestion, Peers, Questions
 from inferstream.errors import NotFound, WorkerLost
+from inferstream.extensions import MESSAGES
+from inferstream.processes.frames import PeerQuestion
 from inferstream.types import Headers
 
 
@@ -44,3 +47,49 @@ async def test_one_that_hangs_counts_as_lost() -> None:
 async def test_a_cancel_does_not_wait_for_one_that_hangs() -> None:
     cancelling = Cancelling(list, Peers(0, 5, ask), Credentials([]))
     assert await asyncio.wait_for(cancelling.cancel("id", Caller(Headers(()), "v2")), 5) == 1
+
+
+class Colour(PeerQuestion[str]):
+    """A question that this module defines."""
+
+    name: str
+
+
+NAME = f"{__name__}.Colour"
+
+
+def test_processes_agree_on_numbers_by_the_names_of_the_one_that_decides() -> None:
+    decided = Questions()
+    other = Questions(decided.names)
+    packed = msgspec.msgpack.decode(msgspec.msgpack.encode(decided.pack(Colour("red"))), type=PackedQuestion)
+    assert packed.kind == decided.names.index(NAME)
+    assert other.unpack(packed) == Colour("red")
+    assert other.pack(packed) is packed, "a question is passed on as it came"
+
+
+def test_a_question_that_one_side_does_not_know_is_refused() -> None:
+    names = [name for name in Questions().names if name != NAME]
+    with pytest.raises(NotFound, match="know no Colour"):
+        Questions(names).pack(Colour("red"))
+    with pytest.raises(NotFound, match=r"knows no p\.Absent"):
+        Questions(["p.Absent"]).unpack(PackedQuestion(0, msgspec.Raw(b"\x90")))
+
+
+async def test_a_packed_question_is_answered_by_whoever_answers_its_kind() -> None:
+    questions, here = Questions(), Peers(0, 2)
+    here.answers(PackedQuestion, lambda packed: here.answer(questions.unpack(packed)))
+
+    async def upper(question: Colour) -> str:
+        return question.name.upper()
+
+    here.answers(Colour, upper)
+    assert await here.ask(0, questions.pack(Colour("red"))) == "RED"
+
+
+def test_modules_of_extensions_are_imported_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    monkeypatch.setattr(peers, "loaded", lambda group, strict: asked.append((group, strict)) or [])
+    assert NAME in Questions(strict=True).names
+    assert asked == [(MESSAGES, True)]

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from inferstream.dataplane.peers import ListRegions, Peers
+from inferstream.dataplane.peers import Peers
 from inferstream.dataplane.region_use import RegionUse
-from inferstream.dataplane.regions import FOLDER, MOST, shares_memory
+from inferstream.dataplane.regions import FOLDER, MOST, ListRegions, shares_memory
 from inferstream.errors import AlreadyExists, InvalidRequest, NotFound, PayloadTooLarge
-from inferstream.processes.frames import Query
+from inferstream.processes.frames import PeerQuestion
 from inferstream.settings import Settings
 
 from .shared_regions import SKIP, asking, caller, regions
@@ -145,7 +145,7 @@ class FrontEnds:
             self.peers.append(Peers(index, 3, self._ask))
         self.regions = [regions(peers) for peers in self.peers]
 
-    async def _ask(self, index: int, question: Query[object]) -> object:
+    async def _ask(self, index: int, question: PeerQuestion[object]) -> object:
         answer = await self.peers[index].answer(question)
         if self.held is not None:
             await self.held(question)

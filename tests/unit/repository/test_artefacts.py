@@ -1,12 +1,19 @@
 """A folder that holds the files of one model and no settings, as KServe's storage initializer fills it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from inferstream import extensions as extension_module
 from inferstream.errors import InvalidSettings
+from inferstream.ext import Artefact, Extension
+from inferstream.extensions import EXTENSIONS, Plugin, extensions
+from inferstream.repository import artefacts, trust
 from inferstream.repository.artefacts import described_by_files, folders_of_models
+from inferstream.repository.folder import FolderRepository
 
 RUNTIMES = "inferstream.runtimes"
 SKLEARN, XGBOOST = f"{RUNTIMES}.sklearn.SKLearnModel", f"{RUNTIMES}.xgboost.XGBoostModel"
@@ -133,3 +140,73 @@ def test_a_folder_without_files_describes_nothing(tmp_path: Path, name: str) -> 
     (tmp_path / name).write_text("{}")
     (tmp_path / "empty").mkdir()
     assert described_by_files(tmp_path) == {}
+
+
+JOINED = Extension(
+    "joined",
+    artefacts=(
+        Artefact("joined.Model", names=("model.json",), suffixes=(".abc", ".joblib")),
+        Artefact("joined.Other", suffixes=(".abc",), begins=b"other"),
+        Artefact(
+            "joined.Folder", names=("joined.yaml",), role="folder", settings=f"{__name__}:folder_settings"
+        ),
+        Artefact(
+            "joined.Archive", suffixes=(".arc",), role="archive", settings=f"{__name__}:archive_settings"
+        ),
+        Artefact(
+            "joined.Set", names=("joined.conf",), role="settings", settings=f"{__name__}:archive_settings"
+        ),
+    ),
+)
+
+
+def folder_settings(folder: Path) -> dict[str, Any]:
+    return {"implementation": "joined.Folder", "parameters": {}}
+
+
+def archive_settings(file: Path) -> dict[str, Any]:
+    return {"name": "told", "implementation": "joined.Archive", "parameters": {"uri": str(file)}}
+
+
+@pytest.fixture
+def joined(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    known = {**extensions(), "joined": JOINED}
+    monkeypatch.setattr(artefacts, "extensions", lambda: known)
+    artefacts._kinds.cache_clear()
+    yield
+    artefacts._kinds.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "implementation"),
+    [
+        ("a.abc", b"", "joined.Model"),
+        ("a.abc", b"other things", "joined.Other"),
+        ("a.joblib", b"", "inferstream.runtimes.sklearn.SKLearnModel"),
+        ("model.json", b"", "inferstream.runtimes.xgboost.XGBoostModel"),
+        ("joined.yaml", b"", "joined.Folder"),
+    ],
+)
+def test_a_kind_that_joins_is_recognised_after_ours(
+    joined: None, tmp_path: Path, file: str, content: bytes, implementation: str
+) -> None:
+    (tmp_path / file).write_bytes(content)
+    assert described_by_files(tmp_path)["implementation"] == implementation
+
+
+async def test_archives_and_settings_that_join_name_their_models(joined: None, tmp_path: Path) -> None:
+    for file in ("archives/x.arc", "settings/a/joined.conf"):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_bytes(b"")
+        (model,) = await FolderRepository(tmp_path / file.partition("/")[0]).list()
+        assert (model.name, model.parameters.uri) == ("told", str(tmp_path / file))
+
+
+def test_what_a_kind_of_another_package_names_is_not_trusted(
+    joined: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = ([(Plugin("p", EXTENSIONS, "joined", "p:x"), JOINED)], [])
+    monkeypatch.setattr(extension_module, "_checked", lambda: checked)
+    assert [*extension_module.extensions()] == ["joined"]
+    assert [*trust._artefacts()] == []
+    assert not trust.is_allowed("implementation", "joined.Model")

@@ -11,7 +11,7 @@ from inferstream.dataplane.cancelling import Credentials
 from inferstream.dataplane.dataplane import DataPlane
 from inferstream.dataplane.peers import Peers
 from inferstream.errors import Gone
-from inferstream.processes.frames import Query
+from inferstream.processes.frames import PeerQuestion
 from inferstream.server.rest import resuming
 from inferstream.server.rest.held import HeldStream, Owner
 from inferstream.server.rest.resuming import EventPlace, RemoteReader, Resuming
@@ -30,7 +30,7 @@ def held(settings: Settings) -> tuple[HeldStream, RemoteReader]:
     at_work = Resuming(dataplane, settings, DoorMeters(), lambda response, model: [])
     stream = at_work._streams.begin(OWNER)
 
-    async def ask(front_end: int, question: Query[A]) -> A:
+    async def ask(front_end: int, question: PeerQuestion[A]) -> A:
         return await here.ask(front_end, question)
 
     return stream, reader_of(stream.id, Peers(1, 2, ask))
@@ -65,7 +65,7 @@ async def test_a_front_end_that_hangs_ends_the_reader(monkeypatch: pytest.Monkey
     monkeypatch.setattr(resuming, "LOOK", 0.02)
     monkeypatch.setattr(resuming, "SPARE", 0.02)
 
-    async def hang(front_end: int, question: Query[A]) -> A:
+    async def hang(front_end: int, question: PeerQuestion[A]) -> A:
         await asyncio.Event().wait()
         raise AssertionError
 
