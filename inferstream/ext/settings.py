@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from ..settings import load_settings as load_settings
     from ..settings.environment import EnvironmentModel as EnvironmentModel
     from ..settings.environment import expanded as expand_path
+    from ..settings.sections import Section as Section
 
 __all__ = [
     "EnvironmentModel",
+    "Section",
     "Tolerance",
     "expand_path",
     "load_settings",
@@ -20,6 +22,7 @@ __all__ = [
 _NAMES = {
     "settings": "Tolerance load_settings",
     "settings.environment": "EnvironmentModel expanded=expand_path",
+    "settings.sections": "Section",
 }
 
 __getattr__ = export(__name__, _NAMES)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
+from ..extensions import MODEL_SETTINGS
 from ..imports.implementation import resolve
 from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
 from .provided import ProvidedModel, import_path, is_importable
+from .sections import Composed
 from .traffic import Shadow, Split
 
 if TYPE_CHECKING:
-    from .server import Settings
+    from .server import CoreSettings
 
 SLOWEST = 0.001
 """The lowest `items_per_second`. A stream holds a place of its model until its end."""
@@ -71,12 +73,13 @@ class ModelParameters(EnvironmentModel):
         return self
 
 
-class ModelSettings(EnvironmentModel):
+class CoreModelSettings(Composed):
     """The fields of `model-settings.json`. The file takes precedence over the environment."""
 
     env_prefixes = (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=(), populate_by_name=True)
+    _group = MODEL_SETTINGS
 
     _source: str | None = PrivateAttr(default=None)
     _recognised: str | None = PrivateAttr(default=None)
@@ -317,7 +320,7 @@ class ModelSettings(EnvironmentModel):
         config: Mapping[str, Any] = getattr(self.parameters, "triton_config", None) or {}
         return config
 
-    def may_leave(self, server: "Settings") -> bool:
+    def may_leave(self, server: "CoreSettings") -> bool:
         """Whether it gets a worker of its own, which it can leave: where memory is limited, or it loads on demand."""
         return self.parallel_workers != 0 and (self.load == "demand" or server.limits_memory)
 

@@ -9,10 +9,12 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
+from ..extensions import SETTINGS
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
 from .fetching import FetchSettings
 from .memory import MemorySettings
 from .record import RecordSettings
+from .sections import Composed
 from .served import ServedSettings
 from .served import own_version as own_version
 from .state import StateSettings
@@ -32,10 +34,11 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
+class CoreSettings(ServedSettings, MemorySettings, FetchSettings, StateSettings, Composed):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
+    _group = SETTINGS
 
     max_body_bytes: int = Field(default=64 * 2**20, ge=1)
     """Largest request body, also after decompression."""
@@ -232,27 +235,6 @@ class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
 
     cache_ttl: float | None = Field(default=None, gt=0)
     """Seconds a response may be reused; unlimited if absent."""
-
-    kafka_enabled: bool = False
-    """Serve requests from a Kafka topic; needs the extra `kafka`."""
-
-    kafka_servers: str = "localhost:9092"
-    """Kafka bootstrap servers."""
-
-    kafka_topic_input: str = "mlserver-input"
-    """Topic of requests."""
-
-    kafka_topic_output: str = "mlserver-output"
-    """Topic of responses."""
-
-    kafka_group: str = Field(default="inferstream", min_length=1)
-    """Servers that share the messages."""
-
-    kafka_offset_reset: Literal["latest", "earliest"] = "latest"
-    """Where a group begins if it has never committed."""
-
-    kafka_max_in_flight: int = Field(default=64, ge=1)
-    """Messages in progress at once."""
 
     custom_rest_server_settings: dict[str, Any] | None = _private("custom_rest_server_settings")
     """Options of the REST port, with uvicorn's names, certificates among them."""
