@@ -3,9 +3,11 @@ from typing import Any
 
 from inferstream.plugins.kafka.settings import KafkaSettings
 from inferstream.settings.model import CoreModelSettings
+from inferstream.settings.record import RecordSection
 from inferstream.settings.server import CoreSettings
 
 class Settings(
+    RecordSection,
     KafkaSettings,
     CoreSettings,
 ): ...

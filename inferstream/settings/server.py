@@ -13,7 +13,6 @@ from ..extensions import SETTINGS
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
 from .fetching import FetchSettings
 from .memory import MemorySettings
-from .record import RecordSettings
 from .sections import Composed
 from .served import ServedSettings
 from .served import own_version as own_version
@@ -149,9 +148,6 @@ class CoreSettings(ServedSettings, MemorySettings, FetchSettings, StateSettings,
 
     audit_log: str | None = None
     """File with a JSON line for each call: who, what, how much."""
-
-    record: RecordSettings | None = None
-    """Record requests, for `server replay`."""
 
     trusted_proxies: list[str] = []
     """Addresses or networks of proxies that name clients."""
