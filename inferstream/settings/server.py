@@ -11,7 +11,6 @@ from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validat
 
 from ..extensions import SETTINGS
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
-from .fetching import FetchSettings
 from .memory import MemorySettings
 from .sections import Composed
 from .served import ServedSettings
@@ -33,7 +32,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class CoreSettings(ServedSettings, MemorySettings, FetchSettings, StateSettings, Composed):
+class CoreSettings(ServedSettings, MemorySettings, StateSettings, Composed):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
