@@ -2,12 +2,15 @@
 from typing import Any
 
 from inferstream.plugins.kafka.settings import KafkaSettings
+from inferstream.plugins.text.settings import TextSettings
 from inferstream.settings.fetching import FetchSettings
 from inferstream.settings.model import CoreModelSettings
 from inferstream.settings.record import RecordSection
 from inferstream.settings.server import CoreSettings
+from inferstream.settings.state import StateSettings
 
 class Settings(
+    StateSettings,
     FetchSettings,
     RecordSection,
     KafkaSettings,
@@ -15,6 +18,7 @@ class Settings(
 ): ...
 
 class ModelSettings(
+    TextSettings,
     CoreModelSettings,
 ):
     def __init__(self, **values: Any) -> None: ...

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 SLOWEST = 0.001
 """The lowest `items_per_second`. A stream holds a place of its model until its end."""
 
-JsonFormat = Literal[
-    "hermes", "mistral", "llama", "cohere", "deepseek", "granite", "kimi", "minimax_m1", "phi"
-]
-ToolFormat = Literal[JsonFormat, "qwen_coder", "glm", "minimax", "pythonic", "harmony", "none"]
-ReasoningFormat = Literal["think", "think_open", "cohere", "granite", "mistral", "seed", "none"]
 InputValidation = Literal["auto", "declared", "strict", "off"]
 
 
@@ -204,17 +199,6 @@ class CoreModelSettings(Composed):
     openai: bool | None = None
     """Whether the text routes (`/v1`, `/generate`) serve the model. If absent: whether it takes a BYTES input and
     returns texts or vectors."""
-
-    chat_template: str | None = None
-    """Jinja template that makes a prompt of chat messages, or the path of its file. If absent: that of the tokenizer in
-    the model's folder."""
-
-    tool_format: ToolFormat | None = None
-    """How the model writes tool calls in its text. If absent: what its chat template shows."""
-
-    reasoning_format: ReasoningFormat | None = None
-    """How the model writes reasoning: between `<think>` and `</think>`, of which `think_open` has the first in its
-    prompt, or as another family. If absent: what its chat template shows."""
 
     def __init__(self, **values: Any) -> None:
         source = values.pop("_source", None)

@@ -15,7 +15,6 @@ from .memory import MemorySettings
 from .sections import Composed
 from .served import ServedSettings
 from .served import own_version as own_version
-from .state import StateSettings
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -32,7 +31,7 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class CoreSettings(ServedSettings, MemorySettings, StateSettings, Composed):
+class CoreSettings(ServedSettings, MemorySettings, Composed):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())

@@ -10,6 +10,7 @@ import orjson
 from inferstream import ModelSettings
 from inferstream.ext.http import JsonLimits
 from inferstream.ext.values import OPTIONAL, SCHEMA, parameter_of
+from inferstream.plugins.text.settings import TextSettings
 
 from ..codecs.values.objects import Json
 from ..errors import Unsupported
@@ -155,7 +156,9 @@ def text_interface(
     if not generates and not embeds and not settings.openai:
         return None
     calls, reasoning = (signature.formats or text_formats(settings, origin)) if generates else (None, None)
-    if signature.formats or (settings.reasoning_format is None and MESSAGES not in extras):
+    if signature.formats or (
+        settings.section(TextSettings).reasoning_format is None and MESSAGES not in extras
+    ):
         reasoning = reasoning and reasoning.removesuffix(OPENED)  # each text or prompt shows it
     return TextInterface(
         prompt,

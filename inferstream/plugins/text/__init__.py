@@ -4,6 +4,8 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "text",
+    settings="inferstream.settings.state:StateSettings",
+    model_settings="inferstream.plugins.text.settings:TextSettings",
     dialects={
         "anthropic": "inferstream.server.rest.dialects.anthropic.dialect:Anthropic",
         "audio-speech": "inferstream.server.rest.dialects.audio.speech:Speech",
