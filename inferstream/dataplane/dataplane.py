@@ -86,7 +86,7 @@ class DataPlane:
         self.access = access
         self.peers = peers or Peers()
         self.credentials = Credentials(settings.credential_headers)
-        self._proxies = Proxies(settings.trusted_proxies) if settings.trusted_proxies else None
+        self._proxies = Proxies.of(settings) or None
         self.live = LiveSettings(settings, self.peers)
         """What changes while the server runs."""
         self.loads = Loads(registry, self.peers)
@@ -115,7 +115,7 @@ class DataPlane:
         self.access.check(action, caller, model)
         if self._proxies is not None and self._proxies.is_trusted(caller.peer):
             picked = caller.picked = Picked.of(caller.headers)
-            if picked and picked.objective and (granted := self._settings.objectives.get(picked.objective)):
+            if picked and picked.objective and (granted := self._proxies.objectives.get(picked.objective)):
                 caller.priority = granted
                 caller.picked = picked._replace(priority=granted)
         served = self._registry.serving(model, version, caller)

@@ -2,6 +2,7 @@
 from typing import Any
 
 from inferstream.plugins.kafka.settings import KafkaSettings
+from inferstream.plugins.keys.settings import KeysSettings
 from inferstream.plugins.text.settings import TextSettings
 from inferstream.settings.fetching import FetchSettings
 from inferstream.settings.model import CoreModelSettings
@@ -13,6 +14,7 @@ class Settings(
     StateSettings,
     FetchSettings,
     RecordSection,
+    KeysSettings,
     KafkaSettings,
     CoreSettings,
 ): ...

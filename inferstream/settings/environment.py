@@ -48,6 +48,8 @@ class EnvironmentModel(OlderNames, BaseModel):
     """
 
     env_prefixes: ClassVar[tuple[str, ...]] = (PREFIX, MLSERVER_PREFIX)
+    _group: ClassVar[str] = ""
+    """The group of the sections that join it, if any do."""
 
     def __init__(self, **values: Any) -> None:
         env_file: EnvFile = values.pop("_env_file", ENV_FILE)

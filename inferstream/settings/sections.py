@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ConfigDict, create_model
 
@@ -42,9 +42,6 @@ class Composed(EnvironmentModel):
 
     model_config = ConfigDict(defer_build=True)
 
-    _group: ClassVar[str]
-    """The group of the sections."""
-
     def __init__(self, **values: Any) -> None:
         cls = type(self)
         unknown = values.keys() - declared(cls)
@@ -71,7 +68,7 @@ def compose(name: str, core: type[Core], group: str) -> type[Core]:
     A section of another package that cannot be used is set aside. Raises the error of one of ours.
     """
     sections: list[type[Any]] = []
-    taken = {each.lower(): "the server" for each in dir(core)} | _names(core, "the server")
+    taken = dict.fromkeys({*_names(core), *map(str.lower, dir(core))}, "the server")
     for plugin in plugins(group).values():
         try:
             section = plugin.load()
@@ -81,11 +78,12 @@ def compose(name: str, core: type[Core], group: str) -> type[Core]:
         if not (isinstance(section, type) and issubclass(section, Section)):
             set_aside(plugin, "it is not a subclass of Section")
             continue
-        names = _names(section, f'the plug-in "{plugin.extension}"')
-        if twice := sorted(names.keys() & taken.keys()):
-            set_aside(plugin, f'{taken[twice[0]]} has a setting "{twice[0]}"')
+        # Of two validators with one name, pydantic keeps one.
+        names = {*_names(section), *(set(dir(section)) - set(dir(Section)))}
+        if twice := sorted(names & taken.keys()):
+            set_aside(plugin, f'the name "{twice[0]}" belongs to {taken[twice[0]]}')
             continue
-        taken |= names
+        taken |= dict.fromkeys(names, f'the plug-in "{plugin.extension}"')
         sections.append(section)
     # The last base has the first fields.
     bases = (*reversed(sections), core)
@@ -95,7 +93,7 @@ def compose(name: str, core: type[Core], group: str) -> type[Core]:
 @cache
 def declared(kind: type[EnvironmentModel]) -> frozenset[str]:
     """The names of the settings of a class, and of variables that plug-ins read."""
-    return frozenset(_names(kind, "")) | {each.lower() for each in further_variables()}
+    return frozenset({*_names(kind), *map(str.lower, further_variables())})
 
 
 def further_variables() -> set[str]:
@@ -120,7 +118,7 @@ def list_plugins() -> str:
     return f"installed plug-ins: {', '.join(sorted(extensions())) or 'none'}"
 
 
-def _names(kind: type[EnvironmentModel], owner: str) -> dict[str, str]:
-    """The owner of each name of a class, in lower case, because those of variables are not case-sensitive."""
-    named = (each for name, field in kind.model_fields.items() for each in (name, field.alias or name))
-    return {name.lower(): owner for name in named}
+def _names(kind: type[EnvironmentModel]) -> set[str]:
+    """The names of the settings of a class, in lower case, because those of variables are not case-sensitive."""
+    fields = kind.model_fields.items()
+    return {each.lower() for name, field in fields for each in (name, field.alias or name)}

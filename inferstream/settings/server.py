@@ -1,6 +1,5 @@
 """Settings of the server: `settings.json`, then the environment."""
 
-from ipaddress import ip_network
 from itertools import pairwise
 from math import isfinite
 from operator import attrgetter
@@ -138,21 +137,6 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     access_log: bool | None = None
     """Log one line per call, on the logger `inferstream.access`; null does so in a terminal."""
 
-    keys_file: str | None = None
-    """Keys of clients, which `server keys` writes; none are needed if absent."""
-
-    usage_file: str | None = None
-    """File that keeps what keys have used by day, over restarts."""
-
-    audit_log: str | None = None
-    """File with a JSON line for each call: who, what, how much."""
-
-    trusted_proxies: list[str] = []
-    """Addresses or networks of proxies that name clients."""
-
-    objectives: dict[str, Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]] = Field(default_factory=dict)
-    """Priorities of the objectives that `trusted_proxies` name."""
-
     shutdown_grace: float = Field(default=20.0, ge=0)
     """Seconds calls in progress may take to finish."""
 
@@ -224,9 +208,6 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     cache_max_bytes: int = Field(default=64 * 2**20, ge=1)
     """Bytes of responses in the response cache."""
 
-    share_cache: bool = False
-    """Whether principals of keys share cached responses; without keys all clients do."""
-
     cache_ttl: float | None = Field(default=None, gt=0)
     """Seconds a response may be reused; unlimited if absent."""
 
@@ -244,17 +225,7 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
         "metrics_dir",
         "environments_dir",
         "logging_settings",
-        "keys_file",
-        "usage_file",
-        "audit_log",
     )(expanded)
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _networks(cls, value: list[str]) -> list[str]:
-        for network in value:
-            ip_network(network)
-        return value
 
     # Programs written for MLServer assign these.
     _custom_rest_server_settings = _other_name("custom_rest_server_settings")

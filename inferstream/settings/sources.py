@@ -15,7 +15,7 @@ from .composed import ModelSettings, Settings
 from .cors import CORSSettings
 from .environment import EnvironmentModel
 from .model import ModelParameters
-from .sections import UndeclaredField, list_plugins
+from .sections import UndeclaredField, list_plugins, reserved
 from .variables import CLOSE, unknown_variables
 
 logger = logging.getLogger("inferstream.settings")
@@ -140,9 +140,10 @@ def _fault(fault: Any, values: Mapping[str, Any]) -> str:
 def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) -> list[str]:
     """One sentence for each key that is not a field of `settings`."""
     known = _names(settings) | {"_source"}
+    refused = reserved(settings._group)  # they end the start, and need no warning
     faults = []
     for key in values:
-        if key not in known:
+        if key not in known and key not in refused:
             close = difflib.get_close_matches(key, known, n=1)
             hint = f'did you mean "{close[0]}"?' if close else ""
             for place, kind in PLACES.items():

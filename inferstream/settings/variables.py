@@ -12,7 +12,7 @@ from .environment import (
     EnvironmentModel,
     variables,
 )
-from .sections import Composed, Section, further_variables
+from .sections import Composed, Section, further_variables, reserved
 
 OTHERS = re.compile(
     r"INFER_.*"  # `server infer`
@@ -32,7 +32,7 @@ def unknown_variables() -> Iterator[str]:
         for settings in _subclasses(EnvironmentModel)
         if issubclass(settings, Composed) or not issubclass(settings, Section)
         for prefix in settings.env_prefixes
-        for name in (*settings.model_fields, *further_variables())
+        for name in (*settings.model_fields, *further_variables(), *reserved(settings._group))
     }
     for name in sorted(variables()):
         prefix = _prefix(name.upper())

@@ -22,7 +22,7 @@ ROOT = Path(inferstream.__file__).parents[1]
 
 SECTION = """
 from inferstream.ext.settings import Section
-from pydantic import Field
+from pydantic import Field, field_validator
 
 class Joined(Section):
     {field}
@@ -107,11 +107,27 @@ def test_a_section_that_is_not_installed_has_its_defaults(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("field", "group", "name", "reason"),
     [
-        ("http_port: int = 1", "settings", "Joined", 'the server has a setting "http_port"'),
-        ("HTTP_Port: int = 1", "settings", "Joined", 'the server has a setting "http_port"'),
-        ("section: int = 1", "settings", "Joined", 'the server has a setting "section"'),
-        ("kafka_group: str = ''", "settings", "Joined", 'the plug-in "kafka" has a setting "kafka_group"'),
-        ("implementation: str = ''", "model_settings", "Joined", 'the server has a setting "implementation"'),
+        ("http_port: int = 1", "settings", "Joined", 'the name "http_port" belongs to the server'),
+        ("HTTP_Port: int = 1", "settings", "Joined", 'the name "http_port" belongs to the server'),
+        (
+            "_paths = field_validator('http_port', check_fields=False)(lambda x: x)",
+            "settings",
+            "Joined",
+            'the name "_paths" belongs to the server',
+        ),
+        ("section: int = 1", "settings", "Joined", 'the name "section" belongs to the server'),
+        (
+            "kafka_group: str = ''",
+            "settings",
+            "Joined",
+            'the name "kafka_group" belongs to the plug-in "kafka"',
+        ),
+        (
+            "implementation: str = ''",
+            "model_settings",
+            "Joined",
+            'the name "implementation" belongs to the server',
+        ),
         ("one: int = 1", "settings", "Field", "it is not a subclass of Section"),
         (
             "one: int = 1",
@@ -185,6 +201,19 @@ NOBODY = "no installed plug-in declares this setting; installed plug-ins: page"
         ),
         ("load_settings('.')", {"MLSERVER_KAFKA_ENABLED": ""}, "loaded"),
         ("load_settings('b')", {}, f"environment: INFERSTREAM_KAFKA_GROUP: {NOBODY}"),
+        ("Settings()", {"INFERSTREAM_KEYS_FILE": "k"}, f"environment: INFERSTREAM_KEYS_FILE: {NOBODY}"),
+        ("Settings()", {"inferstream_keys": "{}"}, f"environment: INFERSTREAM_KEYS: {NOBODY}"),
+        ("Settings(audit_log='a')", {}, f'field "audit_log": {NOBODY}'),
+        (
+            "load_model_settings('a/model-settings.json')",
+            {},
+            f'a/model-settings.json: field "tool_format": {NOBODY}',
+        ),
+        (
+            "ModelSettings(implementation='m.M')",
+            {"MLSERVER_MODEL_CHAT_TEMPLATE": "t"},
+            f"environment: MLSERVER_MODEL_CHAT_TEMPLATE: {NOBODY}",
+        ),
     ],
 )
 def test_a_setting_of_a_plug_in_of_ours_that_is_missing_ends_the_start(
@@ -193,6 +222,7 @@ def test_a_setting_of_a_plug_in_of_ours_that_is_missing_ends_the_start(
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
     (tmp_path / "a" / "settings.json").write_text(json.dumps({"kafka_enabled": True}))
+    (tmp_path / "a" / "model-settings.json").write_text('{"implementation": "m.M", "tool_format": "glm"}')
     if "'b'" in code:
         (tmp_path / ".env").write_text("INFERSTREAM_KAFKA_GROUP=a\n")
     command = [sys.executable, "-c", LOADS.format(code=code)]
