@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 import orjson
 
 from inferstream import Settings
+from inferstream.plugins.kubernetes.settings import KubernetesSettings
 
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.load import Loads, ServerLoad
@@ -73,7 +74,7 @@ class LoadReports:
 
 def load_reports(settings: Settings, dataplane: DataPlane) -> LoadReports | None:
     """Reports for responses; None where the settings turn them off."""
-    wanted = settings.load_reports
+    wanted = settings.section(KubernetesSettings).load_reports
     return None if wanted == "off" else LoadReports(dataplane.loads, wanted == "always")
 
 

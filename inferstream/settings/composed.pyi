@@ -3,6 +3,7 @@ from typing import Any
 
 from inferstream.plugins.kafka.settings import KafkaSettings
 from inferstream.plugins.keys.settings import KeysSettings
+from inferstream.plugins.kubernetes.settings import KubernetesSettings
 from inferstream.plugins.text.settings import TextSettings
 from inferstream.settings.fetching import FetchSettings
 from inferstream.settings.model import CoreModelSettings
@@ -14,6 +15,7 @@ class Settings(
     StateSettings,
     FetchSettings,
     RecordSection,
+    KubernetesSettings,
     KeysSettings,
     KafkaSettings,
     CoreSettings,

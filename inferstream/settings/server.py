@@ -155,13 +155,6 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     """Upper bounds in seconds of the buckets of histograms: `requests` (calls, HTTP requests and RPCs), `first_item`
     and `between_items` (streams); 0.0001 to 60 by default."""
 
-    metric_aliases: list[Literal["vllm", "sglang", "triton"]] = Field(default_factory=list)
-    """Further names of the totals of the load, which endpoint pickers read: those of these servers."""
-
-    load_reports: Literal["off", "asked", "always"] = "off"
-    """ORCA reports of the load in the headers and trailers of inferences: for clients that ask with
-    `endpoint-load-metrics-format`, or always. With both, gRPC has the service OpenRcaService."""
-
     metrics_dir: str | None = None
     """Folder for metrics that model code in workers makes; a temporary one if absent."""
 
