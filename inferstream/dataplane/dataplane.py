@@ -93,7 +93,7 @@ class DataPlane:
         """The load of the server, over all front ends."""
         self.cancel = Cancelling(lambda: registry.lives(), self.peers, self.credentials).cancel
         """Cancels every call of a request id and of the caller's credentials."""
-        self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
+        self.events = CloudEvents(settings.server_name) if wanted(settings) else None
         """Makes CloudEvents headers; None where the settings turn them off."""
         self._regions = Regions(settings, self.peers) if shares_memory(settings) else None
         extensions = [each for each in EXTENSIONS if settings.frontends == 1 or each not in OF_ONE_FRONT_END]

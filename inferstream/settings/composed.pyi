@@ -1,6 +1,7 @@
 # Written by `make settings` from the plug-ins of this distribution.
 from typing import Any
 
+from inferstream.plugins.cloudevents.settings import CloudEventsSettings
 from inferstream.plugins.kafka.settings import KafkaSettings
 from inferstream.plugins.keys.settings import KeysSettings
 from inferstream.plugins.kubernetes.settings import KubernetesSettings
@@ -18,6 +19,7 @@ class Settings(
     KubernetesSettings,
     KeysSettings,
     KafkaSettings,
+    CloudEventsSettings,
     CoreSettings,
 ): ...
 

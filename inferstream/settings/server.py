@@ -158,9 +158,6 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     metrics_dir: str | None = None
     """Folder for metrics that model code in workers makes; a temporary one if absent."""
 
-    cloudevents_headers: bool | None = None
-    """Give requests and responses MLServer's `Ce-*` headers; null does so in Kubernetes."""
-
     use_structured_logging: bool = False
     """Log one JSON object per line."""
 
