@@ -5,6 +5,7 @@ from inferstream.plugins.cloudevents.settings import CloudEventsSettings
 from inferstream.plugins.kafka.settings import KafkaSettings
 from inferstream.plugins.keys.settings import KeysSettings
 from inferstream.plugins.kubernetes.settings import KubernetesSettings
+from inferstream.plugins.otel.settings import PushSettings
 from inferstream.plugins.text.settings import TextSettings
 from inferstream.settings.fetching import FetchSettings
 from inferstream.settings.model import CoreModelSettings
@@ -16,6 +17,7 @@ class Settings(
     StateSettings,
     FetchSettings,
     RecordSection,
+    PushSettings,
     KubernetesSettings,
     KeysSettings,
     KafkaSettings,

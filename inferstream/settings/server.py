@@ -167,12 +167,6 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     tracing_server: str | None = None
     """OTLP/gRPC collector of traces; needs the extra `tracing`."""
 
-    metrics_push_server: str | None = None
-    """OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`."""
-
-    metrics_push_interval: float = Field(default=60.0, gt=0)
-    """Seconds between two pushes of metrics."""
-
     keep_freed_memory: bool = True
     """Use the memory of freed tensors again, without a return to the kernel; needs glibc."""
 
