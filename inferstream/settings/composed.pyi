@@ -7,6 +7,7 @@ from inferstream.plugins.keys.settings import KeysSettings
 from inferstream.plugins.kubernetes.settings import KubernetesSettings
 from inferstream.plugins.otel.settings import PushSettings
 from inferstream.plugins.text.settings import TextSettings
+from inferstream.plugins.triton.settings import TritonSettings
 from inferstream.settings.fetching import FetchSettings
 from inferstream.settings.model import CoreModelSettings
 from inferstream.settings.record import RecordSection
@@ -14,6 +15,7 @@ from inferstream.settings.server import CoreSettings
 from inferstream.settings.state import StateSettings
 
 class Settings(
+    TritonSettings,
     StateSettings,
     FetchSettings,
     RecordSection,

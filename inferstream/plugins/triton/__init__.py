@@ -4,5 +4,6 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "triton",
+    settings="inferstream.plugins.triton.settings:TritonSettings",
     modules={"triton": "inferstream.compat.triton_names"},
 )
