@@ -1,5 +1,6 @@
 """Writes the types of all settings, and the names that no server may ignore, from the plug-ins of this distribution."""
 
+from collections import defaultdict
 from pathlib import Path
 
 from inferstream.extensions import MODEL_SETTINGS, SETTINGS, extensions, plugins
@@ -17,16 +18,18 @@ CLASSES: dict[str, type[Composed]] = {SETTINGS: Settings, MODEL_SETTINGS: ModelS
 
 def render_types() -> str:
     """The classes with their bases. Sections of other packages have no place here."""
-    imports, classes = set(), []
+    names, classes = defaultdict[str, set[str]](set), []
     for group, composed in CLASSES.items():
         (core,) = (base for base in composed.__bases__ if not issubclass(base, Section))
         bases = [*reversed(_sections(group)), core]
-        imports |= {f"from {base.__module__} import {base.__name__}" for base in bases}
+        for base in bases:
+            names[base.__module__].add(base.__name__)
         named = "".join(f"    {base.__name__},\n" for base in bases)
         # A constructor of its own takes values that validators turn into those of the fields.
         own = "\n    def __init__(self, **values: Any) -> None: ..." if "__init__" in vars(core) else " ..."
         classes.append(f"class {composed.__name__}(\n{named}):{own}\n")
-    return "\n".join([HEAD, *sorted(imports), "", *classes])
+    imports = (f"from {module} import {', '.join(sorted(names[module]))}" for module in sorted(names))
+    return "\n".join([HEAD, *imports, "", *classes])
 
 
 def render_names() -> str:

@@ -1,11 +1,12 @@
 """Reports faults of settings files, and versions that settings name and that are missing."""
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from ..errors import InvalidSettings
 from ..settings import ModelSettings
 from ..settings.sources import refused_by_strict
+from .traffic import named_versions
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -19,17 +20,10 @@ def check_configuration(
     """
     faults = [f"{settings.source}: {fault}" for settings in wanted for fault in settings.faults]
     for settings in wanted:
-        for setting, version in _named_versions(settings):
+        for setting, version in named_versions(settings):
             if (settings.name, version) not in known:
                 source = settings.source or f"model {settings.name}"
                 faults.append(f"{source}: {setting} names version {version}, which is missing")
                 logger.warning("%s", faults[-1])
     if faults and strict:
         raise InvalidSettings(refused_by_strict(faults))
-
-
-def _named_versions(settings: ModelSettings) -> Iterator[tuple[str, str]]:
-    for version in settings.split.versions if settings.split else ():
-        yield "split", version
-    if settings.shadow:
-        yield "shadow", settings.shadow.to

@@ -13,9 +13,11 @@ from inferstream.settings.model import CoreModelSettings
 from inferstream.settings.record import RecordSection
 from inferstream.settings.server import CoreSettings
 from inferstream.settings.state import StateSettings
+from inferstream.settings.traffic import TrafficSettings, VersionSettings
 
 class Settings(
     TritonSettings,
+    TrafficSettings,
     StateSettings,
     FetchSettings,
     RecordSection,
@@ -28,6 +30,7 @@ class Settings(
 ): ...
 
 class ModelSettings(
+    VersionSettings,
     TextSettings,
     CoreModelSettings,
 ):

@@ -14,7 +14,6 @@ from ..types import MetadataTensor
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
 from .provided import ProvidedModel, import_path, is_importable
 from .sections import Composed
-from .traffic import Shadow, Split
 
 if TYPE_CHECKING:
     from .server import CoreSettings
@@ -188,13 +187,6 @@ class CoreModelSettings(Composed):
 
     calls: list[str] = Field(default_factory=list)
     """Names of the models that its code calls. It runs in the server's process; they may have workers."""
-
-    split: Split | None = None
-    """Shares of the calls that name no version, as `{"1": 95, "2": 5}`. Read from the version that would get them
-    all."""
-
-    shadow: Shadow | None = None
-    """Another version that gets copies of calls, whose answers nobody waits for: `{"to": "2", "percent": 5}`."""
 
     openai: bool | None = None
     """Whether the text routes (`/v1`, `/generate`) serve the model. If absent: whether it takes a BYTES input and

@@ -75,9 +75,6 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     """Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams and no messages
     of Kafka."""
 
-    shadow_max_in_flight: int = Field(default=8, ge=1)
-    """Copies in shadows at once; more are dropped."""
-
     sse_heartbeat: float = Field(default=15.0, ge=0)
     """Seconds of silence before an SSE comment; 0 is never."""
 

@@ -11,7 +11,7 @@ from random import random
 from inferstream.ext.calls import Call, Handler, NotLoaded, Reply, Watcher
 
 from ...errors import InferstreamError, InvalidSettings
-from ...settings import Shadow
+from ...settings.traffic import Shadow, VersionSettings
 from ...telemetry.stages import ShadowMeters
 from ...text.usage import tokens_of
 from ...types import InferenceRequest, InferenceResponse
@@ -147,7 +147,7 @@ async def _own(request: InferenceRequest) -> InferenceRequest:
 
 def shadowing(model: Pipeline, shared: Shared) -> Pipeline:
     """Off unless the model's settings name a shadow. Raises InvalidSettings for one that is the model itself."""
-    shadow = model.settings.shadow
+    shadow = model.settings.section(VersionSettings).shadow
     if shadow is None or shared.shadows is None:
         return model
     if shadow.to == model.settings.version:
