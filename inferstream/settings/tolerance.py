@@ -1,4 +1,4 @@
-"""How far two numbers may be apart."""
+"""The distance that two numbers may have."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
