@@ -161,71 +161,84 @@ def test_a_section_of_ours_that_cannot_be_used_ends_the_start(monkeypatch: pytes
         compose("Settings", CoreSettings, SETTINGS)
 
 
-@pytest.fixture
-def bare(tmp_path: Path) -> dict[str, str]:
-    """The environment of a process in which the only plug-in of ours is `page`."""
-    info = tmp_path / "bare" / "inferstream-0.dist-info"
-    info.mkdir(parents=True)
-    (info / "entry_points.txt").write_text(
-        "[inferstream.extensions]\npage = inferstream.plugins.page:extension\n"
-    )
-    return {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT}:{info.parent}"}
-
-
 LOADS = """
-import sys
+import json, os, sys
 from inferstream.errors import InvalidSettings
 from inferstream.settings import ModelSettings, Settings, load_model_settings, load_settings
-try:
-    {code}
-    print("loaded")
-except InvalidSettings as error:
-    print(error.message)
+
+said = []
+for folder, code, variables in json.loads(sys.argv[1]):
+    os.chdir(folder)
+    os.environ.update(variables)
+    try:
+        eval(code)
+        said.append("loaded")
+    except InvalidSettings as error:
+        said.append(error.message)
+    for name in variables:
+        del os.environ[name]
+print(json.dumps(said))
 """
 
 NOBODY = "no installed plug-in declares this setting; installed plug-ins: page"
 
+ROWS: list[tuple[str, str, dict[str, str], str]] = [
+    ("none", "load_settings('.')", {}, "loaded"),
+    ("files", "load_settings('.')", {}, f'settings.json: field "kafka_enabled": {NOBODY}'),
+    ("none", "load_settings('.', {'kafka_group': 'a'})", {}, f'settings: field "kafka_group": {NOBODY}'),
+    ("none", "Settings(kafka_enabled=False)", {}, f'field "kafka_enabled": {NOBODY}'),
+    ("none", "Settings(kafka_enabled=None)", {}, "loaded"),
+    (
+        "none",
+        "load_settings('.')",
+        {"MLSERVER_KAFKA_ENABLED": "1"},
+        f"environment: MLSERVER_KAFKA_ENABLED: {NOBODY}",
+    ),
+    ("none", "load_settings('.')", {"MLSERVER_KAFKA_ENABLED": ""}, "loaded"),
+    ("dotenv", "load_settings('.')", {}, f"environment: INFERSTREAM_KAFKA_GROUP: {NOBODY}"),
+    (
+        "none",
+        "Settings()",
+        {"INFERSTREAM_KEYS_FILE": "k"},
+        f"environment: INFERSTREAM_KEYS_FILE: {NOBODY}",
+    ),
+    ("none", "Settings()", {"inferstream_keys": "{}"}, f"environment: INFERSTREAM_KEYS: {NOBODY}"),
+    ("none", "Settings(audit_log='a')", {}, f'field "audit_log": {NOBODY}'),
+    (
+        "files",
+        "load_model_settings('model-settings.json')",
+        {},
+        f'model-settings.json: field "tool_format": {NOBODY}',
+    ),
+    (
+        "none",
+        "ModelSettings(implementation='m.M')",
+        {"MLSERVER_MODEL_CHAT_TEMPLATE": "t"},
+        f"environment: MLSERVER_MODEL_CHAT_TEMPLATE: {NOBODY}",
+    ),
+]
 
-@pytest.mark.parametrize(
-    ("code", "variables", "said"),
-    [
-        ("load_settings('.')", {}, "loaded"),
-        ("load_settings('a')", {}, f'a/settings.json: field "kafka_enabled": {NOBODY}'),
-        ("load_settings('.', {'kafka_group': 'a'})", {}, f'settings: field "kafka_group": {NOBODY}'),
-        ("Settings(kafka_enabled=False)", {}, f'field "kafka_enabled": {NOBODY}'),
-        ("Settings(kafka_enabled=None)", {}, "loaded"),
-        (
-            "load_settings('.')",
-            {"MLSERVER_KAFKA_ENABLED": "1"},
-            f"environment: MLSERVER_KAFKA_ENABLED: {NOBODY}",
-        ),
-        ("load_settings('.')", {"MLSERVER_KAFKA_ENABLED": ""}, "loaded"),
-        ("load_settings('b')", {}, f"environment: INFERSTREAM_KAFKA_GROUP: {NOBODY}"),
-        ("Settings()", {"INFERSTREAM_KEYS_FILE": "k"}, f"environment: INFERSTREAM_KEYS_FILE: {NOBODY}"),
-        ("Settings()", {"inferstream_keys": "{}"}, f"environment: INFERSTREAM_KEYS: {NOBODY}"),
-        ("Settings(audit_log='a')", {}, f'field "audit_log": {NOBODY}'),
-        (
-            "load_model_settings('a/model-settings.json')",
-            {},
-            f'a/model-settings.json: field "tool_format": {NOBODY}',
-        ),
-        (
-            "ModelSettings(implementation='m.M')",
-            {"MLSERVER_MODEL_CHAT_TEMPLATE": "t"},
-            f"environment: MLSERVER_MODEL_CHAT_TEMPLATE: {NOBODY}",
-        ),
-    ],
-)
-def test_a_setting_of_a_plug_in_of_ours_that_is_missing_ends_the_start(
-    tmp_path: Path, bare: dict[str, str], code: str, variables: dict[str, str], said: str
-) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "a" / "settings.json").write_text(json.dumps({"kafka_enabled": True}))
-    (tmp_path / "a" / "model-settings.json").write_text('{"implementation": "m.M", "tool_format": "glm"}')
-    if "'b'" in code:
-        (tmp_path / ".env").write_text("INFERSTREAM_KAFKA_GROUP=a\n")
-    command = [sys.executable, "-c", LOADS.format(code=code)]
-    environment = {**bare, **variables}
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=True)
-    assert ran.stdout.strip() == said
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The outcomes of `ROWS` in a process in which the only plug-in of ours is `page`."""
+    root = tmp_path_factory.mktemp("root")
+    for folder in ("none", "files", "dotenv", "bare/inferstream-0.dist-info"):
+        (root / folder).mkdir(parents=True)
+    (root / "files" / "settings.json").write_text('{"kafka_enabled": true}')
+    (root / "files" / "model-settings.json").write_text('{"implementation": "m.M", "tool_format": "glm"}')
+    (root / "dotenv" / ".env").write_text("INFERSTREAM_KAFKA_GROUP=a\n")
+    (root / "bare/inferstream-0.dist-info/entry_points.txt").write_text(
+        "[inferstream.extensions]\npage = inferstream.plugins.page:extension\n"
+    )
+    rows = [(str(root / folder), code, variables) for folder, code, variables, _ in ROWS]
+    command = [sys.executable, "-c", LOADS, json.dumps(rows)]
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{root / 'bare'}:{ROOT}"}
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True)
+    found: list[str] = json.loads(ran.stdout)
+    return found
+
+
+@pytest.mark.parametrize("row", range(len(ROWS)), ids=[f"{row[1]} {row[0]} {row[2]}" for row in ROWS])
+def test_a_setting_of_a_plug_in_of_ours_that_is_missing_ends_the_start(said: list[str], row: int) -> None:
+    assert said[row] == ROWS[row][-1]
