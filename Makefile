@@ -250,8 +250,9 @@ neighbours:  ## install beside Triton's client, in either order, and serve: five
 screenshots: $(STAMP)  ## take the screenshots of docs/images/ from the examples; needs Chromium
 	$(BIN)/python scripts/screenshots.py
 
-settings: $(STAMP)  ## write docs/settings.md from the settings classes
+settings: $(STAMP)  ## write docs/settings.md and the types of all settings from the settings classes
 	$(BIN)/python scripts/settings_reference.py
+	$(BIN)/python scripts/settings_types.py
 
 metrics: $(STAMP)  ## write docs/metrics.md from the meters
 	$(BIN)/python scripts/metrics_reference.py

@@ -23,7 +23,7 @@ InferstreamError
     CallFailed
         CallTimedOut, ConnectionFailed
     InvalidSettings
-        MissingExtra, ConflictingSettings (settings/sources.py)
+        MissingExtra, ConflictingSettings (settings/sources.py), UndeclaredField (settings/sections.py)
 """
 
 from collections.abc import Mapping, Sequence

@@ -33,6 +33,8 @@ HINTS = "inferstream.hints"
 ADAPTERS = "inferstream.adapters"
 OUTPUTS = "inferstream.outputs"
 FETCHERS = "inferstream.fetchers"
+SETTINGS = "inferstream.settings"
+MODEL_SETTINGS = "inferstream.model_settings"
 
 FIELDS = {
     COMMANDS: ("commands",),
@@ -52,6 +54,9 @@ FIELDS = {
     FETCHERS: ("fetchers",),
 }
 """The fields of `Extension` with the entries of each group. Packages may also name these as entry points."""
+
+SECTIONS = {SETTINGS: "settings", MODEL_SETTINGS: "model_settings"}
+"""The fields of `Extension` with one entry, which has the name of the extension."""
 
 OURS = __name__.partition(".")[0]
 
@@ -95,6 +100,9 @@ class Plugin(NamedTuple):
         return InvalidSettings(f"package {self.package}: {place} ({self.value}): {reason}")
 
 
+_set_aside: list[tuple[Plugin, str | BaseException]] = []
+
+
 @cache
 def plugins(group: str) -> Mapping[str, Plugin]:
     """The entries of a group by name: ours first, then those of other packages in alphabetical order."""
@@ -110,7 +118,7 @@ def check_names(strict: bool) -> None:
 
     Raises InvalidSettings for one where `strict`.
     """
-    for plugin, reason in _checked()[1]:
+    for plugin, reason in (*_checked()[1], *_set_aside):
         leave_out(plugin, reason, strict)
     for package in {plugin.package for plugin in _entries() if not plugin.extension}:
         _say(
@@ -132,6 +140,16 @@ def loaded(group: str, strict: bool) -> Iterator[tuple[Plugin, Any]]:
             leave_out(plugin, error, strict)
         else:
             yield plugin, value
+
+
+def set_aside(plugin: Plugin, reason: str | BaseException) -> None:
+    """Keep what cannot be used for `check_names`, before it is known whether the server is strict.
+
+    Raises the error of one of ours.
+    """
+    if plugin.ours:
+        raise reason if isinstance(reason, BaseException) else plugin.refusal(reason)
+    _set_aside.append((plugin, reason))
 
 
 def leave_out(plugin: Plugin, reason: str | BaseException, strict: bool) -> None:
@@ -211,6 +229,9 @@ def _entries() -> tuple[Plugin, ...]:
             for field in fields:
                 for name, value in getattr(extension, field).items():
                     entries.append(Plugin(plugin.package, group, name, value, extension.name))
+        for group, field in SECTIONS.items():
+            if value := getattr(extension, field):
+                entries.append(Plugin(plugin.package, group, extension.name, value, extension.name))
     return tuple(sorted(entries, key=lambda entry: (not entry.ours, entry)))
 
 

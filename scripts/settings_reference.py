@@ -22,7 +22,7 @@ working folder, the default.
   prefixes are `INFERSTREAM_MODEL_` and `MLSERVER_MODEL_`; these variables fill fields that a model's file does not set.
   Objects and lists are written as JSON.
 - **Errors.** A wrong value ends the start; the message has the file, the field and the allowed values. An unknown field
-  is a warning.
+  is a warning, but an error if it belongs to a plug-in of inferstream that is not installed.
 - **Place.** `settings.json` is in the served folder, or beside the app. The server reads no other. Where there is none,
   and one in the working folder, a warning names it.
 - **Paths.** `~` and `$NAME` are replaced. `keys_file` and `state_key_file` are relative to the working folder.

@@ -107,12 +107,12 @@ class Access:
         if self._calls_evict is None:
             self._calls_evict = self.keys is None
         self._guards_memory = not self._calls_evict and settings.limits_memory
-        self._audit = open_audit_log(settings.audit_log) if settings.audit_log else None
+        self._audit = open_audit_log(settings)
         self.metering: Metering | None = None
         """None where the server has neither principals nor an audit log."""
         if names_principals(settings) or self._audit is not None:
             quotas = Quotas(Counters()) if self.keys is None else self.keys.quotas
-            self.metering = Metering(quotas, self._audit, Proxies(settings.trusted_proxies))
+            self.metering = Metering(quotas, self._audit, Proxies.of(settings))
         self._timer: asyncio.Task[None] | None = None
 
     def check(self, action: Action, caller: Caller, model: str | None = None) -> None:

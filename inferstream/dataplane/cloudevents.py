@@ -3,6 +3,9 @@
 from functools import lru_cache, partial
 from pathlib import Path
 
+from inferstream import Settings
+from inferstream.plugins.cloudevents.settings import CloudEventsSettings
+
 from ..types import Headers, InferenceRequest
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -13,9 +16,10 @@ REQUEST = "io.seldon.serving.inference.request"
 RESPONSE = "io.seldon.serving.inference.response"
 
 
-def wanted(setting: bool | None) -> bool:
+def wanted(settings: Settings) -> bool:
     """Whether to send these headers. Their readers run in Kubernetes, so the default is on only there."""
-    return bool(namespace()) if setting is None else setting
+    chosen = settings.section(CloudEventsSettings).cloudevents_headers
+    return bool(namespace()) if chosen is None else chosen
 
 
 class CloudEvents:

@@ -81,14 +81,14 @@ class DataPlane:
         self.access = access
         self.peers = peers or Peers()
         self.credentials = Credentials(settings.credential_headers)
-        self._proxies = Proxies(settings.trusted_proxies) if settings.trusted_proxies else None
+        self._proxies = Proxies.of(settings) or None
         self.live = LiveSettings(settings, self.peers)
         """What changes while the server runs."""
         self.loads = Loads(registry, self.peers)
         """The load of the server, over all front ends."""
         self.cancel = Cancelling(lambda: registry.lives(), self.peers, self.credentials).cancel
         """Cancels every call of a request id and of the caller's credentials."""
-        self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
+        self.events = CloudEvents(settings.server_name) if wanted(settings) else None
         """Makes CloudEvents headers; None where the settings turn them off."""
         self._regions = Regions(settings, self.peers) if shares_memory(settings) else None
         extensions = [each for each in EXTENSIONS if settings.frontends == 1 or each not in OF_ONE_FRONT_END]
@@ -110,7 +110,7 @@ class DataPlane:
         self.access.check(action, caller, model)
         if self._proxies is not None and self._proxies.is_trusted(caller.peer):
             picked = caller.picked = Picked.of(caller.headers)
-            if picked and picked.objective and (granted := self._settings.objectives.get(picked.objective)):
+            if picked and picked.objective and (granted := self._proxies.objectives.get(picked.objective)):
                 caller.priority = granted
                 caller.picked = picked._replace(priority=granted)
         served = self._registry.serving(model, version, caller)

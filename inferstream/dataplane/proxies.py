@@ -1,8 +1,12 @@
 """The address of a client that may be behind proxies."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Self
+
+from inferstream import Settings
+from inferstream.plugins.keys.settings import KeysSettings
 
 from ..types import Headers
 
@@ -12,8 +16,19 @@ _FOR = re.compile(r'(?:^|;)\s*for="?([^";]+)', re.IGNORECASE)
 class Proxies:
     """Addresses and networks whose headers name the client. Headers of others are ignored."""
 
-    def __init__(self, networks: Sequence[str]) -> None:
+    def __init__(self, networks: Sequence[str], objectives: Mapping[str, int] | None = None) -> None:
         self._networks = [*map(ip_network, networks)]
+        self.objectives = objectives or {}
+        """Priorities of the objectives that they name."""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The proxies that the settings trust."""
+        keys = settings.section(KeysSettings)
+        return cls(keys.trusted_proxies, keys.objectives)
+
+    def __bool__(self) -> bool:
+        return bool(self._networks)
 
     def is_trusted(self, peer: str) -> bool:
         """Whether a peer, such as `ipv4:10.0.0.1:5000`, or an address is such a proxy."""

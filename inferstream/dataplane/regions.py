@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from inferstream import Settings
 from inferstream.ext.calls import Caller, MessagePart, PeerQuestion, Peers
+from inferstream.plugins.triton.settings import TritonSettings
 
 from ..errors import AlreadyExists, InvalidRequest, NotFound
 from ..protos.regions import OFFSET, REGION, SIZE
@@ -37,9 +38,10 @@ SHORTER = "the shared memory of its region is shorter than it was"
 
 def shares_memory(settings: Settings) -> bool:
     """Whether clients may register regions: others than those of this machine could only harm with them."""
-    if settings.shared_memory is None:
+    chosen = settings.section(TritonSettings).shared_memory
+    if chosen is None:
         return is_loopback(settings.host) and os.path.isdir(FOLDER)
-    return settings.shared_memory
+    return chosen
 
 
 class KnownRegion(MessagePart):

@@ -10,7 +10,8 @@ from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..keys.access_control import keys_configured
 from ..repository.apps import app_of
-from ..settings import Settings, Split
+from ..settings import Settings
+from ..settings.traffic import Split
 from ..settings.versions import newest
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
@@ -51,7 +52,7 @@ class ServedModel:
         rate = execution.settings.items_per_second
         self.pace = 0.0 if rate is None else 1 / rate
         """Seconds between two responses of a stream, unless its request says otherwise."""
-        self.split = execution.settings.split
+        self.split = traffic.split_of(execution.settings)
         """The shares of calls without a version, where this is the version that would get them."""
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""

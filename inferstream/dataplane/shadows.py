@@ -7,6 +7,7 @@ from inferstream import Settings
 from inferstream.ext.calls import Call, Handler, Tasks
 
 from ..errors import Draining
+from ..settings.traffic import TrafficSettings
 
 Find = Callable[[str, str], Handler]
 """The stages of a version of a model. Raises ModelNotFound, ModelNotReady, Draining."""
@@ -21,7 +22,7 @@ class Shadows:
     def __init__(self, find: Find, settings: Settings) -> None:
         self.find = find
         self._seconds = settings.request_timeout or None
-        self._places = settings.shadow_max_in_flight
+        self._places = settings.section(TrafficSettings).shadow_max_in_flight
         self._calls: set[Call] = set()
         self._tasks = Tasks()
 

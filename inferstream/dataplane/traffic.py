@@ -7,15 +7,21 @@ from zlib import crc32
 from inferstream import ModelSettings
 from inferstream.ext.calls import Caller
 
-from ..settings import Split
+from ..settings.traffic import Split, VersionSettings
+
+
+def split_of(settings: ModelSettings) -> Split | None:
+    """The shares of the calls of a model, if its settings have any."""
+    return settings.section(VersionSettings).split
 
 
 def named_versions(settings: ModelSettings) -> Iterator[tuple[str, str]]:
-    """The versions that settings name, each with the setting that names it."""
-    for version in settings.split.versions if settings.split else ():
+    """The other versions that a model's settings name, each after the setting."""
+    versions = settings.section(VersionSettings)
+    for version in versions.split.versions if versions.split else ():
         yield "split", version
-    if settings.shadow:
-        yield "shadow", settings.shadow.to
+    if versions.shadow:
+        yield "shadow", versions.shadow.to
 
 
 def chosen_version(split: Split, ready: Collection[str], caller: Caller) -> str | None:

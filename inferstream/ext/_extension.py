@@ -61,6 +61,12 @@ class Extension:
     """The version of the extension API for which it is written."""
     requires: Sequence[str] = ()
     """Names of the plug-ins that it imports."""
+    settings: str = ""
+    """`"module:Class"` of a `Section`, whose fields join `settings.json` and the variables of the server."""
+    model_settings: str = ""
+    """The same for `model-settings.json` and the variables of models."""
+    variables: Sequence[str] = ()
+    """Variables that it reads besides its settings, without the prefix `INFERSTREAM_`."""
     commands: Named = _nothing()
     """Commands of `server`: functions with annotations of Typer, or an application of Typer."""
     dialects: Named = _nothing()

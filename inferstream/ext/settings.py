@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from ..settings import MLSERVER_PREFIX as MLSERVER_PREFIX
     from ..settings import MODEL_SETTINGS_FILE as MODEL_SETTINGS_FILE
     from ..settings import SETTINGS_FILE as SETTINGS_FILE
-    from ..settings import Tolerance as Tolerance
     from ..settings import load_settings as load_settings
     from ..settings.environment import EnvironmentModel as EnvironmentModel
     from ..settings.environment import expanded as expand_path
+    from ..settings.sections import Section as Section
     from ..settings.sources import read_json as read_json
+    from ..settings.tolerance import Tolerance as Tolerance
 
 __all__ = [
     "EnvironmentModel",
@@ -21,6 +22,7 @@ __all__ = [
     "MLSERVER_PREFIX",
     "MODEL_SETTINGS_FILE",
     "SETTINGS_FILE",
+    "Section",
     "Tolerance",
     "expand_path",
     "load_settings",
@@ -28,10 +30,11 @@ __all__ = [
 ]
 
 _NAMES = {
-    "settings": "MLSERVER_MODEL_PREFIX MLSERVER_PREFIX MODEL_SETTINGS_FILE SETTINGS_FILE Tolerance "
-    "load_settings",
+    "settings": "MLSERVER_MODEL_PREFIX MLSERVER_PREFIX MODEL_SETTINGS_FILE SETTINGS_FILE load_settings",
     "settings.environment": "EnvironmentModel expanded=expand_path",
+    "settings.sections": "Section",
     "settings.sources": "read_json",
+    "settings.tolerance": "Tolerance",
 }
 
 __getattr__ = export(__name__, _NAMES)

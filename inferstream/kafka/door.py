@@ -6,6 +6,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from inferstream import Settings
+from inferstream.plugins.kafka.settings import KafkaSettings
 
 from ..errors import MissingExtra
 from ..server.door import Door
@@ -29,7 +30,7 @@ class KafkaDoor(Door):
 
     @classmethod
     def of(cls, dataplane: "EventModels", settings: Settings, tracing: "Tracer | None") -> Self | None:
-        if not settings.kafka_enabled:
+        if not settings.section(KafkaSettings).kafka_enabled:
             return None
         try:
             import aiokafka  # noqa: F401  # tells of a missing library at the start
@@ -58,7 +59,7 @@ class KafkaDoor(Door):
             try:
                 await self._serve()
             except Exception as error:  # the library raises others too, and the topic must not stand still
-                servers, pause = self._settings.kafka_servers, self._pause
+                servers, pause = self._settings.section(KafkaSettings).kafka_servers, self._pause
                 logger.warning("Kafka at %s: %s; again in %g s", servers, _reason(error), pause)
                 if not isinstance(error, KafkaError | OSError):
                     logger.info("the error", exc_info=error)
@@ -68,10 +69,10 @@ class KafkaDoor(Door):
     async def _serve(self) -> None:
         from .session import connected
 
-        settings = self._settings
+        kafka = self._settings.section(KafkaSettings)
         try:
-            async with connected(self._dataplane, settings, self._tracing) as self._session:
-                logger.info("reading %s of %s", settings.kafka_topic_input, settings.kafka_servers)
+            async with connected(self._dataplane, self._settings, self._tracing) as self._session:
+                logger.info("reading %s of %s", kafka.kafka_topic_input, kafka.kafka_servers)
                 self._pause = SHORTEST
                 await self._session.run()
         finally:

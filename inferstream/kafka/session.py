@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError
 from inferstream import Settings
 from inferstream.ext.calls import Operation, Tasks
 from inferstream.ext.http import json_limits
+from inferstream.plugins.kafka.settings import KafkaSettings
 
 from ..errors import Draining, InferstreamError, PayloadTooLarge
 from ..server.rest.messages import PARSE_IN_THREAD
@@ -65,11 +66,12 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._tracing = tracing
         self._dataplane = dataplane
         self._limits = json_limits(settings)
-        self._most = settings.kafka_max_in_flight
+        kafka = settings.section(KafkaSettings)
+        self._most = kafka.kafka_max_in_flight
         self._most_bytes = settings.max_inflight_bytes
         self._bytes = 0
         """Bytes of the messages in progress."""
-        self._topic = settings.kafka_topic_output
+        self._topic = kafka.kafka_topic_output
         self._consumer = consumer
         self._producer = producer
         self._running = Tasks()
@@ -228,16 +230,17 @@ async def connected(
     dataplane: EventModels, settings: Settings, tracing: "Tracer | None"
 ) -> AsyncIterator[Session]:
     """A session over a consumer and a producer, which stop at its end. Raises the cluster's error."""
+    kafka = settings.section(KafkaSettings)
     producer = AIOKafkaProducer(
-        bootstrap_servers=settings.kafka_servers,
+        bootstrap_servers=kafka.kafka_servers,
         acks="all",
         max_request_size=settings.max_body_bytes,
         retry_backoff_ms=AGAIN,
     )
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=settings.kafka_servers,
-        group_id=settings.kafka_group,
-        auto_offset_reset=settings.kafka_offset_reset,
+        bootstrap_servers=kafka.kafka_servers,
+        group_id=kafka.kafka_group,
+        auto_offset_reset=kafka.kafka_offset_reset,
         enable_auto_commit=False,
         retry_backoff_ms=AGAIN,
         max_poll_interval_ms=LONGEST_CALL,
@@ -246,7 +249,7 @@ async def connected(
     try:
         await producer.start()
         session = Session(dataplane, settings, consumer, producer, tracing)
-        consumer.subscribe([settings.kafka_topic_input], listener=session)
+        consumer.subscribe([kafka.kafka_topic_input], listener=session)
         await consumer.start()
         yield session
     finally:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from inferstream import Settings
+from inferstream.plugins.keys.settings import KeysSettings
 
 from ..types import Headers
 from .authenticator import Authenticator, KeyAuthenticator
@@ -44,7 +45,8 @@ class AccessControl:
     """
 
     def __init__(self, settings: Settings, counters: Counters | None = None, saves: bool = True) -> None:
-        self._source = KeySource(settings.keys_file)
+        files = settings.section(KeysSettings)
+        self._source = KeySource(files.keys_file)
         document = self._source.read()
         self._keys = KeyAuthenticator(document)
         self._tokens = TokenRenewal(document.jwt)
@@ -54,9 +56,9 @@ class AccessControl:
         A lookup tells nothing of a key by its time, because the hash of bytes is secret, and bytes are compared only
         where hashes are equal.
         """
-        self.quotas = Quotas(counters or Counters(), saved=settings.usage_file is not None)
+        self.quotas = Quotas(counters or Counters(), saved=files.usage_file is not None)
         self._saving = threading.Lock()
-        self._usage = UsageFile(settings.usage_file) if settings.usage_file and saves else None
+        self._usage = UsageFile(files.usage_file) if files.usage_file and saves else None
         if self._usage is not None:
             free = _free_of_tokens(document)
             apart = document.jwt is None or not document.jwt.shared_principals
@@ -137,12 +139,17 @@ class AccessControl:
 
 def keys_configured(settings: Settings) -> bool:
     """Whether the server asks for keys."""
-    return settings.keys_file is not None or bool(os.environ.get(VARIABLE))
+    return settings.section(KeysSettings).keys_file is not None or bool(os.environ.get(VARIABLE))
 
 
 def names_principals(settings: Settings) -> bool:
     """Whether clients have names, by which they share models: those of keys, or those that a gateway tells."""
-    return keys_configured(settings) or bool(settings.trusted_proxies)
+    return keys_configured(settings) or bool(settings.section(KeysSettings).trusted_proxies)
+
+
+def shares_responses(settings: Settings) -> bool:
+    """Whether all clients share cached responses."""
+    return not keys_configured(settings) or settings.section(KeysSettings).share_cache
 
 
 def _free_of_tokens(document: Document) -> Callable[[str], bool]:

@@ -4,7 +4,9 @@ import logging
 
 import msgspec
 
+from inferstream import Settings
 from inferstream.ext.telemetry import LineFile
+from inferstream.plugins.keys.settings import KeysSettings
 
 from ..errors import InvalidSettings
 
@@ -38,9 +40,10 @@ class AuditLog(LineFile[AuditRecord]):
     logger = logging.getLogger("inferstream.keys")
 
 
-def open_audit_log(path: str) -> AuditLog:
-    """The audit log at a path. Raises InvalidSettings."""
+def open_audit_log(settings: Settings) -> AuditLog | None:
+    """The audit log of a server, if the settings name one. Raises InvalidSettings."""
+    path = settings.section(KeysSettings).audit_log
     try:
-        return AuditLog(path)
+        return AuditLog(path) if path else None
     except OSError as error:
         raise InvalidSettings(f"{path}: {error.strerror}") from None

@@ -9,7 +9,7 @@ from inferstream.ext.calls import AtEnd, Call, Handler, Reply, StageContext, Sta
 
 from ..dataplane.metering import kind_of
 from ..errors import InvalidSettings
-from ..settings.record import RecordSettings
+from ..settings.record import RecordSection, RecordSettings
 from .events import EventSink
 from .file import RecordFile
 from .ports import Recorder
@@ -48,16 +48,16 @@ class RecordStage:
     """The factory of the stage, off without the setting `record`."""
 
     def __call__(self, model: StagedModel, shared: StageContext) -> StagedModel:
-        if shared.settings.record is None:
+        if shared.settings.section(RecordSection).record is None:
             return model
         return model.around(RecordedCalls(model.handler), refuse=None)
 
     def edge(self, settings: Settings) -> Recorder | None:
         """The edge of a server; one of the process for all its ports. Raises InvalidSettings."""
-        if settings.record is None:
+        record = settings.section(RecordSection).record
+        if record is None:
             return None
-        record = settings.record.model_dump_json()
-        return _recorder(record, tuple(settings.credential_headers), settings.server_name)
+        return _recorder(record.model_dump_json(), tuple(settings.credential_headers), settings.server_name)
 
 
 record = RecordStage()

@@ -21,6 +21,7 @@ from inferstream.ext.telemetry import get_logger
 
 from ..errors import InferstreamError, InvalidSettings
 from ..imports.untrusted import UNTRUSTED
+from ..settings.fetching import FetchSettings
 from .archives import MAX_DEPTH, MAX_PATH, unpack
 from .remote import name_of, source_of
 from .transfer import FetchEnded, Transfer, fault_of, size, transfer_file
@@ -48,10 +49,11 @@ class BlobCache:
     """Fetches what URIs name into `sources_dir`. Servers may share the folder; nothing in it is ever removed."""
 
     def __init__(self, settings: Settings) -> None:
-        self._named = bool(settings.sources_dir)
-        self._folder = Path(settings.sources_dir).absolute()
-        self._offline = settings.offline
-        self._most = settings.max_fetch_bytes
+        fetching = settings.section(FetchSettings)
+        self._named = bool(fetching.sources_dir)
+        self._folder = Path(fetching.sources_dir).absolute()
+        self._offline = fetching.offline
+        self._most = fetching.max_fetch_bytes
 
     async def fetch(self, uri: str, trusted: bool, stale: bool = False) -> Path:
         """The folder of the present version, in which files that run code are missing if it is not `trusted`.

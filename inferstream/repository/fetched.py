@@ -12,6 +12,7 @@ from inferstream.ext.telemetry import get_logger
 
 from .. import processors
 from ..errors import InferstreamError, InvalidSettings
+from ..settings.fetching import FetchSettings
 from .base import BrokenModel, BrokenModels, Versions
 from .blobs import BlobCache
 from .remote import ALLOW, is_remote, left_out
@@ -28,9 +29,10 @@ class FetchedRepository(FolderRepository):
     """The models of a folder elsewhere. `find` and `renewed` fetch its present version beside the older ones."""
 
     def __init__(self, settings: Settings, name: str | None = None) -> None:
-        super().__init__(settings.sources_dir, name)
+        fetching = settings.section(FetchSettings)
+        super().__init__(fetching.sources_dir, name)
         self._uri = settings.model_repository_root
-        self._trusted = settings.trust_remote_code
+        self._trusted = fetching.trust_remote_code
         self._server = settings
         self._blobs = BlobCache(settings)
         self._fetched = False

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from urllib.parse import urlparse
 
 from ..errors import InvalidModelURI
-from ..settings.model import ModelSettings
+from ..settings import ModelSettings
 
 
 async def get_model_uri(settings: ModelSettings, wellknown_filenames: Sequence[str] = ()) -> str:

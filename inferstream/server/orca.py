@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 import orjson
 
 from inferstream import Settings
+from inferstream.plugins.kubernetes.settings import KubernetesSettings
 
 from ..dataplane.load import Loads, ServerLoad
 
@@ -72,7 +73,7 @@ class LoadReports:
 
 def load_reports(settings: Settings, loads: Loads) -> LoadReports | None:
     """Reports for responses; None where the settings turn them off."""
-    wanted = settings.load_reports
+    wanted = settings.section(KubernetesSettings).load_reports
     return None if wanted == "off" else LoadReports(loads, wanted == "always")
 
 

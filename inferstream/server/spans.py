@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from inferstream import Settings
+from inferstream.plugins.otel.settings import PushSettings
 
 from ..errors import InvalidSettings, MissingExtra
 
@@ -37,13 +38,14 @@ def build_edge(tracer: "Tracer | None") -> "SpanEdge | None":
 
 def build_push(settings: Settings, meters: "Meters") -> "MetricPush | None":
     """What pushes these meters, or None if the settings name no collector. Raises InvalidSettings as for traces."""
-    endpoint = settings.metrics_push_server
+    push = settings.section(PushSettings)
+    endpoint = push.metrics_push_server
     if not endpoint or _is_off("METRICS"):
         return None
     with _importing("metrics_push_server"):
         from ..telemetry.push import MetricPush
     return MetricPush(
-        meters, endpoint, settings.server_name, settings.server_version, settings.metrics_push_interval
+        meters, endpoint, settings.server_name, settings.server_version, push.metrics_push_interval
     )
 
 

@@ -1,12 +1,17 @@
 """Settings of the server and of each model."""
 
+from typing import TYPE_CHECKING
+
+from ..ext._names import export
 from .cors import CORSSettings
 from .environment import ENV_FILE as ENV_FILE_SETTINGS
 from .environment import MLSERVER_MODEL_PREFIX, MLSERVER_PREFIX, MODEL_PREFIX, PREFIX
-from .model import SLOWEST, ModelParameters, ModelSettings
-from .server import Settings
-from .sources import MODEL_SETTINGS_FILE, SETTINGS_FILE, load_model_settings, load_settings
-from .traffic import Shadow, Split, Tolerance
+from .model import SLOWEST, ModelParameters
+from .tolerance import Tolerance
+
+if TYPE_CHECKING:
+    from .composed import ModelSettings, Settings
+    from .sources import MODEL_SETTINGS_FILE, SETTINGS_FILE, load_model_settings, load_settings
 
 __all__ = [
     "CORSSettings",
@@ -21,9 +26,16 @@ __all__ = [
     "SLOWEST",
     "SETTINGS_FILE",
     "Settings",
-    "Shadow",
-    "Split",
     "Tolerance",
     "load_model_settings",
     "load_settings",
 ]
+
+# Late: the sections of plug-ins import this package, and may be the first to do so.
+__getattr__ = export(
+    __name__,
+    {
+        "settings.composed": "ModelSettings Settings",
+        "settings.sources": "MODEL_SETTINGS_FILE SETTINGS_FILE load_model_settings load_settings",
+    },
+)

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from contextlib import suppress
 from itertools import pairwise
 from textwrap import dedent
 
@@ -12,7 +13,9 @@ def describe_fields(settings: type[BaseModel]) -> dict[str, str]:
     """The descriptions of the fields of a class and of its bases, by name."""
     descriptions: dict[str, str] = {}
     for base in reversed(settings.__mro__):
-        if issubclass(base, BaseModel) and base.__module__.startswith(f"{__package__}."):
+        if not issubclass(base, BaseModel) or not inspect.get_annotations(base):
+            continue
+        with suppress(OSError):  # a class of a notebook has no source
             (defined,) = ast.parse(dedent(inspect.getsource(base))).body
             assert isinstance(defined, ast.ClassDef)
             for field, below in pairwise(defined.body):

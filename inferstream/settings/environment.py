@@ -3,7 +3,7 @@
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -48,6 +48,8 @@ class EnvironmentModel(OlderNames, BaseModel):
     """
 
     env_prefixes: ClassVar[tuple[str, ...]] = (PREFIX, MLSERVER_PREFIX)
+    _group: ClassVar[str] = ""
+    """The group of the sections that join it, if any do."""
 
     def __init__(self, **values: Any) -> None:
         env_file: EnvFile = values.pop("_env_file", ENV_FILE)
@@ -60,6 +62,10 @@ class EnvironmentModel(OlderNames, BaseModel):
         """Values of the environment. Variables win over `env_file`; of several files, the last wins."""
         files = (env_file,) if isinstance(env_file, str | Path) else tuple(env_file or ())
         return _environment(cls, tuple(map(str, files)), _snapshot(files))
+
+    @classmethod
+    def check_variables(cls, prefix: str, names: Iterable[str]) -> None:
+        """Raise InvalidSettings for a variable that must not be ignored. Prefix and names are in lower case."""
 
     def dict(self, **options: Any) -> SettingValues:
         """The fields that were set, under their names in a file."""
@@ -146,10 +152,13 @@ def _environment(
     kind = cast("type[BaseSettings]", settings)  # the sources only read its fields and configuration
     values: dict[str, Any] = {}
     for prefix in reversed(settings.env_prefixes):
-        values = merged(values, DotEnvSettingsSource(kind, env_file=files, env_prefix=prefix)())
+        file = DotEnvSettingsSource(kind, env_file=files, env_prefix=prefix)
+        settings.check_variables(prefix.lower(), (name for name, value in file.env_vars.items() if value))
+        values = merged(values, file())
     for prefix in reversed(settings.env_prefixes):
-        variables = EnvSettingsSource(kind, env_prefix=prefix)()
-        values = merged(values, _without_service_links(variables, prefix))
+        source = EnvSettingsSource(kind, env_prefix=prefix)
+        settings.check_variables(prefix.lower(), (name for name, value in source.env_vars.items() if value))
+        values = merged(values, _without_service_links(source(), prefix))
     return values
 
 

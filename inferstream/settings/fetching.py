@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from inferstream.ext.settings import EnvironmentModel, expand_path
+from inferstream.ext.settings import Section, expand_path
 
 from .sizes import size_of
 
@@ -17,7 +17,7 @@ def _default_folder() -> str:
         return ""
 
 
-class FetchSettings(EnvironmentModel):
+class FetchSettings(Section):
     """The fields of `settings.json` for repositories and artefacts that are elsewhere."""
 
     sources_dir: str = Field(default_factory=_default_folder)
@@ -25,9 +25,6 @@ class FetchSettings(EnvironmentModel):
 
     offline: bool = False
     """Serve remote URIs from `sources_dir` alone, without the network."""
-
-    repository_poll: float | None = Field(default=None, gt=0)
-    """Seconds from one look for new versions at remote URIs to the next."""
 
     max_fetch_bytes: int = Field(default=200 * 10**9, gt=0)
     """Largest content of one remote URI, fetched and unpacked, as in `200GB`."""

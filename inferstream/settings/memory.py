@@ -35,9 +35,6 @@ class MemorySettings(EnvironmentModel):
     spare_workers: int = Field(default=0, ge=0)
     """Worker processes that wait without a model, so that one loads sooner."""
 
-    shared_memory: bool | None = None
-    """Whether clients may have tensors in shared memory of this machine; if absent: on loopback alone."""
-
     @field_validator("max_memory", "max_device_memory", mode="before")
     @classmethod
     def _sizes(cls, value: object) -> object:

@@ -15,27 +15,20 @@ from pydantic import (
     model_validator,
 )
 
+from ..extensions import MODEL_SETTINGS
 from ..imports.implementation import resolve
 from ..types import MetadataTensor
 from .dialects import INSTALLED_DIALECT
 from .environment import MLSERVER_MODEL_PREFIX, MODEL_PREFIX, EnvironmentModel, expanded
 from .provided import ProvidedModel, import_path, is_importable
-from .traffic import Shadow, Split
+from .sections import Composed
 
 if TYPE_CHECKING:
-    from .server import Settings
+    from .server import CoreSettings
 
 SLOWEST = 0.001
 """The lowest `items_per_second`. A stream holds a place of its model until its end."""
 
-JsonFormat = Literal[
-    "hermes", "mistral", "llama", "cohere", "deepseek", "granite", "kimi", "minimax_m1", "phi"
-]
-OtherFormat = Literal["hunyuan", "nemotron", "xlam", "deepseek_v32", "gemma"]
-ToolFormat = Literal[JsonFormat, OtherFormat, "qwen_coder", "glm", "minimax", "pythonic", "harmony", "none"]
-ReasoningFormat = Literal[
-    "think", "think_open", "cohere", "gemma", "granite", "hunyuan", "mistral", "seed", "none"
-]
 InputValidation = Literal["auto", "declared", "strict", "off"]
 
 
@@ -82,12 +75,13 @@ class ModelParameters(EnvironmentModel):
         return self
 
 
-class ModelSettings(EnvironmentModel):
+class CoreModelSettings(Composed):
     """The fields of `model-settings.json`. The file takes precedence over the environment."""
 
     env_prefixes = (MODEL_PREFIX, MLSERVER_MODEL_PREFIX)
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=(), populate_by_name=True)
+    _group = MODEL_SETTINGS
 
     _source: str | None = PrivateAttr(default=None)
     _recognised: str | None = PrivateAttr(default=None)
@@ -203,27 +197,9 @@ class ModelSettings(EnvironmentModel):
     calls: list[str] = Field(default_factory=list)
     """Names of the models that its code calls. It runs in the server's process; they may have workers."""
 
-    split: Split | None = None
-    """Shares of the calls that name no version, as `{"1": 95, "2": 5}`. Read from the version that would get them
-    all."""
-
-    shadow: Shadow | None = None
-    """Another version that gets copies of calls, whose answers nobody waits for: `{"to": "2", "percent": 5}`."""
-
     openai: bool | None = None
     """Whether the text routes (`/v1`, `/generate`) serve the model. If absent: whether it takes a BYTES input and
     returns texts or vectors."""
-
-    chat_template: str | None = None
-    """Jinja template that makes a prompt of chat messages, or the path of its file. If absent: that of the tokenizer in
-    the model's folder."""
-
-    tool_format: ToolFormat | None = None
-    """How the model writes tool calls in its text. If absent: what its chat template shows."""
-
-    reasoning_format: ReasoningFormat | None = None
-    """How the model writes reasoning: between `<think>` and `</think>`, of which `think_open` has the first in its
-    prompt, or as another family. If absent: what its chat template shows."""
 
     def __init__(self, **values: Any) -> None:
         source = values.pop("_source", None)
@@ -329,7 +305,7 @@ class ModelSettings(EnvironmentModel):
         config: Mapping[str, Any] = getattr(self.parameters, "triton_config", None) or {}
         return config
 
-    def may_leave(self, server: "Settings") -> bool:
+    def may_leave(self, server: "CoreSettings") -> bool:
         """Whether it gets a worker of its own, which it can leave: where memory is limited, or it loads on demand."""
         return self.parallel_workers != 0 and (self.load == "demand" or server.limits_memory)
 

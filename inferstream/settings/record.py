@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from inferstream.ext.settings import expand_path
+from inferstream.ext.settings import Section, expand_path
 
 
 class RecordSettings(BaseModel):
@@ -46,3 +46,10 @@ class RecordSettings(BaseModel):
         if not self.path and not self.url:
             raise ValueError("expected a path, a url, or both")
         return self
+
+
+class RecordSection(Section):
+    """The field of `settings.json` for the recorder."""
+
+    record: RecordSettings | None = None
+    """Record requests, for `server replay`."""

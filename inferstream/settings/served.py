@@ -71,6 +71,9 @@ class ServedSettings(EnvironmentModel):
     model_repository_implementation_args: dict[str, Any] = Field(default_factory=dict)
     """Further arguments of that ModelRepository."""
 
+    repository_poll: float | None = Field(default=None, gt=0)
+    """Seconds from one look for new versions at remote URIs to the next."""
+
     load_models_at_startup: bool = True
     """Load every model found before serving."""
 

@@ -1,6 +1,5 @@
 """Settings of the server: `settings.json`, then the environment."""
 
-from ipaddress import ip_network
 from itertools import pairwise
 from math import isfinite
 from operator import attrgetter
@@ -9,14 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, field_validator
 
+from ..extensions import SETTINGS
 from .dialects import INSTALLED_DIALECT
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
-from .fetching import FetchSettings
 from .memory import MemorySettings
-from .record import RecordSettings
+from .sections import Composed
 from .served import ServedSettings
 from .served import own_version as own_version
-from .state import StateSettings
 
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
@@ -33,10 +31,11 @@ def _other_name(name: str) -> property:
     return property(attrgetter(name), lambda settings, value: setattr(settings, name, value))
 
 
-class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
+class CoreSettings(ServedSettings, MemorySettings, Composed):
     """The fields of `settings.json`. Flags take precedence over the file, the file over the environment."""
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
+    _group = SETTINGS
 
     max_body_bytes: int = Field(default=64 * 2**20, ge=1)
     """Largest request body, also after decompression."""
@@ -76,9 +75,6 @@ class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
     request_timeout: float | None = Field(default=300.0, ge=0)
     """Seconds a call may take, waiting included; null or 0 for no limit. The default limits no streams and no messages
     of Kafka."""
-
-    shadow_max_in_flight: int = Field(default=8, ge=1)
-    """Copies in shadows at once; more are dropped."""
 
     sse_heartbeat: float = Field(default=15.0, ge=0)
     """Seconds of silence before an SSE comment; 0 is never."""
@@ -140,24 +136,6 @@ class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
     access_log: bool | None = None
     """Log one line per call, on the logger `inferstream.access`; null does so in a terminal."""
 
-    keys_file: str | None = None
-    """Keys of clients, which `server keys` writes; none are needed if absent."""
-
-    usage_file: str | None = None
-    """File that keeps what keys have used by day, over restarts."""
-
-    audit_log: str | None = None
-    """File with a JSON line for each call: who, what, how much."""
-
-    record: RecordSettings | None = None
-    """Record requests, for `server replay`."""
-
-    trusted_proxies: list[str] = []
-    """Addresses or networks of proxies that name clients."""
-
-    objectives: dict[str, Literal[1, 2, 3, 4, 5, 6, 7, 8, 9]] = Field(default_factory=dict)
-    """Priorities of the objectives that `trusted_proxies` name."""
-
     shutdown_grace: float = Field(default=20.0, ge=0)
     """Seconds calls in progress may take to finish."""
 
@@ -176,18 +154,8 @@ class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
     """Upper bounds in seconds of the buckets of histograms: `requests` (calls, HTTP requests and RPCs), `first_item`
     and `between_items` (streams); 0.0001 to 60 by default."""
 
-    metric_aliases: list[Literal["vllm", "sglang", "triton"]] = Field(default_factory=list)
-    """Further names of the totals of the load, which endpoint pickers read: those of these servers."""
-
-    load_reports: Literal["off", "asked", "always"] = "off"
-    """ORCA reports of the load in the headers and trailers of inferences: for clients that ask with
-    `endpoint-load-metrics-format`, or always. With both, gRPC has the service OpenRcaService."""
-
     metrics_dir: str | None = None
     """Folder for metrics that model code in workers makes; a temporary one if absent."""
-
-    cloudevents_headers: bool | None = None
-    """Give requests and responses MLServer's `Ce-*` headers; null does so in Kubernetes."""
 
     use_structured_logging: bool = False
     """Log one JSON object per line."""
@@ -197,12 +165,6 @@ class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
 
     tracing_server: str | None = None
     """OTLP/gRPC collector of traces; needs the extra `tracing`."""
-
-    metrics_push_server: str | None = None
-    """OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`."""
-
-    metrics_push_interval: float = Field(default=60.0, gt=0)
-    """Seconds between two pushes of metrics."""
 
     keep_freed_memory: bool = True
     """Use the memory of freed tensors again, without a return to the kernel; needs glibc."""
@@ -229,32 +191,8 @@ class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
     cache_max_bytes: int = Field(default=64 * 2**20, ge=1)
     """Bytes of responses in the response cache."""
 
-    share_cache: bool = False
-    """Whether principals of keys share cached responses; without keys all clients do."""
-
     cache_ttl: float | None = Field(default=None, gt=0)
     """Seconds a response may be reused; unlimited if absent."""
-
-    kafka_enabled: bool = False
-    """Serve requests from a Kafka topic; needs the extra `kafka`."""
-
-    kafka_servers: str = "localhost:9092"
-    """Kafka bootstrap servers."""
-
-    kafka_topic_input: str = "mlserver-input"
-    """Topic of requests."""
-
-    kafka_topic_output: str = "mlserver-output"
-    """Topic of responses."""
-
-    kafka_group: str = Field(default="inferstream", min_length=1)
-    """Servers that share the messages."""
-
-    kafka_offset_reset: Literal["latest", "earliest"] = "latest"
-    """Where a group begins if it has never committed."""
-
-    kafka_max_in_flight: int = Field(default=64, ge=1)
-    """Messages in progress at once."""
 
     custom_rest_server_settings: dict[str, Any] | None = _private("custom_rest_server_settings")
     """Options of the REST port, with uvicorn's names, certificates among them."""
@@ -270,17 +208,7 @@ class Settings(ServedSettings, MemorySettings, FetchSettings, StateSettings):
         "metrics_dir",
         "environments_dir",
         "logging_settings",
-        "keys_file",
-        "usage_file",
-        "audit_log",
     )(expanded)
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _networks(cls, value: list[str]) -> list[str]:
-        for network in value:
-            ip_network(network)
-        return value
 
     # Programs written for MLServer assign these.
     _custom_rest_server_settings = _other_name("custom_rest_server_settings")

@@ -10,10 +10,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from ..errors import InvalidSettings
+from ..extensions import check_names
+from .composed import ModelSettings, Settings
 from .cors import CORSSettings
 from .environment import EnvironmentModel
-from .model import ModelParameters, ModelSettings
-from .server import Settings
+from .model import ModelParameters
+from .sections import UndeclaredField, list_plugins, reserved
 from .variables import CLOSE, unknown_variables
 
 logger = logging.getLogger("inferstream.settings")
@@ -48,12 +50,15 @@ def load_settings(folder: str | Path, flags: Mapping[str, Any] | None = None) ->
     values = read_json(path) if path.exists() else {}
     faults = [f"{path}: {fault}" for fault in unknown_fields(Settings, values)]
     faults += [f"environment: {fault}" for fault in unknown_variables()]
+    if faults:
+        faults[-1] += f"; {list_plugins()}"
     for fault in faults:
         logger.warning("%s", fault)
     flags_set = {name: value for name, value in (flags or {}).items() if value is not None}
     root = {"model_repository_root": str(folder)}
     settings = validated(Settings, {**values, **root, **flags_set}, str(path) if values else "settings")
     if faults and settings.strict:
+        check_names(strict=True)  # first: a section that is set aside has settings that are unknown
         raise InvalidSettings(refused_by_strict(faults))
     return settings
 
@@ -65,7 +70,10 @@ def load_model_settings(path: str | Path) -> ModelSettings:
     """
     path = Path(path)
     values = read_json(path)
-    faults = [*unknown_fields(ModelSettings, values), *misplaced_parameters(values)]
+    faults = unknown_fields(ModelSettings, values)
+    if faults:
+        faults[-1] += f"; {list_plugins()}"
+    faults += misplaced_parameters(values)
     for fault in faults:
         logger.warning("%s: %s", path, fault)
     settings = validated(ModelSettings, values, str(path))
@@ -105,6 +113,8 @@ def validated(settings: type[Model], values: dict[str, Any], source: str) -> Mod
         raise (ConflictingSettings if conflict else InvalidSettings)(
             f"{source}: " + "; ".join(faults)
         ) from None
+    except UndeclaredField as error:
+        raise InvalidSettings(f"{source}: {error.message}") from None
     except ValueError as error:
         # pydantic-settings' error for a variable without JSON. Its own class takes long to import.
         raise InvalidSettings(f"environment: {error}") from None
@@ -130,9 +140,10 @@ def _fault(fault: Any, values: Mapping[str, Any]) -> str:
 def unknown_fields(settings: type[EnvironmentModel], values: Mapping[str, Any]) -> list[str]:
     """One sentence for each key that is not a field of `settings`."""
     known = _names(settings) | {"_source"}
+    refused = reserved(settings._group)  # they end the start, and need no warning
     faults = []
     for key in values:
-        if key not in known:
+        if key not in known and key not in refused:
             close = difflib.get_close_matches(key, known, n=1)
             hint = f'did you mean "{close[0]}"?' if close else ""
             for place, kind in PLACES.items():

@@ -2,10 +2,10 @@
 
 from pydantic import field_validator
 
-from inferstream.ext.settings import EnvironmentModel, expand_path
+from inferstream.ext.settings import Section, expand_path
 
 
-class StateSettings(EnvironmentModel):
+class StateSettings(Section):
     """The fields of `settings.json` for sealed states."""
 
     state_key_file: str | None = None

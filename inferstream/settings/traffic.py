@@ -4,16 +4,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from inferstream.ext.settings import Section, Tolerance
+
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class Tolerance(BaseModel):
-    """How far two numbers may be apart: `absolute`, or `relative` times the expected one, whichever is more."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    relative: float = Field(default=1e-5, ge=0, allow_inf_nan=False)
-    absolute: float = Field(default=1e-8, ge=0, allow_inf_nan=False)
 
 
 class Shadow(BaseModel):
@@ -50,3 +43,21 @@ class Split(BaseModel):
         if not any(self.versions.values()):
             raise ValueError("one of the shares must be above 0")
         return self
+
+
+class TrafficSettings(Section):
+    """The field of `settings.json` for shadows."""
+
+    shadow_max_in_flight: int = Field(default=8, ge=1)
+    """Copies in shadows at once; more are dropped."""
+
+
+class VersionSettings(Section):
+    """The fields of `model-settings.json` for the versions that get calls."""
+
+    split: Split | None = None
+    """Shares of the calls that name no version, as `{"1": 95, "2": 5}`. Read from the version that would get them
+    all."""
+
+    shadow: Shadow | None = None
+    """Another version that gets copies of calls, whose answers nobody waits for: `{"to": "2", "percent": 5}`."""

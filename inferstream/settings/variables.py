@@ -12,10 +12,10 @@ from .environment import (
     EnvironmentModel,
     variables,
 )
+from .sections import Composed, Section, further_variables, reserved
 
 OTHERS = re.compile(
     r"INFER_.*"  # `server infer`
-    r"|KEYS"  # a document of keys
     r"|PATH|MODELS_DIR|ENV_TARBALL"  # images of MLServer
     r"|(.*_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_.*)?)"  # Kubernetes, of a service
 )
@@ -30,8 +30,9 @@ def unknown_variables() -> Iterator[str]:
     known = {
         f"{prefix}{name}".upper()
         for settings in _subclasses(EnvironmentModel)
+        if issubclass(settings, Composed) or not issubclass(settings, Section)
         for prefix in settings.env_prefixes
-        for name in settings.model_fields
+        for name in (*settings.model_fields, *further_variables(), *reserved(settings._group))
     }
     for name in sorted(variables()):
         prefix = _prefix(name.upper())

@@ -11,6 +11,7 @@ from inferstream import ModelSettings
 from inferstream.ext.http import JsonLimits
 from inferstream.ext.runtimes import TextFacts, untrusted_origin
 from inferstream.ext.values import OPTIONAL, SCHEMA, parameter_of
+from inferstream.plugins.text.settings import TextSettings
 
 from ..codecs.values.objects import Json
 from ..errors import Unsupported
@@ -166,7 +167,9 @@ def text_interface(
     if not generates and not embeds and not settings.openai:
         return None
     calls, reasoning = (signature.formats or text_formats(settings, origin)) if generates else (None, None)
-    if signature.formats or (settings.reasoning_format is None and MESSAGES not in extras):
+    if signature.formats or (
+        settings.section(TextSettings).reasoning_format is None and MESSAGES not in extras
+    ):
         reasoning = reasoning and reasoning.removesuffix(OPENED)  # each text or prompt shows it
     return TextInterface(
         prompt,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from inferstream import ModelSettings
+from inferstream.plugins.text.settings import TextSettings
 
 from ..errors import ModelLoadFailed
 from .calls.formats import call_format, reasoning_format
@@ -53,7 +54,7 @@ def chat_template(settings: ModelSettings, origin: Origin = lambda _: None) -> R
     untrusted authors are rendered in processes with limits.
     Raises ModelLoadFailed for a template of the settings that cannot be used.
     """
-    named = settings.chat_template
+    named = settings.section(TextSettings).chat_template
     folder = _folder(settings)
     template, special = _of_tokenizer(folder)
     if named is not None:
@@ -79,17 +80,16 @@ def text_formats(
     settings: ModelSettings, origin: Origin = lambda _: None, template: str | None = None
 ) -> tuple[str | None, str | None]:
     """The formats in which a model writes calls and reasoning: by its settings, else as its template shows them."""
-    if settings.tool_format and settings.reasoning_format:
-        return settings.tool_format, settings.reasoning_format
+    text = settings.section(TextSettings)
+    if text.tool_format and text.reasoning_format:
+        return text.tool_format, text.reasoning_format
     template = template or _source(settings, origin) or ""
-    return settings.tool_format or call_format(template), settings.reasoning_format or reasoning_format(
-        template
-    )
+    return text.tool_format or call_format(template), text.reasoning_format or reasoning_format(template)
 
 
 def _source(settings: ModelSettings, origin: Origin) -> str | None:
     """The text of the template in the settings, else of that of the tokenizer in the model's folder."""
-    folder, named = _folder(settings), settings.chat_template
+    folder, named = _folder(settings), settings.section(TextSettings).chat_template
     if named is None and settings.parameters is not None:
         named = (settings.parameters.extra or {}).get("chat_template")
     if not isinstance(named, str):

@@ -40,6 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("models")
+    (folder / "settings.json").write_text('{"shout_hush_header": "x-hush"}')
     for name in ("loud", "free"):
         write_model(folder, name, "shouting.Loud", name=name)
     running = Running(folder, "--strict", PYTHONPATH=str(site))

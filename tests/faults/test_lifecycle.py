@@ -81,6 +81,28 @@ def test_a_wrong_setting_ends_the_start_with_a_line_that_names_file_and_field(st
     assert "header_timeout" in line
 
 
+@pytest.mark.parametrize(
+    ("named", "variables"),
+    [("keys_file", {}), ("INFERSTREAM_KEYS", {"INFERSTREAM_KEYS": "{}"})],
+    ids=["setting", "variable"],
+)
+def test_access_control_that_is_not_installed_ends_the_start(
+    start, folder, tmp_path, named: str, variables: dict[str, str]
+) -> None:
+    info = tmp_path / "bare" / "inferstream-0.dist-info"
+    info.mkdir(parents=True)
+    (info / "entry_points.txt").write_text("[inferstream.extensions]\n")
+    if not variables:
+        (folder / "settings.json").write_text('{"keys_file": "keys.json"}')
+    path = f"{info.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    server = start(folder, wait=False, PYTHONPATH=path, **variables)
+    assert server.process.wait(20) == 1
+    [line] = server.text().splitlines()
+    assert line.startswith("error: ")
+    assert named in line
+    assert line.endswith(": no installed plug-in declares this setting; installed plug-ins: none")
+
+
 def test_unknown_fields_and_those_without_effect_are_warned_of_once(start, folder) -> None:
     (folder / "settings.json").write_text('{"htpt_port": 1}')
     write_model(folder, "warm", "faulty_models.Echo", warm_workers=True)

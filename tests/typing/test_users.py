@@ -14,11 +14,20 @@ import inferstream
 FILES = {
     "settings": """
 from inferstream import ModelParameters, ModelSettings, Settings
+from inferstream.ext.settings import Section
 
-settings = Settings(debug=False, http_port=9000)
+settings = Settings(debug=False, http_port=9000, kafka_group="a")
 parameters = ModelParameters(uri="x")
 model = ModelSettings(name="m", implementation="m.Model", max_batch_size=4, parameters=parameters)
 print(settings.grpc_port, parameters.version, model.max_batch_time)
+print(settings.kafka_group.upper())
+
+
+class LoudSettings(Section):
+    loud_marks: int = 1
+
+
+print(settings.section(LoudSettings).loud_marks + 1)
 """,
     "models": """
 from collections.abc import AsyncIterator, Iterator

@@ -2,7 +2,6 @@
 
 import sys
 import tomllib
-from collections.abc import Callable
 from os.path import join
 from pathlib import Path
 
@@ -13,33 +12,6 @@ from inferstream.errors import InvalidSettings
 from inferstream.extensions import COMMANDS, DIALECTS, EXTENSIONS, STAGES, Plugin
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Installs packages beside those that are there: what their entry_points.txt says."""
-    caches: tuple[Callable, ...] = (
-        extensions.plugins,
-        extensions._entries,
-        extensions._checked,
-        extensions._installed,
-        extensions._say,
-    )
-
-    def forget() -> None:
-        for cached in caches:
-            cached.cache_clear()
-
-    def install(**packages: str) -> None:
-        for name, text in packages.items():
-            folder = tmp_path / f"{name}-1.0.dist-info"
-            folder.mkdir()
-            (folder / "entry_points.txt").write_text(text)
-        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-        forget()
-
-    yield install
-    forget()
 
 
 def test_each_of_ours_is_there() -> None:

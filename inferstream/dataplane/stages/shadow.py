@@ -20,7 +20,7 @@ from inferstream.ext.calls import (
 from inferstream.ext.telemetry import get_logger
 
 from ...errors import InferstreamError, InvalidSettings
-from ...settings import Shadow
+from ...settings.traffic import Shadow, VersionSettings
 from ...telemetry.stages import ShadowMeters
 from ...types import InferenceRequest, InferenceResponse
 from ..comparison import difference
@@ -160,7 +160,7 @@ class ShadowContext(StageContext, Protocol):
 
 def shadowing(model: StagedModel, shared: ShadowContext) -> StagedModel:
     """Off unless the model's settings name a shadow. Raises InvalidSettings for one that is the model itself."""
-    shadow = model.settings.shadow
+    shadow = model.settings.section(VersionSettings).shadow
     if shadow is None or shared.shadows is None:
         return model
     if shadow.to == model.settings.version:

@@ -24,7 +24,7 @@ def first_frame(settings: Settings, workers: int) -> Start:
         settings.debug,
         settings.use_structured_logging,
         settings.logging_settings,
-        settings.server_name if wanted(settings.cloudevents_headers) else None,
+        settings.server_name if wanted(settings) else None,
         settings.tracing,
         shared_folders(),
         workers,

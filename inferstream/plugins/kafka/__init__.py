@@ -4,6 +4,7 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "kafka",
+    settings="inferstream.plugins.kafka.settings:KafkaSettings",
     doors={
         "kafka": "inferstream.kafka.door:KafkaDoor",
     },

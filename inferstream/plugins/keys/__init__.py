@@ -4,5 +4,7 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "keys",
+    settings="inferstream.plugins.keys.settings:KeysSettings",
+    variables=["KEYS"],
     commands={"keys": "inferstream.cli.keys:app"},
 )

@@ -4,6 +4,7 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "sources",
+    settings="inferstream.settings.fetching:FetchSettings",
     sources={
         "az": "inferstream.sources.objects:Objects",
         "gs": "inferstream.sources.objects:Objects",

@@ -10,6 +10,8 @@ logprobs top_logprobs logit_bias stream
 
 extension = Extension(
     "text",
+    settings="inferstream.settings.state:StateSettings",
+    model_settings="inferstream.plugins.text.settings:TextSettings",
     dialects={
         "anthropic": "inferstream.server.rest.dialects.anthropic.dialect:Anthropic",
         "audio-speech": "inferstream.server.rest.dialects.audio.speech:Speech",

@@ -4,6 +4,7 @@ from inferstream.ext import Artefact, Extension
 
 extension = Extension(
     "triton",
+    settings="inferstream.plugins.triton.settings:TritonSettings",
     requires=("frameworks",),
     artefacts=(
         Artefact(

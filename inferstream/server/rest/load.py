@@ -1,9 +1,11 @@
 """The load as text for Prometheus and endpoint pickers, and as JSON for autoscalers."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import orjson
+
+from inferstream import Settings
+from inferstream.plugins.kubernetes.settings import KubernetesSettings
 
 from ...dataplane.load import Load, Loads, load_of
 
@@ -30,8 +32,9 @@ since its start is left out: pickers read it as the number of running calls, whi
 """
 
 
-def exposition(total: Load, aliases: Sequence[str]) -> bytes:
+def exposition(total: Load, settings: Settings) -> bytes:
     """The load of the server in Prometheus' text format: gauges without labels, also by the names of other servers."""
+    aliases = settings.section(KubernetesSettings).metric_aliases
     named = zip(TOTALS, total, *(ALIASES[server] for server in aliases), strict=True)
     return "".join(
         f"# HELP {name} {help}\n# TYPE {name} gauge\n{name} {round(value, 6)}\n"

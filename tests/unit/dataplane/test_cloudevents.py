@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from inferstream import Settings
 from inferstream.dataplane import cloudevents
 from inferstream.dataplane.call import identify
 from inferstream.dataplane.cloudevents import CloudEvents, wanted
@@ -19,12 +20,20 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_unasked_they_are_made_only_in_kubernetes() -> None:
-    assert [wanted(setting) for setting in (None, True, False)] == [False, True, False]
+    assert [wanted(Settings(cloudevents_headers=setting)) for setting in (None, True, False)] == [
+        False,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.usefixtures("pod")
 def test_in_kubernetes_they_name_the_namespace() -> None:
-    assert [wanted(setting) for setting in (None, True, False)] == [True, True, False]
+    assert [wanted(Settings(cloudevents_headers=setting)) for setting in (None, True, False)] == [
+        True,
+        True,
+        False,
+    ]
     request = InferenceRequest(id="7", inputs=[])
     identify(request, Headers([(b"X-Mine", b"1")]))
     CloudEvents("shop").add_to(request, "m")

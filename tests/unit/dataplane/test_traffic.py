@@ -6,7 +6,7 @@ import pytest
 
 from inferstream.dataplane.caller import Caller
 from inferstream.dataplane.traffic import chosen_version
-from inferstream.settings import Split
+from inferstream.settings.traffic import Split
 from inferstream.types import Headers
 
 

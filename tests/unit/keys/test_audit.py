@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+from inferstream import Settings
 from inferstream.errors import InvalidSettings
 from inferstream.keys.audit import AuditLog, AuditRecord, open_audit_log
 
@@ -60,4 +61,4 @@ def test_a_key_in_a_record_has_no_field():
 
 def test_a_log_that_cannot_be_opened_ends_the_start(tmp_path):
     with pytest.raises(InvalidSettings, match="directory"):
-        open_audit_log(str(tmp_path))
+        open_audit_log(Settings(audit_log=str(tmp_path)))

@@ -17,5 +17,5 @@ def test_files_are_kept_in_the_home_of_the_user_unless_somebody_says(monkeypatch
 
 def test_code_from_elsewhere_is_not_trusted_by_default() -> None:
     assert (FetchSettings().trust_remote_code, FetchSettings().offline) == (False, False)
-    with pytest.raises(ValidationError, match="repository_poll"):
-        FetchSettings(repository_poll=0)
+    with pytest.raises(ValidationError, match="max_fetch_bytes"):
+        FetchSettings(max_fetch_bytes=0)

@@ -235,6 +235,7 @@ def test_strict_refuses_what_is_unknown_in_the_servers_file(
     (tmp_path / SETTINGS_FILE).write_text(json.dumps(values))
     load_settings(tmp_path)
     assert named in caplog.text
+    assert "; installed plug-ins: agents, blazerpc, " in caplog.messages[-1]
     with pytest.raises(InvalidSettings, match="--strict: ") as refused:
         load_settings(tmp_path, {"strict": True})
     assert named in refused.value.message

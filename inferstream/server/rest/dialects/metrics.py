@@ -36,7 +36,7 @@ class MetricsRoute(HttpDialect):
 
     async def _totals(self, *_: object) -> Answer:
         totals = await self._dataplane.loads.totals()
-        return 200, [TEXT], exposition(totals, self._settings.metric_aliases)
+        return 200, [TEXT], exposition(totals, self._settings)
 
     async def _load(self, *_: object) -> Answer:
         return 200, [JSON], await load_document(self._dataplane.loads)

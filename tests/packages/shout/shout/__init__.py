@@ -1,9 +1,10 @@
-"""One of each: a command, a dialect, a stage, a codec, a runtime and a source."""
+"""One of each: settings, a command, a dialect, a stage, a codec, a runtime and a source."""
 
 from inferstream.ext import Extension
 
 extension = Extension(
     "shout",
+    settings="shout.settings:ShoutSettings",
     commands={"shout": "shout.command:shout"},
     dialects={"shout": "shout.dialect:Shout"},
     stages={"hush": "shout.stage:hush"},

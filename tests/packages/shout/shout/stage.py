@@ -1,17 +1,20 @@
-"""A stage that refuses calls with the header `x-hush`."""
+"""A stage that refuses calls with the header that a setting names."""
 
 from collections.abc import Awaitable
 
 from inferstream.errors import PermissionDenied
 from inferstream.ext.calls import Call, Handler, Reply, StageContext, StagedModel
 
+from .settings import ShoutSettings
+
 
 class Hush:
-    def __init__(self, inner: Handler) -> None:
+    def __init__(self, inner: Handler, header: str) -> None:
         self._inner = inner
+        self._header = header
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        if "x-hush" in call.headers:
+        if self._header in call.headers:
             raise PermissionDenied("hush")
         return self._inner(call)
 
@@ -19,4 +22,5 @@ class Hush:
 def hush(model: StagedModel, shared: StageContext) -> StagedModel:
     if model.settings.name == "free":
         return model  # this stage is off for it
-    return model.around(Hush(model.handler), refuse=None)
+    header = shared.settings.section(ShoutSettings).shout_hush_header
+    return model.around(Hush(model.handler, header), refuse=None)

@@ -14,7 +14,8 @@ from inferstream.dataplane.shadows import Shadows
 from inferstream.dataplane.shares import Shares
 from inferstream.dataplane.stages.shadow import MOST_LOGGED, ShadowStage
 from inferstream.errors import InferenceFailed
-from inferstream.settings import Settings, Shadow
+from inferstream.settings import Settings
+from inferstream.settings.traffic import Shadow
 from inferstream.telemetry.stages import ShadowMeters
 from inferstream.types import InferenceRequest, InferenceResponse, RequestInput
 

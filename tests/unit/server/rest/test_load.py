@@ -5,6 +5,7 @@ from typing import cast
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from inferstream import Settings
 from inferstream.dataplane.load import Load, Loads, ServerLoad
 from inferstream.dataplane.peers import ModelLoad
 from inferstream.server.rest.load import ALIASES, TOTALS, exposition, load_document
@@ -26,7 +27,7 @@ class Loaded:
 
 
 def test_the_totals_have_no_labels_and_are_gauges() -> None:
-    families = [*text_string_to_metric_families(exposition(SERVER.total, []).decode())]
+    families = [*text_string_to_metric_families(exposition(SERVER.total, Settings()).decode())]
     assert [(family.name, family.type, family.documentation) for family in families] == [
         (name, "gauge", meaning) for name, meaning in TOTALS
     ]
@@ -34,7 +35,11 @@ def test_the_totals_have_no_labels_and_are_gauges() -> None:
 
 
 def test_each_alias_has_one_series_with_the_total() -> None:
-    families = [*text_string_to_metric_families(exposition(SERVER.total, [*ALIASES]).decode())]
+    families = [
+        *text_string_to_metric_families(
+            exposition(SERVER.total, Settings(metric_aliases=[*ALIASES])).decode()
+        )
+    ]
     found = {family.name: family.samples for family in families}
     assert {len(samples) for samples in found.values()} == {1}
     assert found["nv_inference_pending_request_count"][0].value == 2
@@ -44,7 +49,7 @@ def test_each_alias_has_one_series_with_the_total() -> None:
 
 
 def test_a_large_number_is_written_in_full() -> None:
-    assert b"\ninferstream_waiting 1234567\n" in exposition(Load(1_234_567, 0, 0.0, 0.0), [])
+    assert b"\ninferstream_waiting 1234567\n" in exposition(Load(1_234_567, 0, 0.0, 0.0), Settings())
 
 
 async def test_versions_are_named_where_the_name_alone_means_another() -> None:

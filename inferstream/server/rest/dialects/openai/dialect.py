@@ -23,6 +23,7 @@ from inferstream.ext.http import (
 from inferstream.ext.telemetry import Meters
 
 from .....errors import ModelNotFound
+from .....settings.state import StateSettings
 from .....text.context_length import context_length_of
 from .....text.fields import Fields
 from .....text.schemas import STRING, Schema, an_object
@@ -70,7 +71,7 @@ class OpenAI(TextDialect):
 
     def __init__(self, dataplane: ServerModels, settings: Settings, meters: Meters) -> None:
         super().__init__(dataplane, settings, meters)
-        states = SealedStates(settings.state_key_file)
+        states = SealedStates(settings.section(StateSettings).state_key_file)
         self._readers: Mapping[str, Callable[[Fields, Admission, str], ParsedRequest]] = {
             "/chat/completions": read_chat,
             "/completions": read_completions,

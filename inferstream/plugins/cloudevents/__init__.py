@@ -1,0 +1,8 @@
+"""CloudEvents: the headers of MLServer's deployments."""
+
+from inferstream.ext import Extension
+
+extension = Extension(
+    "cloudevents",
+    settings="inferstream.plugins.cloudevents.settings:CloudEventsSettings",
+)
