@@ -8,6 +8,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from pkgutil import resolve_name
+from threading import Lock
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
@@ -16,6 +17,8 @@ from ..errors import Unsupported
 from .table import Instead, Late, Target
 
 OURS = f"{__package__}."
+
+_installing = Lock()
 
 TABLES: list[Any] = []
 """The modules with tables that extensions bring."""
@@ -78,9 +81,16 @@ def load_tables(strict: bool = False) -> None:
 
 def install() -> None:
     """Make modules of other servers importable by the names in the tables, as `import mlserver`."""
-    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
-        load_tables()
-        sys.meta_path.insert(0, Finder())
+    if _is_installed():
+        return
+    load_tables()
+    with _installing:  # models load in several threads
+        if not _is_installed():
+            sys.meta_path.insert(0, Finder())
+
+
+def _is_installed() -> bool:
+    return any(isinstance(finder, Finder) for finder in sys.meta_path)
 
 
 def _table(module: str) -> Any:

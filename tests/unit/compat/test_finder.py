@@ -128,3 +128,20 @@ def test_outside_of_the_server_there_is_no_mlserver() -> None:
         [sys.executable, "-c", "import inferstream, mlserver"], capture_output=True, text=True, timeout=60
     )
     assert "No module named 'mlserver'" in ran.stderr
+
+
+def test_threads_that_install_at_the_same_time_install_one_finder() -> None:
+    run(
+        """
+import threading
+from inferstream.compat import finder
+both = threading.Barrier(2)
+load, finder.load_tables = finder.load_tables, lambda: (load(), both.wait(20))
+sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, finder.Finder)]
+threads = [threading.Thread(target=compat.install) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert sum(isinstance(each, finder.Finder) for each in sys.meta_path) == 1
+import mlserver
+"""
+    )
