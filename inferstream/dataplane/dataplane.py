@@ -28,6 +28,7 @@ from .peers import Peers
 from .proxies import Proxies
 from .regions import SYSTEM_SHARED_MEMORY, Regions, shares_memory
 from .residency import Resident, evicts_var
+from .server_parts import ServerParts
 from .serving import Serving
 from .stages.access_log import refused
 
@@ -103,6 +104,10 @@ class DataPlane:
             version=settings.server_version,
             extensions=[*extensions, *shared, *settings.extensions],
         )
+
+    def of(self, make: Callable[[ServerParts], Result]) -> Result:
+        """What `make` makes of the parts of this server, once."""
+        return self._registry.parts.of(make)
 
     def admit(
         self, model: str, version: str | None, caller: Caller, action: Action = Action.INFER

@@ -17,6 +17,8 @@ from .counts import Counts
 from .edges import CallEdges
 from .execution.base import Execution
 from .json_limits import json_limits
+from .peers import Peers
+from .server_parts import ServedModels
 from .shadows import Shadows
 from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
@@ -28,12 +30,10 @@ from .stages.middleware import middleware
 from .stages.sequences import sequences
 from .stages.shadow import shadowing
 from .stages.show_errors import show_errors
-from .stages.tracing import tracing
 
 if TYPE_CHECKING:
     from ..functions.app import App
     from ..functions.middleware import Middleware
-    from ..telemetry.tracing import Tracer
     from .stages.store import Store
 
 logger = logging.getLogger("inferstream.dataplane")
@@ -92,22 +92,21 @@ STAGES: tuple[StageFactory, ...] = (
     caching,
     shadowing,  # of calls that are valid and that nobody has refused
     validation,  # before a bad request has any cost
-    joined,
     middleware,  # before a client that is refused has any cost
     deadline,  # includes the time in the queue
     live,
     metrics,  # includes refusals
     access_log,
-    tracing,
     show_errors,  # of clients alone: all stages inside see the error itself
 )
-"""From the inside out."""
+"""From the inside out. Those of plug-ins join at the places that they name, or inside the middleware."""
 
 
 def build_shared(
     settings: Settings,
     meters: Meters,
-    tracer: "Tracer | None" = None,
+    models: ServedModels | None = None,
+    peers: Peers | None = None,
     shadows: Shadows | None = None,
     edges: CallEdges | None = None,
 ) -> Shared:
@@ -133,9 +132,13 @@ def build_shared(
 
         middlewares = middlewares_of(settings)
     lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
-    stages = tuple(extensions.loaded(extensions.STAGES, settings.strict))
+    core = {stage.__name__: stage for stage in STAGES}
+    joining = extensions.loaded(extensions.STAGES, settings.strict)
+    arranged = extensions.arrange(core, joining, default_inside="middleware")
+    stages = tuple(stage if plugin is None else joined(plugin, stage) for plugin, stage in arranged)
     fair = names_principals(settings)
-    return Shared(settings, meters, store, tracer, middlewares, lines, fair, stages, shadows, edges)
+    peers = peers or Peers()
+    return Shared(settings, meters, models, peers, store, middlewares, lines, fair, stages, shadows, edges)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:
@@ -146,7 +149,7 @@ def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = Non
         meters.of(StepMeters)  # shown before the first stream
     execution.meter(meters)
     model = Pipeline.of(execution, meters, json_limits(shared.settings), app)
-    for factory in STAGES:
+    for factory in shared.stages:
         added = factory(model, shared)
         if not isinstance(added, Pipeline):
             stage = getattr(factory, "__name__", factory)

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from time import time
-from typing import TYPE_CHECKING
 
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
@@ -22,15 +21,14 @@ from .edges import CallEdges, Callee
 from .elsewhere import Elsewhere
 from .execution.base import Execution
 from .first_calls import FirstCalls, ModelKey, NotLoaded
+from .peers import Peers
 from .pipeline import build_pipeline, build_shared
+from .server_parts import ServerParts
 from .shadows import Shadows
 from .stages.access_log import AccessLog
 from .stages.base import Pipeline
 from .stages.live import Live
 from .traffic import chosen_version
-
-if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -93,11 +91,11 @@ class ServedModel:
 class Serving(ABC):
     """The models that are loaded, and the states of others. A subclass changes them."""
 
-    def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
+    def __init__(self, settings: Settings, meters: Meters, peers: Peers | None = None) -> None:
         self._settings = settings
         self._shadows = Shadows(lambda name, version: self.serving(name, version).handler, settings)
         self.edges = CallEdges(self._callee)
-        self._shared = build_shared(settings, meters, tracer, self._shadows, self.edges)
+        self._shared = build_shared(settings, meters, self, peers, self._shadows, self.edges)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
         self.lines.changed = self._record_calls
@@ -118,6 +116,11 @@ class Serving(ABC):
         self.draining = False
         self.listing = False
         """Whether a start has not read yet which models there are: any may be."""
+
+    @property
+    def parts(self) -> ServerParts:
+        """What the stages and edges of this server have in common."""
+        return self._shared
 
     @property
     @abstractmethod

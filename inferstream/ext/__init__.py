@@ -1,5 +1,5 @@
 """The extension API, version 1: what a plug-in may import beside the public names of the package."""
 
-from .extension import API, Extension
+from .extension import API, Extension, Position
 
-__all__ = ["API", "Extension"]
+__all__ = ["API", "Extension", "Position"]

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from ..dataplane.first_calls import NotLoaded as NotLoaded
     from ..dataplane.peers import Peers as Peers
     from ..dataplane.reply import AtEnd as AtEnd
+    from ..dataplane.reply import LastParameters as LastParameters
     from ..dataplane.reply import Reply as Reply
     from ..dataplane.reply import Watcher as Watcher
+    from ..dataplane.server_parts import ServerParts as ServerParts
+    from ..dataplane.workers.edge import WorkerEdge as WorkerEdge
 
 __all__ = [
     "Action",
@@ -35,13 +38,16 @@ __all__ = [
     "Channel",
     "ClientLeft",
     "Handler",
+    "LastParameters",
     "NotLoaded",
     "Operation",
     "Peers",
     "Reply",
+    "ServerParts",
     "Tasks",
     "Threads",
     "Watcher",
+    "WorkerEdge",
     "iterate_in_thread",
     "new_id",
     "request_id_var",
@@ -60,7 +66,9 @@ _NAMES = {
     "dataplane.caller": "Caller",
     "dataplane.first_calls": "NotLoaded",
     "dataplane.peers": "Peers",
-    "dataplane.reply": "AtEnd Reply Watcher",
+    "dataplane.reply": "AtEnd LastParameters Reply Watcher",
+    "dataplane.server_parts": "ServerParts",
+    "dataplane.workers.edge": "WorkerEdge",
 }
 
 __getattr__ = export(__name__, _NAMES)

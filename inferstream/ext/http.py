@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from ..protos.json_responses import IN_JSON as JSON_WRITER
     from ..protos.json_responses import dump as dump_json
     from ..protos.multipart import parts_of as read_parts
+    from ..server.edge import Edge as Edge
+    from ..server.edge import Listener as Listener
+    from ..server.edge import OpenSocket as OpenSocket
     from ..server.edge import Serve as Serve
+    from ..server.edge import ServeOther as ServeOther
     from ..server.rest.dialects.base import Answer as Answer
     from ..server.rest.dialects.base import Gathering as Gathering
     from ..server.rest.dialects.base import GatheringRequest as GatheringRequest
@@ -45,6 +49,7 @@ __all__ = [
     "Answer",
     "AsgiScope",
     "EVENT_STREAM",
+    "Edge",
     "Exchange",
     "GatherLimit",
     "Gathering",
@@ -55,8 +60,10 @@ __all__ = [
     "JSON_HEADER",
     "JSON_WRITER",
     "JsonLimits",
+    "Listener",
     "OBJECT",
     "OBJECTS",
+    "OpenSocket",
     "ParsedRequest",
     "RawHeaders",
     "ReadClaim",
@@ -66,6 +73,7 @@ __all__ = [
     "STATUSES",
     "Send",
     "Serve",
+    "ServeOther",
     "UnaryRequest",
     "describe_post",
     "dump_json",
@@ -86,7 +94,7 @@ _NAMES = {
     "protos.json_checks": "JsonLimits keys_of=keys_in refuse_duplicate_keys",
     "protos.json_responses": "dump=dump_json IN_JSON=JSON_WRITER",
     "protos.multipart": "parts_of=read_parts",
-    "server.edge": "Serve",
+    "server.edge": "Edge Listener OpenSocket Serve ServeOther",
     "server.rest.dialects.base": "Answer Gathering GatheringRequest HttpDialect InferenceDialect "
     "ParsedRequest ReadClaim ReadRoute Route in_json=json_answer",
     "server.rest.dialects.operations": "EVENTS=EVENT_STREAM OBJECT OBJECTS posting=describe_post",

@@ -12,7 +12,6 @@ from ..errors import MissingExtra
 from ..server.door import Door
 
 if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracer
     from .session import Session
 
 logger = logging.getLogger("inferstream.kafka")
@@ -28,17 +27,16 @@ class KafkaDoor(Door):
     """The Kafka endpoint."""
 
     @classmethod
-    def of(cls, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> Self | None:
+    def of(cls, dataplane: DataPlane, settings: Settings) -> Self | None:
         if not settings.kafka_enabled:
             return None
         try:
             import aiokafka  # noqa: F401  # tells of a missing library at the start
         except ModuleNotFoundError as missing:
             raise MissingExtra("kafka_enabled", "kafka", missing) from None
-        return cls(dataplane, settings, tracing)
+        return cls(dataplane, settings)
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> None:
-        self._tracing = tracing
+    def __init__(self, dataplane: DataPlane, settings: Settings) -> None:
         self._dataplane = dataplane
         self._settings = settings
         self._session: Session | None = None
@@ -70,7 +68,7 @@ class KafkaDoor(Door):
 
         settings = self._settings
         try:
-            async with connected(self._dataplane, settings, self._tracing) as self._session:
+            async with connected(self._dataplane, settings) as self._session:
                 logger.info("reading %s of %s", settings.kafka_topic_input, settings.kafka_servers)
                 self._pause = SHORTEST
                 await self._session.run()

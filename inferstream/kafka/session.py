@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
 from aiokafka import errors as kafka_errors
@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError
 from inferstream import Settings
 from inferstream.ext.calls import Operation, Tasks
 from inferstream.ext.http import json_limits
+from inferstream.plugins.otel.tracer import build_tracer
 
 from ..dataplane.dataplane import DataPlane
 from ..errors import Draining, InferstreamError, PayloadTooLarge
@@ -21,9 +22,6 @@ from ..types import InferenceRequest
 from . import messages
 from .messages import KafkaMessage, refusal, shortened
 from .reading import Offsets, Reader
-
-if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.kafka")
 
@@ -61,9 +59,8 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         settings: Settings,
         consumer: Any,
         producer: Any,
-        tracing: "Tracer | None",
     ) -> None:
-        self._tracing = tracing
+        self._tracer = dataplane.of(build_tracer)
         self._dataplane = dataplane
         self._limits = json_limits(settings)
         self._most = settings.kafka_max_in_flight
@@ -124,8 +121,8 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _serve(self, record: Any, offsets: Offsets) -> None:
         """Answer one message. Raises the cluster's error; the message is then read again after a restart."""
         span = None
-        if self._tracing is not None:
-            span = self._tracing.door(f"process {record.topic}", messages.headers_of(record), _SYSTEM)
+        if self._tracer is not None:
+            span = self._tracer.door(f"process {record.topic}", messages.headers_of(record), _SYSTEM)
         where = f"{record.topic}[{record.partition}]:{record.offset}"
         try:
             message = await self._response(record, where)
@@ -225,9 +222,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
 
 @asynccontextmanager
-async def connected(
-    dataplane: DataPlane, settings: Settings, tracing: "Tracer | None"
-) -> AsyncIterator[Session]:
+async def connected(dataplane: DataPlane, settings: Settings) -> AsyncIterator[Session]:
     """A session over a consumer and a producer, which stop at its end. Raises the cluster's error."""
     producer = AIOKafkaProducer(
         bootstrap_servers=settings.kafka_servers,
@@ -246,7 +241,7 @@ async def connected(
     )
     try:
         await producer.start()
-        session = Session(dataplane, settings, consumer, producer, tracing)
+        session = Session(dataplane, settings, consumer, producer)
         consumer.subscribe([settings.kafka_topic_input], listener=session)
         await consumer.start()
         yield session

@@ -5,8 +5,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from functools import cache
 
-from inferstream import Settings
-from inferstream.ext.calls import AtEnd, Call, Handler, Reply
+from inferstream.ext.calls import AtEnd, Call, Handler, Reply, ServerParts
 
 from ..dataplane.metering import kind_of
 from ..dataplane.stages.base import Pipeline, Shared
@@ -46,23 +45,20 @@ class RecordedCalls:
         return reply if reply.single else reply.watch(AtEnd(ended))
 
 
-class RecordStage:
-    """The factory of the stage, off without the setting `record`."""
-
-    def __call__(self, model: Pipeline, shared: Shared) -> Pipeline:
-        if shared.settings.record is None:
-            return model
-        return replace(model, handler=RecordedCalls(model.handler), refuse=None)
-
-    def edge(self, settings: Settings) -> Recorder | None:
-        """The edge of a server; one of the process for all its ports. Raises InvalidSettings."""
-        if settings.record is None:
-            return None
-        record = settings.record.model_dump_json()
-        return _recorder(record, tuple(settings.credential_headers), settings.server_name)
+def record(model: Pipeline, shared: Shared) -> Pipeline:
+    """Off without the setting `record`."""
+    if shared.settings.record is None:
+        return model
+    return replace(model, handler=RecordedCalls(model.handler), refuse=None)
 
 
-record = RecordStage()
+def record_edge(parts: ServerParts) -> Recorder | None:
+    """The edge of a server; one of the process for all its servers. Raises InvalidSettings."""
+    settings = parts.settings
+    if settings.record is None:
+        return None
+    record = settings.record.model_dump_json()
+    return _recorder(record, tuple(settings.credential_headers), settings.server_name)
 
 
 @cache

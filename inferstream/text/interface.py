@@ -67,6 +67,17 @@ class TextInterface:
         return name in self.extras
 
     @property
+    def operation(self) -> str | None:
+        """What it does, as OpenTelemetry names it; None for a model that is not known to be one of texts."""
+        if not self.listed:
+            return None
+        if self.embeds:
+            return "embeddings"
+        if not self.generates:
+            return None
+        return "chat" if self.takes(MESSAGES) else "text_completion"
+
+    @property
     def thinks(self) -> bool:
         """Whether its texts have reasoning that can be told from the answer."""
         return self.calls == "harmony" or tags_of(self.reasoning) is not None

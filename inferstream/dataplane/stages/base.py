@@ -13,16 +13,14 @@ from ...types.forms import InputsForm
 from ..call import Handler
 from ..checks import Checks, checks_of, most_rows_of
 from ..execution.base import Execution
+from ..server_parts import ServerParts
 from ..slots import Slots
 
 if TYPE_CHECKING:
-    from ...extensions import Plugin
     from ...functions.app import App
     from ...functions.middleware import Middleware
-    from ...settings import ModelSettings, Settings
-    from ...telemetry.metrics import Meters
+    from ...settings import ModelSettings
     from ...telemetry.model_meters import ModelMeters
-    from ...telemetry.tracing import Tracer
     from ..edges import CallEdges
     from ..shadows import Shadows
     from .live import Live
@@ -30,21 +28,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Shared:
-    settings: "Settings"
-    meters: "Meters"
+class Shared(ServerParts):
     store: "Store | None" = None
     """The contents of the response cache; None where the settings turn it off."""
-    tracer: "Tracer | None" = None
-    """Makes spans; None without a collector in the settings."""
     middlewares: "tuple[Middleware, ...]" = ()
     """Functions around every call of every model, the first outermost."""
     lines: AccessLines = field(default_factory=AccessLines)
     """Where the records of the access log go."""
     fair: bool = False
     """Whether principals share the turns of a model."""
-    joined: "tuple[tuple[Plugin, StageFactory], ...]" = ()
-    """The stages of other packages."""
+    stages: "tuple[StageFactory, ...]" = ()
+    """Those around each model, from the inside out."""
     shadows: "Shadows | None" = None
     """The copies of calls for shadows; None where there are no other models."""
     edges: "CallEdges | None" = None

@@ -11,7 +11,6 @@ from ..call import Call, Handler
 from ..metering import kind_of
 from ..reply import AtEnd, Reply, Watcher
 from .base import Pipeline, Shared
-from .tracing import operation_of
 
 
 class Metrics:
@@ -127,7 +126,7 @@ def metrics(model: Pipeline, shared: Shared) -> Pipeline:
     if text is None or not (text.generates or text.embeds):
         return replace(model, handler=Metrics(model.handler, model.meters))
     tokens = model.meters.of(TokenMeters)
-    tokens.operation = operation_of(text)
+    tokens.operation = text.operation
     # A model that declares nothing may stream other things than texts, and its items are no tokens.
     counted = Tokens(tokens, text.listed and text.generates)
     return replace(model, handler=Metrics(model.handler, model.meters, counted))

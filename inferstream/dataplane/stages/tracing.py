@@ -6,14 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from inferstream import ModelSettings
-from inferstream.ext.calls import AtEnd, Call, Handler, Operation, Reply, Watcher
+from inferstream.ext.calls import AtEnd, Call, Handler, LastParameters, Operation, Reply
+from inferstream.plugins.otel.tracer import build_tracer
 
 from ...errors import InferstreamError
 from ...telemetry.stages import PROVIDER
-from ...text.inputs import MESSAGES
-from ...text.interface import TextInterface
 from ...text.usage import usage_of
-from ...types import InferenceRequest, InferenceResponse, Parameters
+from ...types import InferenceRequest, Parameters
 from ..metering import kind_of
 from .base import Pipeline, Shared
 
@@ -33,17 +32,6 @@ REQUESTED: Mapping[str, tuple[str, type[int] | type[float]]] = {
     "frequency_penalty": ("gen_ai.request.frequency_penalty", float),
 }
 """Parameters of requests: the attribute of each, and its type."""
-
-
-def operation_of(text: TextInterface | None) -> str | None:
-    """The value of `gen_ai.operation.name`; None for a model that is not known to be one of texts."""
-    if text is None or not text.listed:
-        return None
-    if text.embeds:
-        return "embeddings"
-    if not text.generates:
-        return None
-    return "chat" if text.takes(MESSAGES) else "text_completion"
 
 
 class GenAi:
@@ -91,21 +79,6 @@ def _parameters(request: InferenceRequest) -> dict[str, Any]:
             if len(values) == 1:
                 sampling[tensor.name] = values[0]
     return sampling
-
-
-class LastParameters(Watcher):
-    """Keeps the parameters of the first and the last response of a stream, and counts all responses."""
-
-    __slots__ = ("first", "items", "parameters")
-
-    def __init__(self, first: Parameters | None) -> None:
-        self.first = first
-        self.parameters: Parameters | None = None
-        self.items = 0
-
-    def item(self, response: InferenceResponse) -> None:
-        self.parameters = response.parameters
-        self.items += 1
 
 
 class Tracing:
@@ -176,9 +149,10 @@ def _end(span: "Span", error: BaseException | None) -> str | None:
 
 def tracing(model: Pipeline, shared: Shared) -> Pipeline:
     """Off without a collector in the settings."""
-    if shared.tracer is None:
+    tracer = shared.of(build_tracer)
+    if tracer is None:
         return model
-    operation = operation_of(model.text)
+    operation = None if model.text is None else model.text.operation
     gen_ai = None if operation is None else GenAi(model.settings.name, operation)
-    handler = Tracing(model.handler, shared.tracer, model.settings, gen_ai)
+    handler = Tracing(model.handler, tracer, model.settings, gen_ai)
     return replace(model, handler=handler, refuse=None)  # refused calls must be traced too

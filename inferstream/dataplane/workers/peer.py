@@ -10,7 +10,6 @@ from ...handlers import HttpResponse
 from ...processes.endpoint import Endpoint, Handlers, MakeLink
 from ...processes.frames import pack_failure, unpack_failure
 from ...processes.shared_memory import Memory
-from ...types import Headers
 from ...types.forms import OutputForm
 from ..execution.local import Local
 from ..execution.responses import cause, translated
@@ -122,8 +121,8 @@ class ConnectedFrontEnd:
 
     async def _ask(self, frame: frames.CallRoute) -> HttpResponse:
         local = self._local(frame.instance)
-        if self._models.tracing is not None:
-            self._models.tracing.enter(Headers(frame.request.headers))
+        for edge in self._models.edges:
+            edge.route(frame.request.headers)
         return await local.ask(frame.request)
 
     def _local(self, number: int) -> Local:

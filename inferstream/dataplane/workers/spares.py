@@ -3,6 +3,7 @@
 import asyncio
 import logging
 
+from ...extensions import WORKERS, loaded
 from ...imports.folders import shared_folders
 from ...keys.access_control import names_principals
 from ...processes.spawning import Program
@@ -20,12 +21,13 @@ REFILL = 1.0
 
 def first_frame(settings: Settings, workers: int) -> Start:
     """The first frame to one of this number of workers."""
+    edges = ((plugin.value, edge.of(settings)) for plugin, edge in loaded(WORKERS, settings.strict))
     return Start(
         settings.debug,
         settings.use_structured_logging,
         settings.logging_settings,
         settings.server_name if wanted(settings.cloudevents_headers) else None,
-        settings.tracing,
+        {value: given for value, given in edges if given is not None},
         shared_folders(),
         workers,
         settings.keep_freed_memory,

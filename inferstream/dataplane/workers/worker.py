@@ -9,6 +9,7 @@ from functools import partial
 from ... import processors
 from ...allocator import keep_freed_memory
 from ...errors import InferstreamError, ModelLoadFailed
+from ...extensions import import_object
 from ...garbage import settle
 from ...imports.folders import share_folders
 from ...processes import membership
@@ -89,13 +90,11 @@ class Worker:
         self._models.shows_errors = frame.shows_errors
         self._models.fair = frame.fair
         self._models.events = None if frame.events is None else CloudEvents(frame.events)
-        if frame.tracing is not None:
+        for name, given in frame.edges.items():
             try:
-                from ...telemetry.tracing import Tracer  # late: a worker starts without it
-            except Exception as error:  # an older protobuf raises other errors than ImportError
-                logger.error("no traces from this worker's environment: %s: %s", type(error).__name__, error)
-            else:
-                self._models.tracing = Tracer(*frame.tracing)
+                self._models.edges.append(import_object(name)(given))
+            except Exception as error:  # its package may be missing from the worker's environment
+                logger.error("%s cannot be used in this worker: %s: %s", name, type(error).__name__, error)
 
     async def _ping(self, frame: frames.Ping) -> int:
         return sum(peer.awaited for peer in self._front_ends)
@@ -144,8 +143,8 @@ class Worker:
                 await asyncio.gather(*(instance.local.unload() for instance in self._instances.values()))
         except TimeoutError:
             logger.error("models were still unloading after %g s", frame.grace)
-        if self._models.tracing is not None:
-            await self._models.tracing.stop()
+        for edge in self._models.edges:
+            await edge.stop()
         membership.end(over - loop.time())
 
     async def _watch(self) -> None:

@@ -4,6 +4,7 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "kafka",
+    requires=["otel"],
     doors={
         "kafka": "inferstream.kafka.door:KafkaDoor",
     },

@@ -1,7 +1,7 @@
 """The services, as the RPCs that any engine serves."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial, reduce
+from collections.abc import Awaitable, Callable, Sequence
+from functools import reduce
 from typing import ParamSpec, TypeVar
 
 from google.protobuf.message import Message
@@ -20,14 +20,12 @@ from ...protos.requests_pb2 import CancelRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
-from ..edge import WholeEdge, edges_of
+from ..edge import Edge
 from ..orca import load_reports
-from ..request_ids import RequestIds
 from .administration import AdministrationService
 from .context import RpcContext, caller_of
 from .control import RepositoryService, RequestsService, model_named
 from .health import Health
-from .identified import identified
 from .inference import InferenceService
 from .orca import OrcaService, with_load
 from .reflection import Reflection
@@ -38,6 +36,7 @@ from .rpc import (
     RpcExchange,
     Rpcs,
     ServedRpc,
+    ServeRpc,
     Streaming,
     Unary,
     streaming,
@@ -105,11 +104,11 @@ def build_services(
     dataplane: DataPlane,
     settings: Settings,
     meters: Meters,
-    tracing: WholeEdge | None,
+    edges: Sequence[Edge],
     started: Callable[[], bool] | None = None,
 ) -> Rpcs:
     """The RPCs of every service. Until all is `started`, each inference RPC is UNAVAILABLE."""
-    services = Services(dataplane, settings, meters, tracing, started)
+    services = Services(dataplane, settings, meters, edges, started)
     inference, stream = InferenceService(dataplane), StreamService(dataplane, settings)
     repository, administration = RepositoryService(dataplane), AdministrationService(dataplane, meters)
     services.add_inference(SERVICE, inference, stream, repository, administration)
@@ -140,7 +139,7 @@ class Services:
         dataplane: DataPlane,
         settings: Settings,
         meters: Meters,
-        tracing: WholeEdge | None,
+        edges: Sequence[Edge],
         started: Callable[[], bool] | None,
     ) -> None:
         self._rpcs: dict[str, ServedRpc] = {}
@@ -151,22 +150,19 @@ class Services:
         self._profile = settings.status_profile
         self.reports = load_reports(settings, dataplane)
         """The load in trailers; None where the settings turn that off."""
-        self._ids = RequestIds.of(settings)
-        self._tracing = tracing
-        self._edges = edges_of(settings)
+        self._edges = edges
         self.typed = self._typed(dataplane)
 
     def _around(self, service: str, method: str) -> Around:
-        """What is around an RPC, from the inside out: its span, its id, its record, and the load in its trailers."""
+        """The edges around an RPC, from the inside out, and the load in its trailers."""
         path = f"/{service}/{method}"
-        layers: list[Around] = [partial(identified, self._ids)]
-        if self._tracing is not None:
-            layers.insert(0, partial(self._tracing.rpc, path))
-        if ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM):
-            layers += [partial(edge.rpc, path) for edge in self._edges]
-            if self.reports is not None:
-                layers.append(partial(with_load, self.reports))
-        return lambda serve: reduce(lambda served, layer: layer(served), layers, serve)
+        infers = ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM)
+
+        def around(serve: ServeRpc) -> ServeRpc:
+            served = reduce(lambda served, edge: edge.rpc(path, served, infers), self._edges, serve)
+            return served if self.reports is None or not infers else with_load(self.reports, served)
+
+        return around
 
     def find(self, path: str) -> ServedRpc | None:
         return self._rpcs.get(path) or self.typed.find(path)

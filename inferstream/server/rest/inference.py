@@ -25,7 +25,7 @@ from ...protos.json_checks import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
-from ..edge import Edge, Serve, WholeEdge
+from ..edge import Edge, Serve
 from ..headers import ResponseHeaders
 from ..http1.exchange import DirectExchange
 from ..orca import LoadReports
@@ -65,7 +65,7 @@ class InferenceDoor:
         meters: DoorMeters,
         json: JsonLimits,
         reports: LoadReports | None,
-        edges: Iterable[Edge | WholeEdge],
+        edges: Iterable[Edge],
     ) -> None:
         """`reports` tell the load with whole responses, and with the heads of streams; `edges` are around `serve`."""
         self.serve: Serve = self._serve

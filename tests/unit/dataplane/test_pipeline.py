@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -91,15 +90,18 @@ async def test_streams_and_batches_together_stay_within_the_models_slots() -> No
     assert model.most == 2
 
 
-def test_only_a_full_queue_that_would_refuse_every_call_refuses_early() -> None:
-    def early_refusal(enabled: bool, tracer: Any = None) -> object:
-        shared = build_shared(Settings(cache_enabled=enabled), Meters(), tracer)
+def test_only_a_full_queue_that_would_refuse_every_call_refuses_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def early_refusal(enabled: bool) -> object:
+        shared = build_shared(Settings(cache_enabled=enabled), Meters())
         settings = ModelSettings(implementation=Held, name="m", cache_enabled=enabled)
         return build_pipeline(Local(Held(settings)), shared).refuse
 
     assert early_refusal(False) is not None
     assert early_refusal(True) is None, "a call may be answered from the cache"
-    assert early_refusal(False, object()) is None, "a refusal is to be traced"
+    monkeypatch.setattr("inferstream.dataplane.stages.tracing.build_tracer", lambda parts: object())
+    assert early_refusal(False) is None, "a refusal is to be traced"
 
 
 async def test_nothing_is_kept_of_a_model_that_has_retired() -> None:
