@@ -17,7 +17,6 @@ from .access import Access, Action
 from .admission import Admission
 from .caller import Caller, Picked
 from .cancelling import Cancelling, Credentials
-from .cloudevents import CloudEvents, wanted
 from .edges import CallGraph
 from .execution.base import Capabilities
 from .first_calls import NotLoaded
@@ -94,8 +93,6 @@ class DataPlane:
         """The load of the server, over all front ends."""
         self.cancel = Cancelling(lambda: registry.lives(), self.peers, self.credentials).cancel
         """Cancels every call of a request id and of the caller's credentials."""
-        self.events = CloudEvents(settings.server_name) if wanted(settings.cloudevents_headers) else None
-        """Makes CloudEvents headers; None where the settings turn them off."""
         self._regions = Regions(settings, self.peers) if shares_memory(settings) else None
         extensions = [each for each in EXTENSIONS if settings.frontends == 1 or each not in OF_ONE_FRONT_END]
         shared = [] if self._regions is None else [SYSTEM_SHARED_MEMORY]
@@ -126,7 +123,7 @@ class DataPlane:
         served = self._registry.serving(model, version, caller)
         if served.refuse is not None:
             served.refuse(model)
-        return Admission(served, self._registry, model, version, caller, self.events, self.access.metering)
+        return Admission(served, self._registry, model, version, caller, self.access.metering)
 
     async def when_loaded(self, ask: Callable[[], Result], deadline: float | None = None) -> Result:
         """`ask()`, after each model that it finds unloaded has loaded. Raises DeadlineExceeded, and what `ask` raises.

@@ -15,6 +15,7 @@ from inferstream.ext.calls import Operation, Tasks
 from inferstream.ext.http import json_limits
 from inferstream.plugins.otel.tracer import build_tracer
 
+from ..dataplane.cloudevents import build_events
 from ..dataplane.dataplane import DataPlane
 from ..errors import Draining, InferstreamError, PayloadTooLarge
 from ..server.rest.messages import PARSE_IN_THREAD
@@ -61,6 +62,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         producer: Any,
     ) -> None:
         self._tracer = dataplane.of(build_tracer)
+        self._events = dataplane.of(build_events)
         self._dataplane = dataplane
         self._limits = json_limits(settings)
         self._most = settings.kafka_max_in_flight
@@ -145,7 +147,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             request = await self._read_request(record, admission.pipeline.takes_any)
             async with await admission.open(Operation.INFER, request) as reply:
                 assert reply.first is not None
-                message = messages.response_message(admission.model, reply.first, self._dataplane.events)
+                message = messages.response_message(admission.model, reply.first, self._events)
                 admission.sent(len(message.value))
                 return message
         except InferstreamError as error:

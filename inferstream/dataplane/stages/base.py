@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from ...codecs.values.flat import FlatInterface, flat_interface
 from ...imports.untrusted import untrusted
 from ...protos.json_checks import UNLIMITED, JsonLimits
 from ...telemetry.access import AccessLines
 from ...text.interface import TextInterface, text_interface
+from ...types import InferenceRequest
 from ...types.forms import InputsForm
 from ..call import Handler
 from ..checks import Checks, checks_of, most_rows_of
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
     from ..shadows import Shadows
     from .live import Live
     from .store import Store
+
+
+Text = TypeVar("Text")
+
+
+class Marks(Protocol):
+    """Headers that mark the requests and responses of a model."""
+
+    def add_to(self, request: InferenceRequest, model: str) -> None:
+        """Add headers to a request that has its id."""
+
+    def headers(self, model: str, id: str | None, written: Callable[[str], Text]) -> list[tuple[Text, Text]]:
+        """The headers of a response with this id; `written` converts a text to the type of the transport."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +86,8 @@ class Pipeline:
     """
     live: "Live | None" = None
     """The calls in progress."""
+    marks: Marks | None = None
+    """Headers of its requests and responses, beside those of clients and models."""
     at_retirement: tuple[Callable[[], None], ...] = ()
     """Called after the model's last call, before it is unloaded."""
 

@@ -45,7 +45,7 @@ class PackedResponse(Part):
 
 
 class Start(Frame):
-    """The first frame: logging, and the server's name if requests get CloudEvents headers.
+    """The first frame.
 
     `edges` are subclasses of `WorkerEdge`, as `module:object`, with what each gets. `code` has the folders that every
     model may import from. `workers` share the processors.
@@ -54,7 +54,6 @@ class Start(Frame):
     debug: bool
     structured: bool
     logging: str | dict[str, Any] | None
-    events: str | None = None
     edges: dict[str, Any] = {}
     code: list[str] = []
     workers: int = 1

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from ...concurrency.channel import Channel, SizedChannel
@@ -19,7 +19,6 @@ from ...telemetry.model_meters import ModelMeters
 from ...types import InferenceRequest, InferenceResponse
 from ...types.forms import OutputForm
 from ..call import Call, Handler, Operation
-from ..cloudevents import CloudEvents
 from ..execution.local import Local
 from ..reply import Reply
 from ..shares import Share, Shares
@@ -77,8 +76,8 @@ class Instance:
 class Models:
     def __init__(self) -> None:
         self.instances: dict[int, Instance] = {}
-        self.events: CloudEvents | None = None
         self.edges: list[WorkerEdge] = []
+        self.marks: list[Callable[[InferenceRequest, str], None]] = []
         self.shows_errors = self.fair = False
 
 

@@ -65,8 +65,8 @@ class ConnectedFrontEnd:
             self.send(frames.Failed(frame.call, pack_failure(_unloaded())))
             return
         local = instance.local
-        if self._models.events is not None:
-            self._models.events.add_to(request, local.settings.name)
+        for mark in self._models.marks:
+            mark(request, local.settings.name)
         more = RemoteRequests(frame.call, self._link) if frame.more else None
         call = WorkerCall(frame, request, local.settings, more, self._outgoing.flags)
         sender = self._calls[frame.call] = ResponseSender(
@@ -94,8 +94,8 @@ class ConnectedFrontEnd:
         if request is None:
             sender.more.end(None if frame.failure is None else unpack_failure(frame.failure))
             return
-        if self._models.events is not None:
-            self._models.events.add_to(request, sender.call.model)
+        for mark in self._models.marks:
+            mark(request, sender.call.model)
         sender.more.came(request)
 
     def _credit(self, frame: frames.Credit) -> None:

@@ -8,7 +8,6 @@ from ...imports.folders import shared_folders
 from ...keys.access_control import names_principals
 from ...processes.spawning import Program
 from ...settings import Settings
-from ..cloudevents import wanted
 from .frames import Start
 from .process import InstanceMeters, WorkerProcess
 from .slot import LONGEST
@@ -26,7 +25,6 @@ def first_frame(settings: Settings, workers: int) -> Start:
         settings.debug,
         settings.use_structured_logging,
         settings.logging_settings,
-        settings.server_name if wanted(settings.cloudevents_headers) else None,
         {value: given for value, given in edges if given is not None},
         shared_folders(),
         workers,

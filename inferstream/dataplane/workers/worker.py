@@ -21,10 +21,10 @@ from ...settings import ModelSettings
 from ...signature import SIGNATURE
 from ...telemetry.console import configure_console
 from ...telemetry.logs import configure_logging
-from ..cloudevents import CloudEvents
 from ..execution.base import BuildRouteHandler
 from ..execution.local import Local
 from . import frames
+from .edge import WorkerEdge
 from .instance import Instance, Models
 from .peer import ConnectedFrontEnd
 
@@ -89,12 +89,15 @@ class Worker:
         processors.divide(frame.workers)
         self._models.shows_errors = frame.shows_errors
         self._models.fair = frame.fair
-        self._models.events = None if frame.events is None else CloudEvents(frame.events)
         for name, given in frame.edges.items():
             try:
-                self._models.edges.append(import_object(name)(given))
+                edge: WorkerEdge = import_object(name)(given)
             except Exception as error:  # its package may be missing from the worker's environment
                 logger.error("%s cannot be used in this worker: %s: %s", name, type(error).__name__, error)
+                continue
+            self._models.edges.append(edge)
+            if edge.mark is not None:
+                self._models.marks.append(edge.mark)
 
     async def _ping(self, frame: frames.Ping) -> int:
         return sum(peer.awaited for peer in self._front_ends)

@@ -4,7 +4,7 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "kafka",
-    requires=["otel"],
+    requires=["cloudevents", "otel"],
     doors={
         "kafka": "inferstream.kafka.door:KafkaDoor",
     },

@@ -4,5 +4,6 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "mlserver",
+    requires=["cloudevents"],
     modules={"mlserver": "inferstream.compat.names"},
 )

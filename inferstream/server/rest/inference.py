@@ -80,8 +80,7 @@ class InferenceDoor:
         self._json = json
         self._reports = reports
         self._ids = RequestIds.of(settings)
-        self._headers = ResponseHeaders(dataplane.events, str.encode, sendable)
-        self._events = dataplane.events is not None
+        self._headers = ResponseHeaders(str.encode, sendable)
         self._get_streams = gets_run_models(settings)
         self._origins = Origins(settings)
         self._resuming = Resuming(dataplane, settings, meters, self._headers)
@@ -316,7 +315,7 @@ class InferenceDoor:
         return headers if self._reports is None else headers + self._reports.headers(exchange.headers)
 
     def _of_model(self, asked: ParsedRequest, response: InferenceResponse) -> RawHeaders:
-        return self._headers.of(asked.admission.model, response.id, response.parameters)
+        return self._headers.of(asked.admission, response.id, response.parameters)
 
     def _respond(
         self,
@@ -333,7 +332,8 @@ class InferenceDoor:
             headers += self._reports.headers(exchange.headers)
         headers += asked.headers
         if response is not None and (
-            self._events or (response.parameters is not None and response.parameters.headers is not None)
+            asked.admission.pipeline.marks is not None
+            or (response.parameters is not None and response.parameters.headers is not None)
         ):
             headers += self._of_model(asked, response)
         if (
