@@ -21,7 +21,6 @@ from .edges import CallGraph
 from .execution.base import Capabilities
 from .first_calls import NotLoaded
 from .live_settings import LiveSettings
-from .load import Loads
 from .model_config import config_of
 from .peers import Peers
 from .proxies import Proxies
@@ -89,8 +88,6 @@ class DataPlane:
         self._proxies = Proxies(settings.trusted_proxies) if settings.trusted_proxies else None
         self.live = LiveSettings(settings, self.peers)
         """What changes while the server runs."""
-        self.loads = Loads(registry, self.peers)
-        """The load of the server, over all front ends."""
         self.cancel = Cancelling(lambda: registry.lives(), self.peers, self.credentials).cancel
         """Cancels every call of a request id and of the caller's credentials."""
         self._regions = Regions(settings, self.peers) if shares_memory(settings) else None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..server.edge import Edge as Edge
     from ..server.edge import Listener as Listener
     from ..server.edge import OpenSocket as OpenSocket
+    from ..server.edge import RpcClaim as RpcClaim
     from ..server.edge import Serve as Serve
     from ..server.edge import ServeOther as ServeOther
     from ..server.rest.dialects.base import Answer as Answer
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ..server.rest.dialects.base import ReadRoute as ReadRoute
     from ..server.rest.dialects.base import Route as Route
     from ..server.rest.dialects.base import in_json as json_answer
+    from ..server.rest.dialects.metrics import TEXT as METRICS_HEADER
     from ..server.rest.dialects.operations import EVENTS as EVENT_STREAM
     from ..server.rest.dialects.operations import OBJECT as OBJECT
     from ..server.rest.dialects.operations import OBJECTS as OBJECTS
@@ -61,6 +63,7 @@ __all__ = [
     "JSON_WRITER",
     "JsonLimits",
     "Listener",
+    "METRICS_HEADER",
     "OBJECT",
     "OBJECTS",
     "OpenSocket",
@@ -70,6 +73,7 @@ __all__ = [
     "ReadRoute",
     "Receive",
     "Route",
+    "RpcClaim",
     "STATUSES",
     "Send",
     "Serve",
@@ -94,9 +98,10 @@ _NAMES = {
     "protos.json_checks": "JsonLimits keys_of=keys_in refuse_duplicate_keys",
     "protos.json_responses": "dump=dump_json IN_JSON=JSON_WRITER",
     "protos.multipart": "parts_of=read_parts",
-    "server.edge": "Edge Listener OpenSocket Serve ServeOther",
+    "server.edge": "Edge Listener OpenSocket RpcClaim Serve ServeOther",
     "server.rest.dialects.base": "Answer Gathering GatheringRequest HttpDialect InferenceDialect "
     "ParsedRequest ReadClaim ReadRoute Route in_json=json_answer",
+    "server.rest.dialects.metrics": "TEXT=METRICS_HEADER",
     "server.rest.dialects.operations": "EVENTS=EVENT_STREAM OBJECT OBJECTS posting=describe_post",
     "server.rest.dialects.whole": "WholeRequest=UnaryRequest",
     "server.rest.exchange": "Exchange",

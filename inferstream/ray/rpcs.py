@@ -6,7 +6,8 @@ import grpc
 
 from inferstream.ext.rpc import METHODS, SERVICE, TYPED_PREFIX
 
-from ..protos.pool import HEALTH, LEGACY_SERVICE, ORCA, REFLECTION, REQUESTS
+from ..protos.pool import HEALTH, LEGACY_SERVICE, REFLECTION, REQUESTS
+from ..server.grpc.orca import SERVICE as ORCA
 
 
 def _replaced(*_: object) -> None:

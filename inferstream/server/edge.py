@@ -1,7 +1,9 @@
 """The edge: what a plug-in puts around the requests, RPCs and sockets of a server."""
 
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ..dataplane.access import Action
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -34,11 +36,30 @@ Raises what refuses it.
 """
 
 
+class RpcClaim(NamedTuple):
+    """A stream of responses over gRPC that an edge serves."""
+
+    service: str
+    method: str
+    request: Any
+    """The class of its requests."""
+    serve: Callable[[Any], Awaitable[None]]
+    """Serves an `RpcExchange`."""
+    action: Action
+    """What its clients must be allowed to do."""
+
+
 class Edge:
     """Is made once for each process with ports. A subclass overrides what it needs; the rest has no overhead.
 
     A stage of the same plug-in can find its calls by `Headers.origin`.
     """
+
+    rpcs: Sequence[RpcClaim] = ()
+    """RPCs of its own."""
+
+    headers: Callable[[RawHeaders], RawHeaders] | None = None
+    """Headers of the response to an inference with these headers, before it is sent."""
 
     def http(self, serve: Serve) -> Serve:
         """Wrap what serves inferences over HTTP."""

@@ -6,9 +6,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 
 import orjson
 
-from inferstream import Settings
-
-from ..dataplane.dataplane import DataPlane
 from ..dataplane.load import Loads, ServerLoad
 
 FORMAT = "endpoint-load-metrics-format"
@@ -69,12 +66,6 @@ class LoadReports:
         if form not in self._written:
             self._written[form] = WRITERS[form](*_numbers(latest, before))
         return self._written[form]
-
-
-def load_reports(settings: Settings, dataplane: DataPlane) -> LoadReports | None:
-    """Reports for responses; None where the settings turn them off."""
-    wanted = settings.load_reports
-    return None if wanted == "off" else LoadReports(dataplane.loads, wanted == "always")
 
 
 def _numbers(now: ServerLoad, before: ServerLoad) -> tuple[Numbers, Numbers]:

@@ -3,11 +3,15 @@
 import asyncio
 from contextlib import aclosing
 
+from inferstream.ext.calls import Action
+from inferstream.ext.http import RpcClaim
 from inferstream.ext.rpc import RpcContext, ServeRpc
 
 from ...protos.orca_request_pb2 import OrcaLoadReportRequest
 from ..orca import FORMAT, TRAILER, LoadReports
 from .rpc import RpcExchange
+
+SERVICE = "xds.service.orca.v3.OpenRcaService"
 
 SHORTEST = 0.1
 """Seconds between two reports of a stream at least, because each asks all front ends."""
@@ -21,6 +25,11 @@ class OrcaService:
 
     def __init__(self, reports: LoadReports) -> None:
         self._reports = reports
+
+    def claim(self) -> RpcClaim:
+        """Its RPC."""
+        name = "StreamCoreMetrics"
+        return RpcClaim(SERVICE, name, OrcaLoadReportRequest, self.StreamCoreMetrics, Action.METRICS)
 
     async def StreamCoreMetrics(self, exchange: RpcExchange[OrcaLoadReportRequest]) -> None:
         """Send the load at the interval of the request until the client leaves."""

@@ -1,13 +1,13 @@
 """The standard reflection service, v1 and v1alpha, for grpcurl and similar clients."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from ...protos.pool import HEALTH, ORCA, POOL, REFLECTION, REQUESTS, SERVICE
+from ...protos.pool import HEALTH, POOL, REFLECTION, REQUESTS, SERVICE
 from ...protos.reflection_pb2 import (
     ErrorResponse,
     ExtensionNumberResponse,
@@ -29,9 +29,10 @@ Result = TypeVar("Result")
 class Reflection:
     """Describes the services from their descriptor pools."""
 
-    def __init__(self, typed: TypedServices, reports: bool = False) -> None:
+    def __init__(self, typed: TypedServices, joining: Iterable[str] = ()) -> None:
+        """`joining` are the services of plug-ins."""
         self._typed = typed
-        self._services = (*SERVICES, ORCA) if reports else SERVICES
+        self._services = (*SERVICES, *joining)
 
     async def ServerReflectionInfo(self, exchange: RpcExchange[ServerReflectionRequest]) -> None:
         async for request in exchange:

@@ -13,21 +13,18 @@ from ...protos.dataplane_pb2 import ModelInferRequest
 from ...protos.dataplane_pb2_grpc import METHODS, classes_of
 from ...protos.grpc_requests import InferRequests
 from ...protos.health_pb2 import HealthCheckRequest, HealthListRequest
-from ...protos.orca_request_pb2 import OrcaLoadReportRequest
-from ...protos.pool import HEALTH, LEGACY_SERVICE, ORCA, REFLECTION, REQUESTS, SERVICE
+from ...protos.pool import HEALTH, LEGACY_SERVICE, REFLECTION, REQUESTS, SERVICE
 from ...protos.reflection_pb2 import ServerReflectionRequest
 from ...protos.requests_pb2 import CancelRequest
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
 from ..edge import Edge
-from ..orca import load_reports
 from .administration import AdministrationService
 from .context import RpcContext, caller_of
 from .control import RepositoryService, RequestsService, model_named
 from .health import Health
 from .inference import InferenceService
-from .orca import OrcaService, with_load
 from .reflection import Reflection
 from .rpc import (
     Around,
@@ -36,7 +33,6 @@ from .rpc import (
     RpcExchange,
     Rpcs,
     ServedRpc,
-    ServeRpc,
     Streaming,
     Unary,
     streaming,
@@ -85,7 +81,6 @@ ACTIONS = {
     "List": Action.HEALTH,
     "Watch": Action.HEALTH,
     "ServerReflectionInfo": Action.REFLECTION,
-    "StreamCoreMetrics": Action.METRICS,
 }
 """The operation that each method stands for. Typed methods are inferences and streams."""
 
@@ -119,11 +114,11 @@ def build_services(
     services.add_streaming("SERVER_STREAMING", HEALTH, "Watch", HealthCheckRequest, health.Watch)
     services.add_unary(HEALTH, "Check", HealthCheckRequest, health.Check)
     services.add_unary(HEALTH, "List", HealthListRequest, health.List)
-    if services.reports is not None:
-        metrics = OrcaService(services.reports).StreamCoreMetrics
-        services.add_streaming("SERVER_STREAMING", ORCA, "StreamCoreMetrics", OrcaLoadReportRequest, metrics)
+    claims = [claim for edge in edges for claim in edge.rpcs]
+    for service, method, request, serve, action in claims:
+        services.add_streaming("SERVER_STREAMING", service, method, request, serve, action)
     if settings.grpc_reflection:
-        info = Reflection(services.typed, reports=services.reports is not None).ServerReflectionInfo
+        info = Reflection(services.typed, {claim.service for claim in claims}).ServerReflectionInfo
         for service in REFLECTION:
             services.add_streaming(
                 "BIDI_STREAMING", service, "ServerReflectionInfo", ServerReflectionRequest, info
@@ -148,21 +143,13 @@ class Services:
         self._access = dataplane.access
         self._meters = meters
         self._profile = settings.status_profile
-        self.reports = load_reports(settings, dataplane)
-        """The load in trailers; None where the settings turn that off."""
         self._edges = edges
         self.typed = self._typed(dataplane)
 
-    def _around(self, service: str, method: str) -> Around:
-        """The edges around an RPC, from the inside out, and the load in its trailers."""
-        path = f"/{service}/{method}"
-        infers = ACTIONS.get(method, Action.INFER) in (Action.INFER, Action.STREAM)
-
-        def around(serve: ServeRpc) -> ServeRpc:
-            served = reduce(lambda served, edge: edge.rpc(path, served, infers), self._edges, serve)
-            return served if self.reports is None or not infers else with_load(self.reports, served)
-
-        return around
+    def _around(self, service: str, method: str, action: Action = Action.INFER) -> Around:
+        """The edges around an RPC, from the inside out."""
+        path, infers = f"/{service}/{method}", action in (Action.INFER, Action.STREAM)
+        return lambda serve: reduce(lambda served, edge: edge.rpc(path, served, infers), self._edges, serve)
 
     def find(self, path: str) -> ServedRpc | None:
         return self._rpcs.get(path) or self.typed.find(path)
@@ -225,7 +212,7 @@ class Services:
             return behaviour(message, context)
 
         served = behaviour if action in UNASKED else asked
-        rpc = unary(served, request, meters, self._profile, self._around(service, name))
+        rpc = unary(served, request, meters, self._profile, self._around(service, name, action))
         self._rpcs[rpc.path] = rpc
 
     def add_streaming(
@@ -235,13 +222,14 @@ class Services:
         name: str,
         request: RequestType[Request],
         behaviour: Streaming[Request],
+        action: Action | None = None,
     ) -> None:
-        meters, action = self._meters.rpc(kind, service, name), ACTIONS[name]
+        meters, action = self._meters.rpc(kind, service, name), action or ACTIONS[name]
 
         def asked(exchange: RpcExchange[Request]) -> Awaitable[None]:
             self._access.check(action, caller_of(exchange.context, self._access))
             return behaviour(exchange)
 
         served = behaviour if action in UNASKED else asked
-        rpc = streaming(served, request, meters, self._profile, self._around(service, name))
+        rpc = streaming(served, request, meters, self._profile, self._around(service, name, action))
         self._rpcs[rpc.path] = rpc

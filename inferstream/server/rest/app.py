@@ -20,7 +20,6 @@ from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import SCOPE_KEY, ScopeOrigin, below
 from ..edge import Edge, ServeOther
-from ..orca import load_reports
 from ..request_ids import RequestIds
 from .custom import NOT_ALLOWED, CustomRoutes
 from .dialects.base import ReadRoute, Route
@@ -82,11 +81,10 @@ class RestApp:
         self.routes = build_routes(dataplane, settings, meters, dataplane.custom_routes)
         self.websocket = WebSocketDoor(dataplane, settings, meters, edges)
         self._json = json_limits(settings)
-        reports = load_reports(settings, dataplane)
         self._serve_other: ServeOther = self._serve
         for edge in edges:
             self._serve_other = edge.request(self._serve_other)
-        self.inferences = InferenceDoor(dataplane, settings, meters.rest, self._json, reports, edges)
+        self.inferences = InferenceDoor(dataplane, settings, meters.rest, self._json, edges)
         self._origins = Origins(settings)
         self._profile = settings.status_profile
         self._limit = min(settings.max_body_bytes, MOST_READ)
