@@ -19,7 +19,6 @@ from .execution.base import Execution
 from .json_limits import json_limits
 from .peers import Peers
 from .server_parts import ServedModels
-from .shadows import Shadows
 from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
 from .stages.joined import joined
@@ -27,8 +26,6 @@ from .stages.limits import limits
 from .stages.live import Deadline, Live, default_limit_of, limit_of
 from .stages.metrics import compute, metrics
 from .stages.middleware import middleware
-from .stages.sequences import sequences
-from .stages.shadow import shadowing
 from .stages.show_errors import show_errors
 
 if TYPE_CHECKING:
@@ -88,9 +85,7 @@ STAGES: tuple[StageFactory, ...] = (
     compute,
     batching,
     limits,
-    sequences,  # a request that waits for those before it has no place among the calls that run
     caching,
-    shadowing,  # of calls that are valid and that nobody has refused
     validation,  # before a bad request has any cost
     middleware,  # before a client that is refused has any cost
     deadline,  # includes the time in the queue
@@ -107,7 +102,6 @@ def build_shared(
     meters: Meters,
     models: ServedModels | None = None,
     peers: Peers | None = None,
-    shadows: Shadows | None = None,
     edges: CallEdges | None = None,
 ) -> Shared:
     """Make the parts that all models share. The order here is the order of their meters at a scrape.
@@ -138,7 +132,7 @@ def build_shared(
     stages = tuple(stage if plugin is None else joined(plugin, stage) for plugin, stage in arranged)
     fair = names_principals(settings)
     peers = peers or Peers()
-    return Shared(settings, meters, models, peers, store, middlewares, lines, fair, stages, shadows, edges)
+    return Shared(settings, meters, models, peers, store, middlewares, lines, fair, stages, edges)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

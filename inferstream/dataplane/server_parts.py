@@ -50,6 +50,8 @@ class ServerParts:
     """None if there are no other models than the one at hand."""
     peers: Peers = field(default_factory=Peers)
     """The other processes with ports."""
+    at_stop: list[Callable[[], None]] = field(default_factory=list, init=False, repr=False, compare=False)
+    """Called when the server stops, before it waits for its calls."""
     _made: dict[Callable[..., Any], Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of(self, make: "Callable[[ServerParts], T]") -> T:

@@ -24,7 +24,6 @@ from .first_calls import FirstCalls, ModelKey, NotLoaded
 from .peers import Peers
 from .pipeline import build_pipeline, build_shared
 from .server_parts import ServerParts
-from .shadows import Shadows
 from .stages.access_log import AccessLog
 from .stages.base import Pipeline
 from .stages.live import Live
@@ -93,9 +92,8 @@ class Serving(ABC):
 
     def __init__(self, settings: Settings, meters: Meters, peers: Peers | None = None) -> None:
         self._settings = settings
-        self._shadows = Shadows(lambda name, version: self.serving(name, version).handler, settings)
         self.edges = CallEdges(self._callee)
-        self._shared = build_shared(settings, meters, self, peers, self._shadows, self.edges)
+        self._shared = build_shared(settings, meters, self, peers, self.edges)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
         self.lines.changed = self._record_calls
@@ -323,7 +321,8 @@ class Serving(ABC):
         self.first_calls.cancel()
         for served in self._served.values():
             served.withdrawn = True
-        self._shadows.end()
+        for act in self._shared.at_stop:
+            act()
         lives = self.lives()
         try:
             async with asyncio.timeout(grace):

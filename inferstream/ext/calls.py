@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..context import request_id_var as request_id_var
     from ..dataplane.access import Action as Action
     from ..dataplane.admission import Admission as Admission
+    from ..dataplane.call import COPY as COPY
     from ..dataplane.call import Call as Call
     from ..dataplane.call import Handler as Handler
     from ..dataplane.call import Operation as Operation
@@ -32,6 +33,7 @@ __all__ = [
     "Action",
     "Admission",
     "AtEnd",
+    "COPY",
     "Call",
     "Caller",
     "CancelScope",
@@ -62,7 +64,7 @@ _NAMES = {
     "context": "request_id_var",
     "dataplane.access": "Action",
     "dataplane.admission": "Admission",
-    "dataplane.call": "Call Handler Operation new_id",
+    "dataplane.call": "COPY Call Handler Operation new_id",
     "dataplane.caller": "Caller",
     "dataplane.first_calls": "NotLoaded",
     "dataplane.peers": "Peers",

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ...settings import ModelSettings
     from ...telemetry.model_meters import ModelMeters
     from ..edges import CallEdges
-    from ..shadows import Shadows
     from .live import Live
     from .store import Store
 
@@ -53,8 +52,6 @@ class Shared(ServerParts):
     """Whether principals share the turns of a model."""
     stages: "tuple[StageFactory, ...]" = ()
     """Those around each model, from the inside out."""
-    shadows: "Shadows | None" = None
-    """The copies of calls for shadows; None where there are no other models."""
     edges: "CallEdges | None" = None
     """Which models call others; None where there are no other models."""
 

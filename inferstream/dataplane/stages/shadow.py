@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 from random import random
 
-from inferstream.ext.calls import Call, Handler, NotLoaded, Reply, Watcher
+from inferstream.ext.calls import COPY, Call, Handler, NotLoaded, Reply, Watcher
 
 from ...errors import InferstreamError, InvalidSettings
 from ...settings import Shadow
@@ -16,14 +16,11 @@ from ...telemetry.stages import ShadowMeters
 from ...text.usage import tokens_of
 from ...types import InferenceRequest, InferenceResponse
 from ..comparison import difference
-from ..shadows import Shadows
+from ..shadows import Shadows, build_shadows
 from ..shares import Share
 from .base import Pipeline, Shared
 
 logger = logging.getLogger("inferstream.dataplane")
-
-DIALECT = "shadow"
-"""The dialect of copies in the access log. They have no shadow of their own."""
 
 DIALECT_SHARE = "\0shadow"
 """The name of all copies in fair shares. No key has such a name."""
@@ -53,7 +50,7 @@ class ShadowStage:
         self._logged = 0
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        if call.more is not None or call.dialect == DIALECT or random() >= self._share:
+        if call.more is not None or call.dialect == COPY or random() >= self._share:
             return self._inner(call)
         return self._copied(call)
 
@@ -72,7 +69,7 @@ class ShadowStage:
     def begin(self, call: Call, request: InferenceRequest, expected: list[InferenceResponse]) -> None:
         """Begin the copy of a call that has succeeded."""
         copy = Call(call.operation, call.model, self._shadow.to, request, call.headers)
-        copy.priority, copy.principal, copy.dialect = call.priority, call.principal, DIALECT
+        copy.priority, copy.principal, copy.dialect = call.priority, call.principal, COPY
         copy.share = Share(DIALECT_SHARE)
         self.shadows.start(copy, self._run(copy, expected))
 
@@ -148,9 +145,9 @@ async def _own(request: InferenceRequest) -> InferenceRequest:
 def shadowing(model: Pipeline, shared: Shared) -> Pipeline:
     """Off unless the model's settings name a shadow. Raises InvalidSettings for one that is the model itself."""
     shadow = model.settings.shadow
-    if shadow is None or shared.shadows is None:
+    if shadow is None or (shadows := shared.of(build_shadows)) is None:
         return model
     if shadow.to == model.settings.version:
         raise InvalidSettings(f"shadow.to is {shadow.to}, the version of the model itself")
-    stage = ShadowStage(model.handler, shadow, shared.shadows, model.meters.of(ShadowMeters))
+    stage = ShadowStage(model.handler, shadow, shadows, model.meters.of(ShadowMeters))
     return replace(model, handler=stage)

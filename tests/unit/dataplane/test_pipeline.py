@@ -17,6 +17,8 @@ from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.serving import ServedModel
 from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.errors import ModelLoadFailed
+from inferstream.extensions import STAGES as JOINING
+from inferstream.extensions import arrange, plugins
 from inferstream.repository import InMemoryRepository
 from inferstream.settings import Settings
 from inferstream.telemetry.meter_set import MeterSet, counter
@@ -102,6 +104,16 @@ def test_only_a_full_queue_that_would_refuse_every_call_refuses_early(
     assert early_refusal(True) is None, "a call may be answered from the cache"
     monkeypatch.setattr("inferstream.dataplane.stages.tracing.build_tracer", lambda parts: object())
     assert early_refusal(False) is None, "a refusal is to be traced"
+
+
+def test_stages_of_plug_ins_stand_at_their_places() -> None:
+    core = {stage.__name__: stage for stage in STAGES}
+    ours = [(plugin, plugin.load()) for plugin in plugins(JOINING).values() if plugin.ours]
+    order = [plugin.name if plugin else stage.__name__ for plugin, stage in arrange(core, ours, "middleware")]
+    assert " ".join(order) == (
+        "calling compute batching limits sequences caching shadowing validation cloudevents record middleware "
+        "deadline live metrics access_log tracing show_errors"
+    )
 
 
 async def test_nothing_is_kept_of_a_model_that_has_retired() -> None:

@@ -1,0 +1,11 @@
+"""Traffic: copies of calls for the next version of a model."""
+
+from inferstream.ext import Extension, Position
+
+extension = Extension(
+    "traffic",
+    stages={
+        # Of calls that are valid and that nobody has refused.
+        "shadowing": Position("inferstream.dataplane.stages.shadow:shadowing", outside="caching"),
+    },
+)
