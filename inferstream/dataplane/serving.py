@@ -9,7 +9,7 @@ from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..keys.access_control import keys_configured
 from ..repository.apps import app_of
-from ..settings import Settings, Split
+from ..settings import Settings
 from ..settings.versions import newest
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
@@ -25,9 +25,8 @@ from .peers import Peers
 from .pipeline import build_pipeline, build_shared
 from .server_parts import ServerParts
 from .stages.access_log import AccessLog
-from .stages.base import Pipeline
+from .stages.base import ChooseVersion, Pipeline
 from .stages.live import Live
-from .traffic import chosen_version
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -48,8 +47,8 @@ class ServedModel:
         rate = execution.settings.items_per_second
         self.pace = 0.0 if rate is None else 1 / rate
         """Seconds between two responses of a stream, unless its request says otherwise."""
-        self.split = execution.settings.split
-        """The shares of calls without a version, where this is the version that would get them."""
+        self.choose = pipeline.choose
+        """Chooses the version for calls without one, if this is the version that would get them."""
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
         batches = BatchMeters in pipeline.meters.stages
@@ -185,21 +184,21 @@ class Serving(ABC):
             if (key := self.on_demand(name, version)) is None:
                 raise
             raise NotLoaded(key) from None
-        if served.split is not None and caller is not None and not version:
-            served = self._share(served.split, name, caller) or served
+        if served.choose is not None and caller is not None and not version:
+            served = self._chosen(served.choose, name, caller) or served
         if not served.ready:
             raise ModelNotReady(name, version)
         return served
 
-    def _share(self, split: Split, name: str, caller: Caller) -> ServedModel | None:
-        """The version for a caller, of those that are ready; None if none of the split is."""
-        ready = {
-            version: served
-            for version in split.versions
-            if (served := self._served.get((name, version))) is not None and served.ready
-        }
-        chosen = chosen_version(split, ready.keys(), caller)
-        return None if chosen is None else ready[chosen]
+    def _chosen(self, choose: ChooseVersion, name: str, caller: Caller) -> ServedModel | None:
+        """The version for a caller, of those that are ready; None for the default."""
+
+        def is_ready(version: str) -> bool:
+            served = self._served.get((name, version))
+            return served is not None and served.ready
+
+        version = choose(is_ready, caller)
+        return None if version is None else self._served[name, version]
 
     def get(self, name: str, version: str | None = None) -> ServedModel:
         """The model, ready or not. Raises ModelNotFound, and ModelNotReady while loading or after a failed load."""

@@ -1,12 +1,17 @@
 """The version that a caller gets of a model whose settings split its calls."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from random import random
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from inferstream.ext.calls import Caller
 
 from ..settings import Split
+
+if TYPE_CHECKING:
+    from .stages.base import Pipeline, Shared
 
 
 def chosen_version(split: Split, ready: Collection[str], caller: Caller) -> str | None:
@@ -25,3 +30,15 @@ def chosen_version(split: Split, ready: Collection[str], caller: Caller) -> str 
         if point < 0:
             return version
     return shares[-1][0]
+
+
+def splitting(model: "Pipeline", shared: "Shared") -> "Pipeline":
+    """The stage that chooses a version for each caller. Off unless the model's settings split its calls."""
+    split = model.settings.split
+    if split is None:
+        return model
+
+    def choose(is_ready: Callable[[str], bool], caller: Caller) -> str | None:
+        return chosen_version(split, [version for version in split.versions if is_ready(version)], caller)
+
+    return replace(model, choose=choose)

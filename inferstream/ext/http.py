@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..server.rest.dialects.base import ReadRoute as ReadRoute
     from ..server.rest.dialects.base import Route as Route
     from ..server.rest.dialects.base import in_json as json_answer
-    from ..server.rest.dialects.metrics import TEXT as METRICS_HEADER
     from ..server.rest.dialects.operations import EVENTS as EVENT_STREAM
     from ..server.rest.dialects.operations import OBJECT as OBJECT
     from ..server.rest.dialects.operations import OBJECTS as OBJECTS
@@ -63,7 +62,6 @@ __all__ = [
     "JSON_WRITER",
     "JsonLimits",
     "Listener",
-    "METRICS_HEADER",
     "OBJECT",
     "OBJECTS",
     "OpenSocket",
@@ -101,7 +99,6 @@ _NAMES = {
     "server.edge": "Edge Listener OpenSocket RpcClaim Serve ServeOther",
     "server.rest.dialects.base": "Answer Gathering GatheringRequest HttpDialect InferenceDialect "
     "ParsedRequest ReadClaim ReadRoute Route in_json=json_answer",
-    "server.rest.dialects.metrics": "TEXT=METRICS_HEADER",
     "server.rest.dialects.operations": "EVENTS=EVENT_STREAM OBJECT OBJECTS posting=describe_post",
     "server.rest.dialects.whole": "WholeRequest=UnaryRequest",
     "server.rest.exchange": "Exchange",

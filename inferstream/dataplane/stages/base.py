@@ -12,6 +12,7 @@ from ...text.interface import TextInterface, text_interface
 from ...types import InferenceRequest
 from ...types.forms import InputsForm
 from ..call import Handler
+from ..caller import Caller
 from ..checks import Checks, checks_of, most_rows_of
 from ..execution.base import Execution
 from ..server_parts import ServerParts
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 
 Text = TypeVar("Text")
+
+ChooseVersion = Callable[[Callable[[str], bool], Caller], str | None]
+"""Chooses a version for a caller, of those that are ready; None for the default."""
 
 
 class Marks(Protocol):
@@ -85,6 +89,8 @@ class Pipeline:
     """The calls in progress."""
     marks: Marks | None = None
     """Headers of its requests and responses, beside those of clients and models."""
+    choose: ChooseVersion | None = None
+    """Chooses the version for calls without one, if this is the version that would get them."""
     at_retirement: tuple[Callable[[], None], ...] = ()
     """Called after the model's last call, before it is unloaded."""
 

@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 
+from prometheus_client import CONTENT_TYPE_LATEST
+
 from inferstream.dataplane.load import Loads
 from inferstream.ext.calls import Action
-from inferstream.ext.http import JSON_HEADER, METRICS_HEADER, Answer, HttpDialect, ReadClaim
+from inferstream.ext.http import JSON_HEADER, Answer, HttpDialect, ReadClaim
 from inferstream.server.rest.load import exposition, load_document
+
+TEXT = (b"content-type", CONTENT_TYPE_LATEST.encode())
 
 LOAD = "/load"
 """What follows the path of the metrics in that of the totals of the load alone."""
@@ -25,7 +29,7 @@ class LoadRoutes(HttpDialect):
 
     async def _totals(self, *_: object) -> Answer:
         totals = await self._dataplane.of(Loads).totals()
-        return 200, [METRICS_HEADER], exposition(totals, self._settings.metric_aliases)
+        return 200, [TEXT], exposition(totals, self._settings.metric_aliases)
 
     async def _load(self, *_: object) -> Answer:
         return 200, [JSON_HEADER], await load_document(self._dataplane.of(Loads))

@@ -1,4 +1,4 @@
-"""Traffic: copies of calls for the next version of a model."""
+"""Traffic: versions of a model that share its calls, and copies of calls for the next version."""
 
 from inferstream.ext import Extension, Position
 
@@ -7,5 +7,6 @@ extension = Extension(
     stages={
         # Of calls that are valid and that nobody has refused.
         "shadowing": Position("inferstream.dataplane.stages.shadow:shadowing", outside="caching"),
+        "splitting": "inferstream.dataplane.traffic:splitting",
     },
 )
