@@ -9,8 +9,10 @@ from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
-from inferstream.record.stage import RecordStage
+from inferstream.dataplane.server_parts import ServerParts
+from inferstream.record.stage import record_edge
 from inferstream.settings import Settings
+from inferstream.telemetry.metrics import Meters
 
 ROUNDS = 5
 TOKENS = 200
@@ -74,7 +76,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "record.jsonl"
                 settings = Settings(record={"path": str(path), "bodies": bodies})
-                edge = RecordStage().edge(settings)
+                edge = record_edge(ServerParts(settings, Meters()))
                 assert edge is not None
 
                 for name, serve, times, each in (

@@ -3,15 +3,17 @@
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from .errors import InvalidSettings
     from .ext import Extension
+
+T = TypeVar("T")
 
 logger = logging.getLogger("inferstream.extensions")
 
@@ -24,6 +26,8 @@ STREAM_DIALECTS = "inferstream.stream_dialects"
 RPCS = "inferstream.rpcs"
 MESSAGES = "inferstream.messages"
 STAGES = "inferstream.stages"
+EDGES = "inferstream.edges"
+WORKERS = "inferstream.workers"
 CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
 SOURCES = "inferstream.sources"
@@ -43,6 +47,8 @@ FIELDS = {
     RPCS: ("rpcs",),
     MESSAGES: ("messages",),
     STAGES: ("stages",),
+    EDGES: ("edges",),
+    WORKERS: ("workers",),
     CODECS: ("codecs",),
     RUNTIMES: ("runtimes",),
     SOURCES: ("sources",),
@@ -74,6 +80,9 @@ class Plugin(NamedTuple):
     """`module:object`, or a module."""
     extension: str = ""
     """The extension whose value has the entry; empty for an entry point."""
+    inside: str = ""
+    outside: str = ""
+    """The part next to which it stands in an order."""
 
     @property
     def ours(self) -> bool:
@@ -81,9 +90,7 @@ class Plugin(NamedTuple):
 
     def load(self) -> Any:
         """Import the object. Raises whatever its module raises."""
-        module, _, name = self.value.partition(":")
-        imported = import_module(module)
-        return attrgetter(name)(imported) if name else imported
+        return import_object(self.value)
 
     def refusal(self, reason: str | BaseException) -> "InvalidSettings":
         """The error for an entry point that cannot be used, in one line."""
@@ -98,6 +105,30 @@ class Plugin(NamedTuple):
         if self.extension:
             place = f'extension "{self.extension}", {self.group.rpartition(".")[2]} "{self.name}"'
         return InvalidSettings(f"package {self.package}: {place} ({self.value}): {reason}")
+
+
+def import_object(value: str) -> Any:
+    """What `module:object`, or a module, names. Raises whatever the module raises."""
+    module, _, name = value.partition(":")
+    imported = import_module(module)
+    return attrgetter(name)(imported) if name else imported
+
+
+def arrange(
+    parts: Mapping[str, T], joining: Iterable[tuple[Plugin, T]], default_inside: str = ""
+) -> list[tuple[Plugin | None, T]]:
+    """Parts from the inside out: those of the core, and those that join at their places.
+
+    One that names no place is inside `default_inside`, or outermost.
+    """
+    order: list[tuple[str, Plugin | None, T]] = [(name, None, part) for name, part in parts.items()]
+    for plugin, part in sorted(joining, key=lambda each: bool(each[0].inside or each[0].outside)):
+        places = {name: index for index, (name, of, _) in enumerate(order) if of is None or name not in parts}
+        at = places.get(plugin.inside, places.get(default_inside, len(order)))
+        if plugin.outside in places:
+            at = places[plugin.outside] + 1
+        order.insert(at, (plugin.name, plugin, part))
+    return [(plugin, part) for _, plugin, part in order]
 
 
 _set_aside: list[tuple[Plugin, str | BaseException]] = []
@@ -223,12 +254,25 @@ def _reason_against(value: object) -> str | None:
 @cache
 def _entries() -> tuple[Plugin, ...]:
     """All entries: those that packages name themselves, and those of extensions."""
+    from .ext import Position
+
     entries = [plugin for plugin in _installed() if plugin.group != EXTENSIONS]
     for plugin, extension in _checked()[0]:
         for group, fields in FIELDS.items():
             for field in fields:
-                for name, value in getattr(extension, field).items():
-                    entries.append(Plugin(plugin.package, group, name, value, extension.name))
+                for name, said in getattr(extension, field).items():
+                    place = said if isinstance(said, Position) else Position(said)
+                    entries.append(
+                        Plugin(
+                            plugin.package,
+                            group,
+                            name,
+                            place.value,
+                            extension.name,
+                            place.inside,
+                            place.outside,
+                        )
+                    )
         for group, field in SECTIONS.items():
             if value := getattr(extension, field):
                 entries.append(Plugin(plugin.package, group, extension.name, value, extension.name))

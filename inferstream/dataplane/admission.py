@@ -15,7 +15,6 @@ from .shares import shared_priority
 from .stages.access_log import refused
 
 if TYPE_CHECKING:
-    from .cloudevents import CloudEvents
     from .serving import ServedModel, Serving
 
 
@@ -36,7 +35,6 @@ class Admission:
 
     __slots__ = (
         "_call",
-        "_events",
         "_registry",
         "_served",
         "caller",
@@ -56,14 +54,12 @@ class Admission:
         model: str,
         version: str | None,
         caller: Caller,
-        events: "CloudEvents | None" = None,
         metering: Metering | None = None,
     ) -> None:
         self._served = served
         self.pipeline = served.pipeline
         """What the model is, for doors that read its requests."""
         self._registry = registry
-        self._events = events
         self.metering = metering
         """None where nothing is counted, so that doors need no sizes."""
         self.model = model
@@ -88,8 +84,9 @@ class Admission:
     def identify(self, request: InferenceRequest) -> Parameters | None:
         """Set the headers of a later request, and its id if it has none. `open` does this for the first request."""
         parameters = identify(request, self.caller.headers)
-        if self._events is not None:
-            self._events.add_to(request, self.model)
+        marks = self.pipeline.marks
+        if marks is not None:
+            marks.add_to(request, self.model)
         return parameters
 
     def renew(self) -> None:

@@ -1,12 +1,22 @@
 """CloudEvents headers as MLServer sends them, for loggers and routers of its deployments."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
 
 from inferstream import Settings
+from inferstream.ext.calls import ServerParts, WorkerEdge
 from inferstream.plugins.cloudevents.settings import CloudEventsSettings
 
 from ..types import Headers, InferenceRequest
+
+if TYPE_CHECKING:
+    from .stages.base import Pipeline, Shared
+
+Text = TypeVar("Text")
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -14,6 +24,11 @@ ID, REQUEST_ID = "Ce-Id", "Ce-Requestid"
 
 REQUEST = "io.seldon.serving.inference.request"
 RESPONSE = "io.seldon.serving.inference.response"
+
+LONGEST = 256
+"""Characters of a header's value. A longer one is omitted, because clients refuse long heads."""
+
+_AS_IT_IS = "".join(map(chr, range(0x20, 0x7F)))
 
 
 def wanted(settings: Settings) -> bool:
@@ -29,6 +44,7 @@ class CloudEvents:
         self._server = server_name
         self._namespace = namespace()
         self.of_model = lru_cache(1024)(self._of_model)
+        self._written = lru_cache(1024)(self._write)
 
     def add_to(self, request: InferenceRequest, model: str) -> None:
         """Add these headers to a request with an id. They are made when a model reads them."""
@@ -38,6 +54,21 @@ class CloudEvents:
             assert parameters is not None
             more = partial(self._of_request, model, request.id)
             parameters.carry(Headers(headers.raw, more))
+
+    def headers(self, model: str, id: str | None, written: Callable[[str], Text]) -> list[tuple[Text, Text]]:
+        """The headers of a response with an id; `written` converts a text to the type of the transport."""
+        headers: list[tuple[Text, Text]] = [*self._written(model, written)]
+        if id and (value := _value(id)):
+            own = written(value)
+            headers += ((written(ID.lower()), own), (written(REQUEST_ID.lower()), own))
+        return headers
+
+    def _write(self, model: str, written: Callable[[str], Text]) -> list[tuple[Text, Text]]:
+        return [
+            (written(name.lower()), written(value))
+            for name, text in self.of_model(model, RESPONSE).items()
+            if (value := _value(text))
+        ]
 
     def _of_request(self, model: str, id: str | None) -> dict[str, str]:
         shared = self.of_model(model, REQUEST)
@@ -57,6 +88,36 @@ class CloudEvents:
         if self._namespace:
             headers["Ce-Namespace"] = self._namespace
         return headers
+
+
+def build_events(parts: ServerParts) -> CloudEvents | None:
+    """The headers of a server; None if the settings turn them off."""
+    settings = parts.settings
+    return CloudEvents(settings.server_name) if wanted(settings) else None
+
+
+def marking(model: "Pipeline", shared: "Shared") -> "Pipeline":
+    """The stage that gives a model its headers."""
+    events = shared.of(build_events)
+    return model if events is None else replace(model, marks=events)
+
+
+class WorkerEvents(WorkerEdge):
+    """Adds the headers to requests that come to a worker without them."""
+
+    def __init__(self, given: Any) -> None:
+        self.mark = CloudEvents(given).add_to
+
+    @classmethod
+    def of(cls, settings: Settings) -> str | None:
+        return settings.server_name if wanted(settings) else None
+
+
+def _value(text: str) -> str:
+    """A text as a header's value, percent-encoded if necessary; empty for one that is too long."""
+    if not (text.isascii() and text.isprintable()):
+        text = quote(text, safe=_AS_IT_IS)
+    return text if len(text) <= LONGEST else ""
 
 
 def namespace() -> str:

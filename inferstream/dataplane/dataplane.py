@@ -16,17 +16,16 @@ from .access import Access, Action
 from .admission import Admission
 from .caller import Caller, Picked
 from .cancelling import Cancelling, Credentials
-from .cloudevents import CloudEvents, wanted
 from .edges import CallGraph
 from .execution.base import Capabilities
 from .facets import Faceted
 from .first_calls import NotLoaded
 from .live_settings import LiveSettings
-from .load import Loads
 from .peers import Peers
 from .proxies import Proxies
 from .regions import SYSTEM_SHARED_MEMORY, Regions, shares_memory
 from .residency import Resident, evicts_var
+from .server_parts import ServerParts
 from .serving import Serving
 from .stages.access_log import refused
 
@@ -84,12 +83,8 @@ class DataPlane:
         self._proxies = Proxies.of(settings) or None
         self.live = LiveSettings(settings, self.peers)
         """What changes while the server runs."""
-        self.loads = Loads(registry, self.peers)
-        """The load of the server, over all front ends."""
         self.cancel = Cancelling(lambda: registry.lives(), self.peers, self.credentials).cancel
         """Cancels every call of a request id and of the caller's credentials."""
-        self.events = CloudEvents(settings.server_name) if wanted(settings) else None
-        """Makes CloudEvents headers; None where the settings turn them off."""
         self._regions = Regions(settings, self.peers) if shares_memory(settings) else None
         extensions = [each for each in EXTENSIONS if settings.frontends == 1 or each not in OF_ONE_FRONT_END]
         shared = [] if self._regions is None else [SYSTEM_SHARED_MEMORY]
@@ -98,6 +93,10 @@ class DataPlane:
             version=settings.server_version,
             extensions=[*extensions, *shared, *settings.extensions],
         )
+
+    def of(self, make: Callable[[ServerParts], Result]) -> Result:
+        """What `make` makes of the parts of this server, once."""
+        return self._registry.parts.of(make)
 
     def admit(
         self, model: str, version: str | None, caller: Caller, action: Action = Action.INFER
@@ -116,7 +115,7 @@ class DataPlane:
         served = self._registry.serving(model, version, caller)
         if served.refuse is not None:
             served.refuse(model)
-        return Admission(served, self._registry, model, version, caller, self.events, self.access.metering)
+        return Admission(served, self._registry, model, version, caller, self.access.metering)
 
     async def when_loaded(self, ask: Callable[[], Result], deadline: float | None = None) -> Result:
         """`ask()`, after each model that it finds unloaded has loaded. Raises DeadlineExceeded, and what `ask` raises.

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from time import monotonic, process_time
 from typing import NamedTuple
 
-from inferstream.ext.calls import MessagePart, PeerQuestion, Peers
+from inferstream.ext.calls import MessagePart, PeerQuestion, ServerParts
 
 from ..telemetry.stages import KvMeters, StepMeters
 from .first_calls import ModelKey
-from .serving import ServedModel, Serving
+from .server_parts import ServedVersion
 
 FRESH = 0.1
 """Seconds for which a report serves further responses, because counting costs more than a small response."""
@@ -73,10 +73,11 @@ class ServerLoad(NamedTuple):
 class Loads:
     """Counts the load of all front ends when somebody asks, and nothing before."""
 
-    def __init__(self, registry: Serving, peers: Peers) -> None:
-        self._registry = registry
-        self._peers = peers
-        peers.answers(CountLoad, self._answer)
+    def __init__(self, parts: ServerParts) -> None:
+        assert parts.models is not None
+        self._registry = parts.models
+        self._peers = parts.peers
+        self._peers.answers(CountLoad, self._answer)
         self._latest: ServerLoad | None = None
         self._before: ServerLoad | None = None
         self._counting: asyncio.Task[ServerLoad] | None = None
@@ -132,14 +133,14 @@ def load_of(model: ModelLoad) -> Load:
     return _summed(ProcessLoad([model], 0.0)).total
 
 
-def _has_load(served: ServedModel) -> bool:
+def _has_load(served: ServedVersion) -> bool:
     """Whether a model adds to the totals of a server with one front end."""
     served.execution.measure()
     meters = served.pipeline.meters
     return meters.in_flight > 0 or KvMeters in meters.stages
 
 
-def _of_model(key: ModelKey, served: ServedModel, ends: bool) -> ModelLoad:
+def _of_model(key: ModelKey, served: ServedVersion, ends: bool) -> ModelLoad:
     """The load of one model in this process. What waits in workers counts where they report it."""
     meters = served.pipeline.meters
     served.execution.measure()

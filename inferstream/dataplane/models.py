@@ -11,6 +11,7 @@ from .caller import Caller
 if TYPE_CHECKING:
     from .dataplane import Described
     from .facets import Faceted
+    from .server_parts import ServerParts
 
 Result = TypeVar("Result")
 F = TypeVar("F")
@@ -32,6 +33,9 @@ class ServerModels(Protocol):
 
         Raises PermissionDenied, ModelNotFound, ModelNotReady, Draining, Overloaded; and NotLoaded.
         """
+
+    def of(self, make: "Callable[[ServerParts], Result]") -> Result:
+        """What `make` makes of the parts of this server, once."""
 
     async def when_loaded(self, ask: Callable[[], Result], deadline: float | None = None) -> Result:
         """`ask()`, after each model that it finds unloaded has loaded. Raises DeadlineExceeded."""

@@ -18,7 +18,8 @@ from .edges import CallEdges
 from .execution.base import Execution
 from .facets import Facets
 from .json_limits import json_limits
-from .shadows import Shadows
+from .peers import Peers
+from .server_parts import ServedModels
 from .stages.access_log import access_log
 from .stages.base import Pipeline, Shared, StageFactory
 from .stages.joined import joined
@@ -26,15 +27,11 @@ from .stages.limits import limits
 from .stages.live import Deadline, Live, default_limit_of, limit_of
 from .stages.metrics import compute, metrics
 from .stages.middleware import middleware
-from .stages.sequences import sequences
-from .stages.shadow import shadowing
 from .stages.show_errors import show_errors
-from .stages.tracing import tracing
 
 if TYPE_CHECKING:
     from ..functions.app import App
     from ..functions.middleware import Middleware
-    from ..telemetry.tracing import Tracer
     from .stages.store import Store
 
 logger = logging.getLogger("inferstream.dataplane")
@@ -89,27 +86,23 @@ STAGES: tuple[StageFactory, ...] = (
     compute,
     batching,
     limits,
-    sequences,  # a request that waits for those before it has no place among the calls that run
     caching,
-    shadowing,  # of calls that are valid and that nobody has refused
     validation,  # before a bad request has any cost
-    joined,
     middleware,  # before a client that is refused has any cost
     deadline,  # includes the time in the queue
     live,
     metrics,  # includes refusals
     access_log,
-    tracing,
     show_errors,  # of clients alone: all stages inside see the error itself
 )
-"""From the inside out."""
+"""From the inside out. Those of plug-ins join at the places that they name, or inside the middleware."""
 
 
 def build_shared(
     settings: Settings,
     meters: Meters,
-    tracer: "Tracer | None" = None,
-    shadows: Shadows | None = None,
+    models: ServedModels | None = None,
+    peers: Peers | None = None,
     edges: CallEdges | None = None,
 ) -> Shared:
     """Make the parts that all models share. The order here is the order of their meters at a scrape.
@@ -134,10 +127,14 @@ def build_shared(
 
         middlewares = middlewares_of(settings)
     lines = AccessLines(access_sink()) if settings.access_log else AccessLines()
-    stages = tuple(extensions.loaded(extensions.STAGES, settings.strict))
+    core = {stage.__name__: stage for stage in STAGES}
+    joining = extensions.loaded(extensions.STAGES, settings.strict)
+    arranged = extensions.arrange(core, joining, default_inside="middleware")
+    stages = tuple(stage if plugin is None else joined(plugin, stage) for plugin, stage in arranged)
     fair = names_principals(settings)
     facets = Facets(settings.strict)
-    return Shared(settings, meters, store, tracer, middlewares, lines, fair, stages, facets, shadows, edges)
+    peers = peers or Peers()
+    return Shared(settings, meters, models, peers, store, middlewares, lines, fair, stages, facets, edges)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:
@@ -149,7 +146,7 @@ def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = Non
     execution.meter(meters)
     facets = shared.facets.of(execution.signature, execution.settings)
     model = Pipeline.of(execution, meters, json_limits(shared.settings), facets, app)
-    for factory in STAGES:
+    for factory in shared.stages:
         added = factory(model, shared)
         if not isinstance(added, Pipeline):
             stage = getattr(factory, "__name__", factory)

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from ..errors import InferstreamError, InvalidSettings, ModelNotFound, ModelNotReady
 from ..processes.errors import OutOfMemory
@@ -21,11 +20,9 @@ from .configuration import check_configuration
 from .elsewhere import OtherFrontEnds
 from .execution.base import Execution
 from .first_calls import ON_DEMAND, ModelKey, label_of
+from .peers import Peers
 from .residency import calls_evict, evicts_var
 from .serving import ServedModel, Serving
-
-if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -48,12 +45,12 @@ class Registry(Serving):
         repository: ModelRepository,
         load: LoadModel,
         meters: Meters,
-        tracer: "Tracer | None" = None,
+        peers: Peers | None = None,
         others: OtherFrontEnds | None = None,
         forget: Callable[[str], None] | None = None,
     ) -> None:
         """`forget` drops what earlier loads of a model have told."""
-        super().__init__(settings, meters, tracer)
+        super().__init__(settings, meters, peers)
         self._repository = repository
         self._load = load
         self._others = others

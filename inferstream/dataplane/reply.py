@@ -64,6 +64,21 @@ class CountedEnd(Watcher):
         self._function(error, self._items)
 
 
+class LastParameters(Watcher):
+    """Keeps the parameters of the first and the last response of a stream, and counts all responses."""
+
+    __slots__ = ("first", "items", "parameters")
+
+    def __init__(self, first: Parameters | None) -> None:
+        self.first = first
+        self.parameters: Parameters | None = None
+        self.items = 0
+
+    def item(self, response: InferenceResponse) -> None:
+        self.parameters = response.parameters
+        self.items += 1
+
+
 ItemSeen = Callable[[InferenceResponse], None]
 
 _closing = Tasks()

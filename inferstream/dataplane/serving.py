@@ -4,14 +4,12 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from time import time
-from typing import TYPE_CHECKING
 
 from ..errors import Draining, ModelNotFound, ModelNotReady
 from ..handlers import CustomHandler
 from ..keys.access_control import keys_configured
 from ..repository.apps import app_of
 from ..settings import Settings
-from ..settings.traffic import Split
 from ..settings.versions import newest
 from ..signature import Signature
 from ..telemetry.access import AccessLines, Subscribers
@@ -24,14 +22,12 @@ from .edges import CallEdges, Callee
 from .elsewhere import Elsewhere
 from .execution.base import Execution
 from .first_calls import FirstCalls, ModelKey, NotLoaded
+from .peers import Peers
 from .pipeline import build_pipeline, build_shared
-from .shadows import Shadows
+from .server_parts import ServerParts
 from .stages.access_log import AccessLog
-from .stages.base import Pipeline
+from .stages.base import ChooseVersion, Pipeline
 from .stages.live import Live
-
-if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.dataplane")
 
@@ -52,8 +48,8 @@ class ServedModel:
         rate = execution.settings.items_per_second
         self.pace = 0.0 if rate is None else 1 / rate
         """Seconds between two responses of a stream, unless its request says otherwise."""
-        self.split = traffic.split_of(execution.settings)
-        """The shares of calls without a version, where this is the version that would get them."""
+        self.choose = pipeline.choose
+        """Chooses the version for calls without one, if this is the version that would get them."""
         self.created = int(time())
         """When it was loaded, in seconds since 1970."""
         batches = BatchMeters in pipeline.meters.stages
@@ -96,11 +92,10 @@ class Serving(ABC):
 
     _named_versions = staticmethod(traffic.named_versions)
 
-    def __init__(self, settings: Settings, meters: Meters, tracer: "Tracer | None" = None) -> None:
+    def __init__(self, settings: Settings, meters: Meters, peers: Peers | None = None) -> None:
         self._settings = settings
-        self._shadows = Shadows(lambda name, version: self.serving(name, version).handler, settings)
         self.edges = CallEdges(self._callee)
-        self._shared = build_shared(settings, meters, tracer, self._shadows, self.edges)
+        self._shared = build_shared(settings, meters, self, peers, self.edges)
         self.lines = self._shared.lines
         """Where the records of the access log go. While nobody wants any, no model has a stage for them."""
         self.lines.changed = self._record_calls
@@ -121,6 +116,11 @@ class Serving(ABC):
         self.draining = False
         self.listing = False
         """Whether a start has not read yet which models there are: any may be."""
+
+    @property
+    def parts(self) -> ServerParts:
+        """What the stages and edges of this server have in common."""
+        return self._shared
 
     @property
     @abstractmethod
@@ -187,21 +187,21 @@ class Serving(ABC):
             if (key := self.on_demand(name, version)) is None:
                 raise
             raise NotLoaded(key) from None
-        if served.split is not None and caller is not None and not version:
-            served = self._share(served.split, name, caller) or served
+        if served.choose is not None and caller is not None and not version:
+            served = self._chosen(served.choose, name, caller) or served
         if not served.ready:
             raise ModelNotReady(name, version)
         return served
 
-    def _share(self, split: Split, name: str, caller: Caller) -> ServedModel | None:
-        """The version for a caller, of those that are ready; None if none of the split is."""
-        ready = {
-            version: served
-            for version in split.versions
-            if (served := self._served.get((name, version))) is not None and served.ready
-        }
-        chosen = traffic.chosen_version(split, ready.keys(), caller)
-        return None if chosen is None else ready[chosen]
+    def _chosen(self, choose: ChooseVersion, name: str, caller: Caller) -> ServedModel | None:
+        """The version for a caller, of those that are ready; None for the default."""
+
+        def is_ready(version: str) -> bool:
+            served = self._served.get((name, version))
+            return served is not None and served.ready
+
+        version = choose(is_ready, caller)
+        return None if version is None else self._served[name, version]
 
     def get(self, name: str, version: str | None = None) -> ServedModel:
         """The model, ready or not. Raises ModelNotFound, and ModelNotReady while loading or after a failed load."""
@@ -325,7 +325,8 @@ class Serving(ABC):
         self.first_calls.cancel()
         for served in self._served.values():
             served.withdrawn = True
-        self._shadows.end()
+        for act in self._shared.at_stop:
+            act()
         lives = self.lives()
         try:
             async with asyncio.timeout(grace):

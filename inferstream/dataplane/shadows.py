@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from inferstream import Settings
-from inferstream.ext.calls import Call, Handler, Tasks
+from inferstream.ext.calls import Call, Handler, ServerParts, Tasks
 
 from ..errors import Draining
 from ..settings.traffic import TrafficSettings
@@ -56,3 +56,13 @@ class Shadows:
         """End every copy, because the server stops."""
         for copy in list(self._calls):
             copy.end(Draining())
+
+
+def build_shadows(parts: ServerParts) -> Shadows | None:
+    """The copies of a server; None if there are no other models."""
+    models = parts.models
+    if models is None:
+        return None
+    shadows = Shadows(lambda name, version: models.serving(name, version).handler, parts.settings)
+    parts.at_stop.append(shadows.end)
+    return shadows

@@ -1,11 +1,11 @@
 """The version that a caller gets of a model whose settings split its calls."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from random import random
 from zlib import crc32
 
 from inferstream import ModelSettings
-from inferstream.ext.calls import Caller
+from inferstream.ext.calls import Caller, StageContext, StagedModel
 
 from ..settings.traffic import Split, VersionSettings
 
@@ -40,3 +40,15 @@ def chosen_version(split: Split, ready: Collection[str], caller: Caller) -> str 
         if point < 0:
             return version
     return shares[-1][0]
+
+
+def splitting(model: StagedModel, _: StageContext) -> StagedModel:
+    """The stage that chooses a version for each caller. Off unless the model's settings split its calls."""
+    split = split_of(model.settings)
+    if split is None:
+        return model
+
+    def choose(is_ready: Callable[[str], bool], caller: Caller) -> str | None:
+        return chosen_version(split, [version for version in split.versions if is_ready(version)], caller)
+
+    return model.around(model.handler, choose=choose)

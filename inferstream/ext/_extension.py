@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
-__all__ = ["API", "Artefact", "Extension"]
+__all__ = ["API", "Artefact", "Extension", "Position"]
 
 API = 1
 """The version of the extension API that this server has."""
@@ -13,7 +13,25 @@ Named = Mapping[str, str]
 """What a plug-in brings, by its name: `"module:object"`, which is imported when it is needed."""
 
 
-def _nothing() -> Named:
+@dataclass(frozen=True)
+class Position:
+    """A part and its place in the order: next to the part with the name `inside` or `outside`.
+
+    If there is no such part, it gets the place of a part that names none.
+    """
+
+    value: str
+    """`"module:object"`."""
+    _: KW_ONLY
+    inside: str = ""
+    outside: str = ""
+
+
+Placed = Mapping[str, str | Position]
+"""As `Named`, where the order counts."""
+
+
+def _nothing() -> dict[str, str]:
     return field(default_factory=dict)
 
 
@@ -79,8 +97,15 @@ class Extension:
     """Modules that define a `PeerQuestion` between the processes of a server."""
     doors: Named = _nothing()
     """Subclasses of `Door`, which bring requests from elsewhere."""
-    stages: Named = _nothing()
-    """Stage factories, which join inside the middleware."""
+    stages: Placed = _nothing()
+    """Stage factories, which join inside the middleware unless they name a place."""
+    edges: Placed = _nothing()
+    """Functions of `ServerParts` that make an `Edge` around requests, RPCs and sockets, or None if it is off.
+
+    The edge joins outside the others unless it names a place.
+    """
+    workers: Named = _nothing()
+    """Subclasses of `WorkerEdge`, which see the calls that come to a worker process."""
     codecs: Named = _nothing()
     """Modules that register codecs, by content type."""
     artefacts: Sequence[Artefact] = ()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..context import request_id_var as request_id_var
     from ..dataplane.access import Action as Action
     from ..dataplane.admission import Admission as Admission
+    from ..dataplane.call import COPY as COPY
     from ..dataplane.call import Call as Call
     from ..dataplane.call import Handler as Handler
     from ..dataplane.call import Operation as Operation
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     from ..dataplane.models import ServerModels as ServerModels
     from ..dataplane.peers import Peers as Peers
     from ..dataplane.reply import AtEnd as AtEnd
+    from ..dataplane.reply import LastParameters as LastParameters
     from ..dataplane.reply import Reply as Reply
     from ..dataplane.reply import Watcher as Watcher
+    from ..dataplane.server_parts import ServerParts as ServerParts
     from ..dataplane.stages.base import StageContext as StageContext
     from ..dataplane.stages.base import StagedModel as StagedModel
+    from ..dataplane.workers.edge import WorkerEdge as WorkerEdge
     from ..processes.frames import Part as MessagePart
     from ..processes.frames import PeerQuestion as PeerQuestion
     from ..tokens import tokens_of as count_tokens
@@ -36,6 +40,7 @@ __all__ = [
     "Action",
     "Admission",
     "AtEnd",
+    "COPY",
     "Call",
     "Caller",
     "CancelScope",
@@ -43,6 +48,7 @@ __all__ = [
     "ClientLeft",
     "Described",
     "Handler",
+    "LastParameters",
     "MessagePart",
     "NotLoaded",
     "Operation",
@@ -50,11 +56,13 @@ __all__ = [
     "Peers",
     "Reply",
     "ServerModels",
+    "ServerParts",
     "StageContext",
     "StagedModel",
     "Tasks",
     "Threads",
     "Watcher",
+    "WorkerEdge",
     "count_tokens",
     "iterate_in_thread",
     "new_id",
@@ -70,16 +78,18 @@ _NAMES = {
     "context": "request_id_var",
     "dataplane.access": "Action",
     "dataplane.admission": "Admission",
-    "dataplane.call": "Call Handler Operation new_id",
+    "dataplane.call": "COPY Call Handler Operation new_id",
     "dataplane.caller": "Caller",
     "dataplane.dataplane": "Described",
     "dataplane.first_calls": "NotLoaded",
     "dataplane.models": "ServerModels",
     "dataplane.peers": "Peers",
-    "dataplane.reply": "AtEnd Reply Watcher",
+    "dataplane.reply": "AtEnd LastParameters Reply Watcher",
+    "dataplane.server_parts": "ServerParts",
     "dataplane.stages.base": "StageContext StagedModel",
-    "tokens": "tokens_of=count_tokens",
+    "dataplane.workers.edge": "WorkerEdge",
     "processes.frames": "Part=MessagePart PeerQuestion",
+    "tokens": "tokens_of=count_tokens",
 }
 
 __getattr__ = export(__name__, _NAMES)

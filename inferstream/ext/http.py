@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from ..protos.json_responses import IN_JSON as JSON_WRITER
     from ..protos.json_responses import dump as dump_json
     from ..protos.multipart import parts_of as read_parts
+    from ..server.edge import Edge as Edge
+    from ..server.edge import Listener as Listener
+    from ..server.edge import OpenSocket as OpenSocket
     from ..server.edge import Serve as Serve
     from ..server.edge import ServeBytes as ServeBytes
+    from ..server.edge import ServeOther as ServeOther
     from ..server.rest.dialects.base import Answer as Answer
     from ..server.rest.dialects.base import Gathering as Gathering
     from ..server.rest.dialects.base import GatheringRequest as GatheringRequest
@@ -47,6 +51,7 @@ __all__ = [
     "Answer",
     "AsgiScope",
     "EVENT_STREAM",
+    "Edge",
     "Exchange",
     "GatherLimit",
     "Gathering",
@@ -57,8 +62,10 @@ __all__ = [
     "JSON_HEADER",
     "JSON_WRITER",
     "JsonLimits",
+    "Listener",
     "OBJECT",
     "OBJECTS",
+    "OpenSocket",
     "ParsedRequest",
     "RawHeaders",
     "ReadClaim",
@@ -69,6 +76,7 @@ __all__ = [
     "Send",
     "Serve",
     "ServeBytes",
+    "ServeOther",
     "UnaryRequest",
     "describe_get",
     "describe_post",
@@ -88,13 +96,12 @@ _NAMES = {
     "dataplane.json_limits": "json_limits",
     "protos.json_arrays": "parse=parse_json",
     "protos.json_checks": "JsonLimits keys_of=keys_in refuse_duplicate_keys",
-    "protos.json_responses": "dump=dump_json IN_JSON=JSON_WRITER",
+    "protos.json_responses": "IN_JSON=JSON_WRITER dump=dump_json",
     "protos.multipart": "parts_of=read_parts",
-    "server.edge": "Serve ServeBytes",
+    "server.edge": "Edge Listener OpenSocket Serve ServeBytes ServeOther",
     "server.rest.dialects.base": "Answer Gathering GatheringRequest HttpDialect InferenceDialect "
     "ParsedRequest ReadClaim ReadRoute Route in_json=json_answer",
-    "server.rest.dialects.operations": "getting=describe_get EVENTS=EVENT_STREAM OBJECT OBJECTS "
-    "posting=describe_post",
+    "server.rest.dialects.operations": "EVENTS=EVENT_STREAM OBJECT OBJECTS getting=describe_get posting=describe_post",
     "server.rest.dialects.whole": "WholeRequest=UnaryRequest",
     "server.rest.exchange": "Exchange",
     "server.rest.messages": "JSON=JSON_HEADER RawHeaders Receive Scope=AsgiScope Send",

@@ -6,14 +6,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from inferstream import Settings
+from inferstream.ext.calls import ServerModels
 from inferstream.plugins.kafka.settings import KafkaSettings
 
 from ..errors import MissingExtra
 from ..server.door import Door
 
 if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracer
-    from .messages import EventModels
     from .session import Session
 
 logger = logging.getLogger("inferstream.kafka")
@@ -29,17 +28,16 @@ class KafkaDoor(Door):
     """The Kafka endpoint."""
 
     @classmethod
-    def of(cls, dataplane: "EventModels", settings: Settings, tracing: "Tracer | None") -> Self | None:
+    def of(cls, dataplane: ServerModels, settings: Settings) -> Self | None:
         if not settings.section(KafkaSettings).kafka_enabled:
             return None
         try:
             import aiokafka  # noqa: F401  # tells of a missing library at the start
         except ModuleNotFoundError as missing:
             raise MissingExtra("kafka_enabled", "kafka", missing) from None
-        return cls(dataplane, settings, tracing)
+        return cls(dataplane, settings)
 
-    def __init__(self, dataplane: "EventModels", settings: Settings, tracing: "Tracer | None") -> None:
-        self._tracing = tracing
+    def __init__(self, dataplane: ServerModels, settings: Settings) -> None:
         self._dataplane = dataplane
         self._settings = settings
         self._session: Session | None = None
@@ -71,7 +69,7 @@ class KafkaDoor(Door):
 
         kafka = self._settings.section(KafkaSettings)
         try:
-            async with connected(self._dataplane, self._settings, self._tracing) as self._session:
+            async with connected(self._dataplane, self._settings) as self._session:
                 logger.info("reading %s of %s", kafka.kafka_topic_input, kafka.kafka_servers)
                 self._pause = SHORTEST
                 await self._session.run()

@@ -1,9 +1,9 @@
 """Converts Kafka messages to requests, and responses to messages."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from inferstream.ext.calls import Admission, Caller, ServerModels
+from inferstream.ext.calls import Admission, Caller
 from inferstream.ext.http import JSON_WRITER, JsonLimits, dump_json
 
 from ..dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
@@ -24,11 +24,6 @@ SHORT_KEY = 256
 
 Admit = Callable[[str, str | None, Caller], Admission]
 Pairs = list[tuple[str, bytes]]
-
-
-class EventModels(ServerModels, Protocol):
-    events: CloudEvents | None
-    """Makes CloudEvents headers; None where the settings turn them off."""
 
 
 class KafkaMessage(NamedTuple):

@@ -4,26 +4,25 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
 from aiokafka import errors as kafka_errors
 from aiokafka.errors import KafkaError
 
 from inferstream import Settings
-from inferstream.ext.calls import Operation, Tasks
+from inferstream.ext.calls import Operation, ServerModels, Tasks
 from inferstream.ext.http import json_limits
 from inferstream.plugins.kafka.settings import KafkaSettings
+from inferstream.plugins.otel.tracer import build_tracer
 
+from ..dataplane.cloudevents import build_events
 from ..errors import Draining, InferstreamError, PayloadTooLarge
 from ..server.rest.messages import PARSE_IN_THREAD
 from ..types import InferenceRequest
 from . import messages
-from .messages import EventModels, KafkaMessage, refusal, shortened
+from .messages import KafkaMessage, refusal, shortened
 from .reading import Offsets, Reader
-
-if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.kafka")
 
@@ -57,13 +56,13 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
     def __init__(
         self,
-        dataplane: EventModels,
+        dataplane: ServerModels,
         settings: Settings,
         consumer: Any,
         producer: Any,
-        tracing: "Tracer | None",
     ) -> None:
-        self._tracing = tracing
+        self._tracer = dataplane.of(build_tracer)
+        self._events = dataplane.of(build_events)
         self._dataplane = dataplane
         self._limits = json_limits(settings)
         kafka = settings.section(KafkaSettings)
@@ -125,8 +124,8 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
     async def _serve(self, record: Any, offsets: Offsets) -> None:
         """Answer one message. Raises the cluster's error; the message is then read again after a restart."""
         span = None
-        if self._tracing is not None:
-            span = self._tracing.door(f"process {record.topic}", messages.headers_of(record), _SYSTEM)
+        if self._tracer is not None:
+            span = self._tracer.door(f"process {record.topic}", messages.headers_of(record), _SYSTEM)
         where = f"{record.topic}[{record.partition}]:{record.offset}"
         try:
             message = await self._response(record, where)
@@ -149,7 +148,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
             request = await self._read_request(record, admission.pipeline.takes_any)
             async with await admission.open(Operation.INFER, request) as reply:
                 assert reply.first is not None
-                message = messages.response_message(admission.model, reply.first, self._dataplane.events)
+                message = messages.response_message(admission.model, reply.first, self._events)
                 admission.sent(len(message.value))
                 return message
         except InferstreamError as error:
@@ -226,9 +225,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
 
 
 @asynccontextmanager
-async def connected(
-    dataplane: EventModels, settings: Settings, tracing: "Tracer | None"
-) -> AsyncIterator[Session]:
+async def connected(dataplane: ServerModels, settings: Settings) -> AsyncIterator[Session]:
     """A session over a consumer and a producer, which stop at its end. Raises the cluster's error."""
     kafka = settings.section(KafkaSettings)
     producer = AIOKafkaProducer(
@@ -248,7 +245,7 @@ async def connected(
     )
     try:
         await producer.start()
-        session = Session(dataplane, settings, consumer, producer, tracing)
+        session = Session(dataplane, settings, consumer, producer)
         consumer.subscribe([kafka.kafka_topic_input], listener=session)
         await consumer.start()
         yield session

@@ -22,7 +22,6 @@ LEGACY_SERVICE = "inference.model_repository.ModelRepositoryService"
 REQUESTS = "inferstream.control.Requests"
 """What this server adds to the protocol."""
 
-ORCA = "xds.service.orca.v3.OpenRcaService"
 HEALTH = "grpc.health.v1.Health"
 REFLECTION = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
 """The names of the reflection service. Both have the same messages on the wire; v1's classes serve both."""

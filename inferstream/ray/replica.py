@@ -8,6 +8,7 @@ from inferstream import Application
 from inferstream.ext.calls import Tasks
 from inferstream.ext.http import AsgiScope, Receive, Send
 
+from ..dataplane.load import Loads
 from ..errors import InvalidSettings, ModelNotReady
 from ..server.served import Served
 from ..server.stopping import AFTERWARDS, SPARE
@@ -56,7 +57,7 @@ class Replica:
         self._application = Application(served, **settings)
         self._ingress = Ingress(self._application.asgi)
         self._rpcs = RayRpcs(self._application.rpcs)
-        self._numbers = Numbers(self._application.meters, self._application.dataplane.loads)
+        self._numbers = Numbers(self._application.meters, self._application.dataplane.of(Loads))
 
     async def __serve_build_asgi_app__(self) -> Ingress:
         on_stop(self._stop)
@@ -71,7 +72,7 @@ class Replica:
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
         """The load of this replica, by the names of `/v2/load`."""
-        load, _ = self._application.dataplane.loads.recent()
+        load, _ = self._application.dataplane.of(Loads).recent()
         return {name: float(value) for name, value in load.total._asdict().items()}
 
     async def reconfigure(self, user_config: Mapping[str, Any]) -> None:

@@ -6,7 +6,8 @@ import grpc
 
 from inferstream.ext.rpc import METHODS, SERVICE, TYPED_PREFIX
 
-from ..protos.pool import HEALTH, LEGACY_SERVICE, ORCA, REFLECTION, REQUESTS
+from ..protos.orca_request_pb2 import DESCRIPTOR as ORCA_FILE
+from ..protos.pool import HEALTH, LEGACY_SERVICE, REFLECTION, REQUESTS
 
 
 def _replaced(*_: object) -> None:
@@ -24,7 +25,7 @@ METHOD_KINDS = {
     f"/{HEALTH}/Check": UNARY,
     f"/{HEALTH}/List": UNARY,
     f"/{HEALTH}/Watch": ANSWERED,
-    f"/{ORCA}/StreamCoreMetrics": ANSWERED,
+    f"/{ORCA_FILE.package}.OpenRcaService/StreamCoreMetrics": ANSWERED,
     **{f"/{service}/ServerReflectionInfo": STREAM for service in REFLECTION},
 }
 

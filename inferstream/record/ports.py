@@ -1,19 +1,18 @@
 """Wrappers of exchanges, RPCs and WebSockets, which record what passes."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from random import random
 from typing import Any
 
-from inferstream.ext.http import Serve, ServeBytes
+from inferstream.ext.http import Edge, Listener, OpenSocket, RawHeaders, Serve, ServeBytes
 
 from ..errors import InferstreamError
-from ..server.edge import Listener
 from ..settings.record import RecordSettings
 from .file import RecordFile
 from .recording import PortRecording, RecordedRequest
 
 
-class Recorder:
+class Recorder(Edge):
     """The edge of a server that records."""
 
     def __init__(self, file: RecordFile, settings: RecordSettings) -> None:
@@ -46,8 +45,10 @@ class Recorder:
 
         return recorded
 
-    def rpc(self, path: str, serve: ServeBytes) -> ServeBytes:
-        """Record the messages of an RPC."""
+    def rpc(self, path: str, serve: ServeBytes, infers: bool) -> ServeBytes:
+        """Record the messages of an inference."""
+        if not infers:
+            return serve
 
         async def recorded(incoming: bytes | None, context: Any) -> bytes | None:
             if random() >= self._sample:
@@ -71,20 +72,22 @@ class Recorder:
 
         return recorded
 
-    def socket(
-        self, open: Callable[[Any], Listener], socket: Any, path: str, headers: list[tuple[bytes, bytes]]
-    ) -> Listener:
+    def socket(self, open: OpenSocket) -> OpenSocket:
         """Record the messages of a WebSocket."""
-        if random() >= self._sample:
-            return open(socket)
-        recording = self._begin("websocket", "websocket", "", RecordedRequest(path, headers))
-        try:
-            listener = open(RecordedSocket(socket, recording))
-        except InferstreamError as error:
-            recording.code = error.code.value
-            self._file.end(recording, 400)
-            raise
-        return RecordedListener(listener, recording, self._file)
+
+        def recorded(socket: Any, path: str, headers: RawHeaders, request_id: bytes | None) -> Listener:
+            if random() >= self._sample:
+                return open(socket, path, headers, request_id)
+            recording = self._begin("websocket", "websocket", "", RecordedRequest(path, headers))
+            try:
+                listener = open(RecordedSocket(socket, recording), path, headers, request_id)
+            except InferstreamError as error:
+                recording.code = error.code.value
+                self._file.end(recording, 400)
+                raise
+            return RecordedListener(listener, recording, self._file)
+
+        return recorded
 
 
 class RecordedExchange:

@@ -4,8 +4,7 @@ import atexit
 from collections.abc import Awaitable
 from functools import cache
 
-from inferstream import Settings
-from inferstream.ext.calls import AtEnd, Call, Handler, Reply, StageContext, StagedModel
+from inferstream.ext.calls import AtEnd, Call, Handler, Reply, ServerParts, StageContext, StagedModel
 
 from ..dataplane.metering import kind_of
 from ..errors import InvalidSettings
@@ -44,23 +43,20 @@ class RecordedCalls:
         return reply if reply.single else reply.watch(AtEnd(ended))
 
 
-class RecordStage:
-    """The factory of the stage, off without the setting `record`."""
-
-    def __call__(self, model: StagedModel, shared: StageContext) -> StagedModel:
-        if shared.settings.section(RecordSection).record is None:
-            return model
-        return model.around(RecordedCalls(model.handler), refuse=None)
-
-    def edge(self, settings: Settings) -> Recorder | None:
-        """The edge of a server; one of the process for all its ports. Raises InvalidSettings."""
-        record = settings.section(RecordSection).record
-        if record is None:
-            return None
-        return _recorder(record.model_dump_json(), tuple(settings.credential_headers), settings.server_name)
+def record(model: StagedModel, shared: StageContext) -> StagedModel:
+    """Off without the setting `record`."""
+    if shared.settings.section(RecordSection).record is None:
+        return model
+    return model.around(RecordedCalls(model.handler), refuse=None)
 
 
-record = RecordStage()
+def record_edge(parts: ServerParts) -> Recorder | None:
+    """The edge of a server; one of the process for all its servers. Raises InvalidSettings."""
+    settings = parts.settings
+    record = settings.section(RecordSection).record
+    if record is None:
+        return None
+    return _recorder(record.model_dump_json(), tuple(settings.credential_headers), settings.server_name)
 
 
 @cache

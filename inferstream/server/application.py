@@ -14,6 +14,7 @@ from ..compat.finder import load_tables
 from ..dataplane.access import Access
 from ..dataplane.dataplane import DataPlane
 from ..dataplane.execution.base import Execution
+from ..dataplane.peers import Peers
 from ..dataplane.registry import Registry
 from ..dataplane.workers.placement import Placements
 from ..errors import InvalidSettings
@@ -27,9 +28,9 @@ from ..telemetry.meter_set import Buckets
 from ..telemetry.metrics import Meters
 from ..telemetry.workers import WorkerMeters
 from .custom import build_route_handler
+from .edge_order import build_edges
 from .in_process import InProcessCalls, InProcessTransport
 from .served import Served, resolve
-from .spans import build_edge, build_push, build_tracing
 from .stopping import AFTERWARDS, SPARE, UNLOADING, within
 
 if TYPE_CHECKING:
@@ -98,22 +99,21 @@ class Application:
         self.meters.add(GpuMemory())  # not in further front ends, whose numbers are added to these
         self.front_ends = None if supervise is None else supervise(own, self.meters, workers.files)
         self.placements = Placements(own, workers, build_route_handler, WORKER, self.front_ends)
-        self.tracing = build_tracing(own)
-        self._push = build_push(own, self.meters)
+        peers = Peers() if self.front_ends is None else self.front_ends.peers
         self._polling: asyncio.Task[None] | None = None
         self.registry = Registry(
             own,
             repository,
             self._load if self.front_ends is None else self.front_ends.sharing(self._load),
             self.meters,
-            self.tracing,
+            peers,
             self.front_ends,
             self.placements.residency.forget,
         )
         counters = None if self.front_ends is None else self.front_ends.counters
         self.access = Access(own, counters, embedded=embedded)
-        peers = None if self.front_ends is None else self.front_ends.peers
         self.dataplane = DataPlane(own, self.registry, self.access, peers)
+        self.edges = build_edges(self.registry.parts)
         self.killed = False
         """Whether a process of this application had to be killed because it did not end in time."""
         self._begun = False
@@ -148,11 +148,11 @@ class Application:
             raise
 
     def start_timers(self) -> None:
-        """Read changed keys, push metrics, look for new versions and keep spare workers, as the settings say."""
+        """Read changed keys, start the edges, look for new versions and keep spare workers, as the settings say."""
         self.access.start()
         self.placements.start()
-        if self._push is not None:
-            self._push.start()
+        for edge in self.edges:
+            edge.start()
         if self.settings.repository_poll is not None:
             from .reload import reload_renewed  # late: few servers look elsewhere
 
@@ -178,11 +178,7 @@ class Application:
     async def close(self, seconds: float, *others: Coroutine[Any, Any, object]) -> None:
         """Unload the models and end the workers within `seconds`, and run `others` meanwhile."""
         ending = [self.end(self.placements.stop(seconds)), self.registry.unload_all(min(UNLOADING, seconds))]
-        if self.tracing is not None:
-            ending.append(self.tracing.stop())
-        ending.append(self.access.close())
-        if self._push is not None:
-            ending.append(self._push.stop())
+        ending += [self.access.close(), *(edge.stop() for edge in self.edges)]
         await within(seconds, "unloading", *ending, *others)
 
     async def end(self, processes: Coroutine[Any, Any, bool]) -> None:
@@ -227,7 +223,7 @@ class Application:
 
         settings = self.settings
         web = build_web(self.rpcs, settings, Origins(settings).check) if settings.grpc_web else None
-        return AsgiApp(RestApp(self.dataplane, settings, self.meters, build_edge(self.tracing), web), self)
+        return AsgiApp(RestApp(self.dataplane, settings, self.meters, self.edges, web), self)
 
     @asynccontextmanager
     async def lifespan(self, host: Any) -> AsyncIterator[None]:
@@ -252,5 +248,4 @@ class Application:
         """The RPCs, for any engine of gRPC."""
         from .grpc.services import build_services  # late: not every application serves gRPC
 
-        tracing = build_edge(self.tracing)
-        return build_services(self.dataplane, self.settings, self.meters, tracing, lambda: self.started)
+        return build_services(self.dataplane, self.settings, self.meters, self.edges, lambda: self.started)

@@ -1,13 +1,10 @@
 """The base of what brings requests by a way of its own, beside the ports: a consumer of messages, for example."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from ..dataplane.dataplane import DataPlane
+from ..dataplane.models import ServerModels
 from ..settings import Settings
-
-if TYPE_CHECKING:
-    from ..telemetry.tracing import Tracer
 
 
 class Door(ABC):
@@ -15,7 +12,7 @@ class Door(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, dataplane: DataPlane, settings: Settings, tracing: "Tracer | None") -> Self | None:
+    def of(cls, dataplane: ServerModels, settings: Settings) -> Self | None:
         """The door to these models; None where the settings want none. Raises InvalidSettings."""
 
     @abstractmethod

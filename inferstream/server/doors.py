@@ -2,13 +2,14 @@
 
 import asyncio
 import socket
+from collections.abc import Sequence
 
 from ..allocator import return_freed_memory
 from ..dataplane.dataplane import DataPlane
 from ..errors import InvalidSettings
 from ..settings import Settings
 from ..telemetry.metrics import Meters
-from .edge import WholeEdge
+from .edge import Edge
 from .grpc.native.port import NativePort
 from .grpc.services import build_services
 from .grpc.web.door import build_web
@@ -24,12 +25,12 @@ class Doors:
     """The ports of one front end. Raises InvalidSettings for wrong options of a port."""
 
     def __init__(
-        self, dataplane: DataPlane, settings: Settings, meters: Meters, tracing: WholeEdge | None
+        self, dataplane: DataPlane, settings: Settings, meters: Meters, edges: Sequence[Edge]
     ) -> None:
         meters.inflight.on_fall = return_freed_memory_later
-        rpcs = build_services(dataplane, settings, meters, tracing)
+        rpcs = build_services(dataplane, settings, meters, edges)
         web = build_web(rpcs, settings, Origins(settings).check)
-        service = rest_service(RestApp(dataplane, settings, meters, tracing, web), settings)
+        service = rest_service(RestApp(dataplane, settings, meters, edges, web), settings)
         self.rest = HttpServer(service, settings, "rest")
         if settings.one_port:
             check_certificate(settings, self.rest.scheme == "https")

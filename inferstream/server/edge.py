@@ -1,10 +1,9 @@
-"""The edge: what a stage of a package brings to see the bytes of inferences as they cross the ports."""
+"""The edge: what a plug-in puts around the requests, RPCs and sockets of a server."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
-from ..extensions import STAGES, loaded
-from ..settings import Settings
+RawHeaders = list[tuple[bytes, bytes]]
 
 Serve = Callable[..., Coroutine[Any, Any, int]]
 """Serves an exchange for a route, with a method and a query; returns its HTTP status."""
@@ -28,33 +27,40 @@ class Listener(Protocol):
     def lost(self) -> None: ...
 
 
-class Edge(Protocol):
-    """Wraps what serves inferences. The stage of the same package knows their calls by `Headers.origin`."""
+OpenSocket = Callable[[Any, str, RawHeaders, bytes | None], Listener]
+"""Opens a conversation with a socket, of a path, with headers and perhaps the id of the request.
 
-    def http(self, serve: Serve) -> Serve: ...
-
-    def rpc(self, path: str, serve: ServeBytes) -> ServeBytes: ...
-
-    def socket(
-        self, open: Callable[[Any], Listener], socket: Any, path: str, headers: list[tuple[bytes, bytes]]
-    ) -> Listener:
-        """Open a conversation with a socket, which raises what refuses it."""
+Raises what refuses it.
+"""
 
 
-class WholeEdge(Protocol):
-    """Wraps all that is served, inside the edges of stages."""
+class Edge:
+    """Is made once for each process with ports. A subclass overrides what it needs; the rest has no overhead.
 
-    def http(self, serve: Serve) -> Serve: ...
-
-    def request(self, serve: ServeOther) -> ServeOther: ...
-
-    def rpc(self, path: str, serve: ServeBytes) -> ServeBytes: ...
-
-
-def edges_of(settings: Settings) -> list[Edge]:
-    """The edges that stages have, as their attribute `edge`; the first is nearest to what serves.
-
-    Each finds its own wrapper by its attribute. Raises InvalidSettings.
+    A stage of the same plug-in can find its calls by `Headers.origin`.
     """
-    makers = [getattr(stage, "edge", None) for _, stage in loaded(STAGES, settings.strict)]
-    return [edge for make in makers if make is not None and (edge := make(settings)) is not None]
+
+    headers: Callable[[RawHeaders], RawHeaders] | None = None
+    """Headers of the response to an inference with these headers, before it is sent."""
+
+    def http(self, serve: Serve) -> Serve:
+        """Wrap what serves inferences over HTTP."""
+        return serve
+
+    def request(self, serve: ServeOther) -> ServeOther:
+        """Wrap what serves other requests over HTTP."""
+        return serve
+
+    def rpc(self, path: str, serve: ServeBytes, infers: bool) -> ServeBytes:
+        """Wrap what serves an RPC; `infers` says whether it is an inference."""
+        return serve
+
+    def socket(self, open: OpenSocket) -> OpenSocket:
+        """Wrap what opens conversations with WebSockets."""
+        return open
+
+    def start(self) -> None:
+        """Begin what runs beside requests."""
+
+    async def stop(self) -> None:
+        """End it. There are no more requests."""

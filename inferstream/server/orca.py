@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 
 import orjson
 
-from inferstream import Settings
+from inferstream.ext.calls import ServerParts
 from inferstream.plugins.kubernetes.settings import KubernetesSettings
 
 from ..dataplane.load import Loads, ServerLoad
@@ -71,10 +71,10 @@ class LoadReports:
         return self._written[form]
 
 
-def load_reports(settings: Settings, loads: Loads) -> LoadReports | None:
+def build_reports(parts: ServerParts) -> LoadReports | None:
     """Reports for responses; None where the settings turn them off."""
-    wanted = settings.section(KubernetesSettings).load_reports
-    return None if wanted == "off" else LoadReports(loads, wanted == "always")
+    wanted = parts.settings.section(KubernetesSettings).load_reports
+    return None if wanted == "off" else LoadReports(parts.of(Loads), wanted == "always")
 
 
 def _numbers(now: ServerLoad, before: ServerLoad) -> tuple[Numbers, Numbers]:

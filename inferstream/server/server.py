@@ -23,7 +23,6 @@ from .grpc.options import check_engine
 from .ports import SERVED_PORTS, bind, share
 from .reload import reload_on_change
 from .rest.server import HttpServer, metrics_service
-from .spans import build_edge
 from .stopping import FRONT_ENDS, LAST_RESPONSES, PORTS, SPARE, longest_stop, within
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ class Server:
         with ExitStack() as taken:
             sockets = self._bind(taken)
             app = self.application
-            doors = Doors(app.dataplane, self.settings, app.meters, build_edge(app.tracing))
+            doors = Doors(app.dataplane, self.settings, app.meters, app.edges)
             self.ports["gRPC"] = self._bind_grpc(doors)
             SERVED_PORTS.update(self.ports.values())
             taken.callback(SERVED_PORTS.difference_update, [*self.ports.values()])
@@ -223,6 +222,6 @@ def _front_ends(settings: Settings, meters: Meters, files: MetricFiles) -> "Supe
 def _doors_beside(application: Application) -> list[Door]:
     """The doors beside the ports that packages bring and the settings want. Raises InvalidSettings."""
     kinds = [kind for _, kind in loaded(DIALECTS, application.settings.strict)]
-    given = application.dataplane, application.settings, application.tracing
+    given = application.dataplane, application.settings
     made = [kind.of(*given) for kind in kinds if isinstance(kind, type) and issubclass(kind, Door)]
     return [door for door in made if door is not None]

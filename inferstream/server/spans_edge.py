@@ -2,13 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from inferstream.ext.http import AsgiScope, RawHeaders, Receive, Send, Serve, ServeBytes
+from inferstream.ext.http import AsgiScope, Edge, RawHeaders, Receive, Send, Serve, ServeBytes, ServeOther
 from inferstream.ext.rpc import RpcFailed, StatusCode
 from inferstream.ext.telemetry import mask_keys
 
 from ..telemetry.rpcs import UNLOGGED as UNLOGGED_RPCS
 from ..types import Headers
-from .edge import ServeOther
 from .grpc.context import headers_of
 from .rest.layers import UNLOGGED
 
@@ -31,7 +30,7 @@ FAILURES = frozenset(
 """Statuses that are errors of the server in OpenTelemetry's conventions; the others are the client's."""
 
 
-class SpanEdge:
+class SpanEdge(Edge):
     """Puts spans around what a server serves."""
 
     def __init__(self, tracer: "Tracer") -> None:
@@ -78,7 +77,7 @@ class SpanEdge:
 
         return in_span
 
-    def rpc(self, path: str, serve: ServeBytes) -> ServeBytes:
+    def rpc(self, path: str, serve: ServeBytes, infers: bool) -> ServeBytes:
         name = path[1:]
         if name.rpartition("/")[2] in UNLOGGED_RPCS:
             return serve
@@ -103,6 +102,9 @@ class SpanEdge:
                 span.end(failure)
 
         return in_span
+
+    async def stop(self) -> None:
+        await self._tracer.stop()
 
     def _begin(self, method: str, route: str, path: str, scheme: str, raw: RawHeaders) -> "Span":
         headers = Headers(raw)

@@ -69,6 +69,8 @@ class Meters(Collector):
         self._shown: dict[type[MeterSet], Collector | None] = {QueueMeters: None}
         self.elsewhere: Callable[[], Awaitable[bytes]] | None = None
         """Fetches the meters of the whole server, where other processes serve too."""
+        self.more: list[Callable[[], Awaitable[bytes]]] = []
+        """Each makes more text of a scrape, before the meters are read."""
         self._rest_prefix = rest_prefix
         self._registry = CollectorRegistry()
         self._registry.register(self)

@@ -22,6 +22,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.metrics.export import Histogram as HistogramPoints
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
+from inferstream.ext.http import Edge
 from inferstream.ext.telemetry import Meters
 
 from .meter_set import Histogram, MeterSet
@@ -37,7 +38,7 @@ LAST = 2.0
 Labels = dict[str, str]
 
 
-class MetricPush:
+class MetricPush(Edge):
     """Sends the calls of this process at an interval. Counting costs nothing, because the numbers are there anyway."""
 
     def __init__(self, meters: Meters, endpoint: str, name: str, version: str, interval: float) -> None:

@@ -30,13 +30,8 @@ MOST_WITH_ONE_USER = 45
 ROOT = Path(__file__).parents[2]
 
 UNSHOWN = {
-    "Faceted",
-    "RpcExchange",
-    "StreamDialect",
-    "StreamExchange",
-    "StreamRequest",
-    "caller_of",
-    "untrusted_origin",
+    *("COPY", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
+    *("StreamDialect", "StreamExchange", "StreamRequest", "caller_of", "read_json", "untrusted_origin"),
 }
 """Names of extension points with one user that the package of the page has no example for."""
 

@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 from ...codecs.values.flat import FlatInterface, flat_interface
 from ...protos.json_checks import UNLIMITED, JsonLimits
 from ...telemetry.access import AccessLines
+from ...types import InferenceRequest
 from ...types.forms import InputsForm
 from ..call import Handler
+from ..caller import Caller
 from ..checks import Checks, checks_of, most_rows_of
 from ..execution.base import Execution
 from ..facets import Facets
+from ..server_parts import ServerParts
 from ..slots import Slots
 
 if TYPE_CHECKING:
-    from ...extensions import Plugin
     from ...functions.app import App
     from ...functions.middleware import Middleware
     from ...settings import ModelSettings, Settings
     from ...telemetry.metrics import Meters
     from ...telemetry.model_meters import ModelMeters
-    from ...telemetry.tracing import Tracer
     from ..edges import CallEdges
-    from ..shadows import Shadows
     from .live import Live
     from .store import Store
 
 F = TypeVar("F")
+T = TypeVar("T")
 
 
 class StagedModel(Protocol):
@@ -63,27 +64,40 @@ class StageContext(Protocol):
     @property
     def meters(self) -> "Meters": ...
 
+    def of(self, make: Callable[[ServerParts], T]) -> T:
+        """What `make` makes of the parts of this server, once."""
+
+
+Text = TypeVar("Text")
+
+ChooseVersion = Callable[[Callable[[str], bool], Caller], str | None]
+"""Chooses a version for a caller, of those that are ready; None for the default."""
+
+
+class Marks(Protocol):
+    """Headers that mark the requests and responses of a model."""
+
+    def add_to(self, request: InferenceRequest, model: str) -> None:
+        """Add headers to a request that has its id."""
+
+    def headers(self, model: str, id: str | None, written: Callable[[str], Text]) -> list[tuple[Text, Text]]:
+        """The headers of a response with this id; `written` converts a text to the type of the transport."""
+
 
 @dataclass(frozen=True)
-class Shared:
-    settings: "Settings"
-    meters: "Meters"
+class Shared(ServerParts):
     store: "Store | None" = None
     """The contents of the response cache; None where the settings turn it off."""
-    tracer: "Tracer | None" = None
-    """Makes spans; None without a collector in the settings."""
     middlewares: "tuple[Middleware, ...]" = ()
     """Functions around every call of every model, the first outermost."""
     lines: AccessLines = field(default_factory=AccessLines)
     """Where the records of the access log go."""
     fair: bool = False
     """Whether principals share the turns of a model."""
-    joined: "tuple[tuple[Plugin, StageFactory], ...]" = ()
-    """The stages of other packages."""
+    stages: "tuple[StageFactory, ...]" = ()
+    """Those around each model, from the inside out."""
     facets: Facets = field(default_factory=lambda: Facets(strict=False))
     """What plug-ins make for each model."""
-    shadows: "Shadows | None" = None
-    """The copies of calls for shadows; None where there are no other models."""
     edges: "CallEdges | None" = None
     """Which models call others; None where there are no other models."""
 
@@ -116,6 +130,10 @@ class Pipeline:
     """
     live: "Live | None" = None
     """The calls in progress."""
+    marks: Marks | None = None
+    """Headers of its requests and responses, beside those of clients and models."""
+    choose: ChooseVersion | None = None
+    """Chooses the version for calls without one, if this is the version that would get them."""
     at_retirement: tuple[Callable[[], None], ...] = ()
     """Called after the model's last call, before it is unloaded."""
 

@@ -13,14 +13,13 @@ from ...concurrency.channel import Channel
 from ...concurrency.scope import ClientLeft, Scope
 from ...context import models_var
 from ...errors import Abandoned, InvalidRequest, NotFound, Unsupported
-from ..call import CALL_OF_MODEL, Call, Handler, Operation, identify
+from ..call import CALL_OF_MODEL, COPY, Call, Handler, Operation, identify
 from ..edges import CallEdges, Callee
 from ..execution.base import Execution
 from ..reply import AtEnd, Reply
 from ..shares import Share
 from .base import Pipeline
 from .limits import settled
-from .shadow import DIALECT as COPY
 
 T = TypeVar("T")
 

@@ -9,11 +9,10 @@ from ...telemetry.stages import QueueMeters
 from ...tokens import tokens_of
 from ...types import InferenceRequest, Parameters
 from ..call import Call, Handler
-from ..reply import Reply, Watcher
+from ..reply import LastParameters, Reply, Watcher
 from ..shares import Share, Shares
 from ..slots import FairQueue, Queue, Slots
 from .base import Pipeline, Shared
-from .tracing import LastParameters
 
 Turn = asyncio.Future[None]
 

@@ -8,6 +8,7 @@ from random import random
 from typing import Protocol
 
 from inferstream.ext.calls import (
+    COPY,
     Call,
     Handler,
     NotLoaded,
@@ -24,13 +25,10 @@ from ...settings.traffic import Shadow, VersionSettings
 from ...telemetry.stages import ShadowMeters
 from ...types import InferenceRequest, InferenceResponse
 from ..comparison import difference
-from ..shadows import Shadows
+from ..shadows import Shadows, build_shadows
 from ..shares import Share
 
 logger = get_logger("dataplane")
-
-DIALECT = "shadow"
-"""The dialect of copies in the access log. They have no shadow of their own."""
 
 DIALECT_SHARE = "\0shadow"
 """The name of all copies in fair shares. No key has such a name."""
@@ -60,7 +58,7 @@ class ShadowStage:
         self._logged = 0
 
     def __call__(self, call: Call) -> Awaitable[Reply]:
-        if call.more is not None or call.dialect == DIALECT or random() >= self._share:
+        if call.more is not None or call.dialect == COPY or random() >= self._share:
             return self._inner(call)
         return self._copied(call)
 
@@ -79,7 +77,7 @@ class ShadowStage:
     def begin(self, call: Call, request: InferenceRequest, expected: list[InferenceResponse]) -> None:
         """Begin the copy of a call that has succeeded."""
         copy = Call(call.operation, call.model, self._shadow.to, request, call.headers)
-        copy.priority, copy.principal, copy.dialect = call.priority, call.principal, DIALECT
+        copy.priority, copy.principal, copy.dialect = call.priority, call.principal, COPY
         copy.share = Share(DIALECT_SHARE)
         self.shadows.start(copy, self._run(copy, expected))
 
@@ -161,9 +159,9 @@ class ShadowContext(StageContext, Protocol):
 def shadowing(model: StagedModel, shared: ShadowContext) -> StagedModel:
     """Off unless the model's settings name a shadow. Raises InvalidSettings for one that is the model itself."""
     shadow = model.settings.section(VersionSettings).shadow
-    if shadow is None or shared.shadows is None:
+    if shadow is None or (shadows := shared.of(build_shadows)) is None:
         return model
     if shadow.to == model.settings.version:
         raise InvalidSettings(f"shadow.to is {shadow.to}, the version of the model itself")
-    stage = ShadowStage(model.handler, shadow, shared.shadows, model.meters.of(ShadowMeters))
+    stage = ShadowStage(model.handler, shadow, shadows, model.meters.of(ShadowMeters))
     return model.around(stage)

@@ -5,13 +5,23 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from inferstream import ModelSettings
-from inferstream.ext.calls import AtEnd, Call, Handler, Operation, Reply, StageContext, StagedModel, Watcher
+from inferstream.ext.calls import (
+    AtEnd,
+    Call,
+    Handler,
+    LastParameters,
+    Operation,
+    Reply,
+    StageContext,
+    StagedModel,
+)
 from inferstream.ext.runtimes import TextFacts
+from inferstream.plugins.otel.tracer import build_tracer
 
 from ...errors import InferstreamError
 from ...telemetry.stages import PROVIDER
 from ...tokens import usage_of
-from ...types import InferenceRequest, InferenceResponse, Parameters
+from ...types import InferenceRequest, Parameters
 from ..metering import kind_of
 
 if TYPE_CHECKING:
@@ -77,21 +87,6 @@ def _parameters(request: InferenceRequest) -> dict[str, Any]:
             if len(values) == 1:
                 sampling[tensor.name] = values[0]
     return sampling
-
-
-class LastParameters(Watcher):
-    """Keeps the parameters of the first and the last response of a stream, and counts all responses."""
-
-    __slots__ = ("first", "items", "parameters")
-
-    def __init__(self, first: Parameters | None) -> None:
-        self.first = first
-        self.parameters: Parameters | None = None
-        self.items = 0
-
-    def item(self, response: InferenceResponse) -> None:
-        self.parameters = response.parameters
-        self.items += 1
 
 
 class Tracing:
@@ -168,10 +163,11 @@ class TracingContext(StageContext, Protocol):
 
 def tracing(model: StagedModel, shared: TracingContext) -> StagedModel:
     """Off without a collector in the settings."""
-    if shared.tracer is None:
+    tracer = shared.of(build_tracer)
+    if tracer is None:
         return model
     facts = model.facet(TextFacts)
     named = None if facts is None else facts.operation
     gen_ai = None if named is None else GenAi(model.settings.name, named)
-    handler = Tracing(model.handler, shared.tracer, model.settings, gen_ai)
+    handler = Tracing(model.handler, tracer, model.settings, gen_ai)
     return model.around(handler, refuse=None)  # refused calls must be traced too

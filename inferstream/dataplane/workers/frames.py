@@ -45,17 +45,16 @@ class PackedResponse(Part):
 
 
 class Start(Frame):
-    """The first frame: logging, and the server's name if requests get CloudEvents headers.
+    """The first frame.
 
-    `tracing` has a collector's endpoint, and the name and version of the service. `code` has the folders that every
+    `edges` are subclasses of `WorkerEdge`, as `module:object`, with what each gets. `code` has the folders that every
     model may import from. `workers` share the processors.
     """
 
     debug: bool
     structured: bool
     logging: str | dict[str, Any] | None
-    events: str | None = None
-    tracing: tuple[str, str, str] | None = None
+    edges: dict[str, Any] = {}
     code: list[str] = []
     workers: int = 1
     keep_freed_memory: bool = False

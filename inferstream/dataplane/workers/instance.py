@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from ...concurrency.channel import Channel, SizedChannel
 from ...concurrency.scope import is_own_cancel
@@ -19,12 +19,12 @@ from ...telemetry.model_meters import ModelMeters
 from ...types import InferenceRequest, InferenceResponse
 from ...types.forms import OutputForm
 from ..call import Call, Handler, Operation
-from ..cloudevents import CloudEvents
 from ..execution.local import Local
 from ..reply import Reply
 from ..shares import Share, Shares
 from ..stages.limits import Limits, settled
 from ..stages.show_errors import ToldErrors, carried
+from .edge import WorkerEdge
 from .frames import (
     MOST_FORMS,
     Ended,
@@ -39,9 +39,6 @@ from .frames import (
     Wanted,
 )
 from .packing import pack_response, places_in
-
-if TYPE_CHECKING:
-    from ...telemetry.tracing import Tracer
 
 logger = logging.getLogger("inferstream.worker")
 
@@ -66,8 +63,8 @@ class Instance:
         if shares is not None:
             local.share(shares)
             self.handler = settled(self.handler)
-        if models.tracing is not None:
-            self.handler = _in_span(self.handler, models.tracing)
+        for edge in models.edges:
+            self.handler = edge.call(self.handler)
         if models.shows_errors:
             self.handler = ToldErrors(self.handler, carried, lambda call: True)
 
@@ -79,8 +76,8 @@ class Instance:
 class Models:
     def __init__(self) -> None:
         self.instances: dict[int, Instance] = {}
-        self.events: CloudEvents | None = None
-        self.tracing: Tracer | None = None
+        self.edges: list[WorkerEdge] = []
+        self.marks: list[Callable[[InferenceRequest, str], None]] = []
         self.shows_errors = self.fair = False
 
 
@@ -89,17 +86,6 @@ def _started(inner: Handler) -> Handler:
 
     def handle(call: Call) -> Awaitable[Reply]:
         call.started()
-        return inner(call)
-
-    return handle
-
-
-def _in_span(inner: Handler, tracing: "Tracer") -> Handler:
-    """A handler that runs each call in the span it came with."""
-
-    def handle(call: Call) -> Awaitable[Reply]:
-        if call.trace is not None:
-            tracing.enter(call.trace)
         return inner(call)
 
     return handle

@@ -10,7 +10,6 @@ from ...handlers import HttpResponse
 from ...processes.endpoint import Endpoint, Handlers, MakeLink
 from ...processes.frames import pack_failure, unpack_failure
 from ...processes.shared_memory import Memory
-from ...types import Headers
 from ...types.forms import OutputForm
 from ..execution.local import Local
 from ..execution.responses import cause, translated
@@ -66,8 +65,8 @@ class ConnectedFrontEnd:
             self.send(frames.Failed(frame.call, pack_failure(_unloaded())))
             return
         local = instance.local
-        if self._models.events is not None:
-            self._models.events.add_to(request, local.settings.name)
+        for mark in self._models.marks:
+            mark(request, local.settings.name)
         more = RemoteRequests(frame.call, self._link) if frame.more else None
         call = WorkerCall(frame, request, local.settings, more, self._outgoing.flags)
         sender = self._calls[frame.call] = ResponseSender(
@@ -95,8 +94,8 @@ class ConnectedFrontEnd:
         if request is None:
             sender.more.end(None if frame.failure is None else unpack_failure(frame.failure))
             return
-        if self._models.events is not None:
-            self._models.events.add_to(request, sender.call.model)
+        for mark in self._models.marks:
+            mark(request, sender.call.model)
         sender.more.came(request)
 
     def _credit(self, frame: frames.Credit) -> None:
@@ -122,8 +121,8 @@ class ConnectedFrontEnd:
 
     async def _ask(self, frame: frames.CallRoute) -> HttpResponse:
         local = self._local(frame.instance)
-        if self._models.tracing is not None:
-            self._models.tracing.enter(Headers(frame.request.headers))
+        for edge in self._models.edges:
+            edge.route(frame.request.headers)
         return await local.ask(frame.request)
 
     def _local(self, number: int) -> Local:

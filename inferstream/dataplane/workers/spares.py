@@ -3,11 +3,11 @@
 import asyncio
 import logging
 
+from ...extensions import WORKERS, loaded
 from ...imports.folders import shared_folders
 from ...keys.access_control import names_principals
 from ...processes.spawning import Program
 from ...settings import Settings
-from ..cloudevents import wanted
 from .frames import Start
 from .process import InstanceMeters, WorkerProcess
 from .slot import LONGEST
@@ -20,12 +20,12 @@ REFILL = 1.0
 
 def first_frame(settings: Settings, workers: int) -> Start:
     """The first frame to one of this number of workers."""
+    edges = ((plugin.value, edge.of(settings)) for plugin, edge in loaded(WORKERS, settings.strict))
     return Start(
         settings.debug,
         settings.use_structured_logging,
         settings.logging_settings,
-        settings.server_name if wanted(settings) else None,
-        settings.tracing,
+        {value: given for value, given in edges if given is not None},
         shared_folders(),
         workers,
         settings.keep_freed_memory,

@@ -9,6 +9,7 @@ from functools import partial
 from ... import processors
 from ...allocator import keep_freed_memory
 from ...errors import InferstreamError, ModelLoadFailed
+from ...extensions import import_object
 from ...garbage import settle
 from ...imports.folders import share_folders
 from ...processes import membership
@@ -20,10 +21,10 @@ from ...settings import ModelSettings
 from ...signature import SIGNATURE
 from ...telemetry.console import configure_console
 from ...telemetry.logs import configure_logging
-from ..cloudevents import CloudEvents
 from ..execution.base import BuildRouteHandler
 from ..execution.local import Local
 from . import frames
+from .edge import WorkerEdge
 from .instance import Instance, Models
 from .peer import ConnectedFrontEnd
 
@@ -88,14 +89,15 @@ class Worker:
         processors.divide(frame.workers)
         self._models.shows_errors = frame.shows_errors
         self._models.fair = frame.fair
-        self._models.events = None if frame.events is None else CloudEvents(frame.events)
-        if frame.tracing is not None:
+        for name, given in frame.edges.items():
             try:
-                from ...telemetry.tracing import Tracer  # late: a worker starts without it
-            except Exception as error:  # an older protobuf raises other errors than ImportError
-                logger.error("no traces from this worker's environment: %s: %s", type(error).__name__, error)
-            else:
-                self._models.tracing = Tracer(*frame.tracing)
+                edge: WorkerEdge = import_object(name)(given)
+            except Exception as error:  # its package may be missing from the worker's environment
+                logger.error("%s cannot be used in this worker: %s: %s", name, type(error).__name__, error)
+                continue
+            self._models.edges.append(edge)
+            if edge.mark is not None:
+                self._models.marks.append(edge.mark)
 
     async def _ping(self, frame: frames.Ping) -> int:
         return sum(peer.awaited for peer in self._front_ends)
@@ -144,8 +146,8 @@ class Worker:
                 await asyncio.gather(*(instance.local.unload() for instance in self._instances.values()))
         except TimeoutError:
             logger.error("models were still unloading after %g s", frame.grace)
-        if self._models.tracing is not None:
-            await self._models.tracing.stop()
+        for edge in self._models.edges:
+            await edge.stop()
         membership.end(over - loop.time())
 
     async def _watch(self) -> None:

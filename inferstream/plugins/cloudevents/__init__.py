@@ -5,4 +5,10 @@ from inferstream.ext import Extension
 extension = Extension(
     "cloudevents",
     settings="inferstream.plugins.cloudevents.settings:CloudEventsSettings",
+    stages={
+        "cloudevents": "inferstream.dataplane.cloudevents:marking",
+    },
+    workers={
+        "cloudevents": "inferstream.dataplane.cloudevents:WorkerEvents",
+    },
 )

@@ -5,6 +5,7 @@ from inferstream.ext import Extension
 extension = Extension(
     "kafka",
     settings="inferstream.plugins.kafka.settings:KafkaSettings",
+    requires=["cloudevents", "otel"],
     doors={
         "kafka": "inferstream.kafka.door:KafkaDoor",
     },

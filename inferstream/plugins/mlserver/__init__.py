@@ -4,6 +4,7 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "mlserver",
+    requires=["cloudevents"],
     commands={"alias": "inferstream.cli.alias:alias"},
     modules={"mlserver": "inferstream.compat.names"},
 )

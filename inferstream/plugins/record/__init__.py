@@ -8,4 +8,7 @@ extension = Extension(
     stages={
         "record": "inferstream.record.stage:record",
     },
+    edges={
+        "record": "inferstream.record.stage:record_edge",
+    },
 )

@@ -1,6 +1,6 @@
 """Triton: its repository, Python backend, shared memory and sequences."""
 
-from inferstream.ext import Artefact, Extension
+from inferstream.ext import Artefact, Extension, Position
 
 extension = Extension(
     "triton",
@@ -32,6 +32,10 @@ extension = Extension(
         "shared-memory": "inferstream.server.grpc.administration:SharedMemoryService",
     },
     stream_dialects={"triton": "inferstream.server.grpc.dialects.triton:TritonDialect"},
+    stages={
+        # A request that waits for those before it has no place among the calls that run.
+        "sequences": Position("inferstream.dataplane.stages.sequences:sequences", outside="limits"),
+    },
     modules={"triton": "inferstream.compat.triton_names"},
     outputs={"classification": "inferstream.dataplane.classification:classification"},
 )

@@ -35,8 +35,8 @@ from ...telemetry.meter_set import Buckets
 from ...telemetry.metrics import Meters
 from ...telemetry.workers import WorkerMeters
 from ..doors import Doors
+from ..edge_order import build_edges
 from ..ports import SERVED_PORTS, bind
-from ..spans import build_edge, build_push, build_tracing
 from ..stopping import PORTS, UNLOADING, within
 from . import frames
 from .registry import FrontEndRegistry
@@ -98,11 +98,8 @@ class FrontEnd:
         self._meters = Meters(settings.metrics_rest_server_prefix, Buckets(**settings.metrics_buckets))
         self._meters.inflight.bound(settings.max_inflight_bytes, settings.frontends, settings.max_body_bytes)
         self._meters.elsewhere = lambda: self._ask(frames.SumMeters())
-        self._tracing = build_tracing(settings)
-        self._metric_push = build_push(settings, self._meters)
-        if self._metric_push is not None:
-            self._metric_push.start()
-        self._registry = FrontEndRegistry(settings, self._meters, self._tracing, self._ask, self._send)
+        self._peers = Peers(frame.index, frame.count, self._ask_peer)
+        self._registry = FrontEndRegistry(settings, self._meters, self._peers, self._ask, self._send)
         loads = WorkerLoads(self._loads, frame.index, frame.count)
         which = (frame.index, frame.count)
         self._loading = Loading(settings, which, self._workers, self._send, loads)
@@ -116,11 +113,14 @@ class FrontEnd:
         self._peers = Peers(frame.index, frame.count, self._ask_peer)
         self._peers.answers(PackedQuestion, lambda packed: self._peers.answer(questions.unpack(packed)))
         self._dataplane = DataPlane(settings, self._registry, access, self._peers)
+        self._edges = build_edges(self._registry.parts)
+        for edge in self._edges:
+            edge.start()
         self._spawn(self._push())
 
     async def _open(self) -> None:
         settings = self._settings
-        doors = Doors(self._dataplane, settings, self._meters, build_edge(self._tracing))
+        doors = Doors(self._dataplane, settings, self._meters, self._edges)
         sock = bind(settings.host, self._ports["REST"], "REST", shared=True)
         if not settings.one_port:
             doors.grpc.join(settings.host, self._ports["gRPC"])
@@ -144,7 +144,7 @@ class FrontEnd:
         if self._doors is not None:
             await within(min(PORTS, seconds), "closing the ports", self._doors.stop())
         left = max(over - self._loop.time(), 0.0)
-        sending = [each.stop() for each in (self._tracing, self._metric_push) if each is not None]
+        sending = [edge.stop() for edge in self._edges]
         await within(
             left, "unloading", self._registry.unload_all(min(UNLOADING, left)), *sending, self._access.close()
         )

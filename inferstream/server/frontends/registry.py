@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
 from ...dataplane.execution.base import Execution
+from ...dataplane.peers import Peers
 from ...dataplane.serving import ServedModel, Serving
 from ...processes.frames import Frame, Query
 from ...settings import Settings
@@ -14,9 +15,6 @@ from ...telemetry.metrics import Meters
 from ...types import RepositoryIndexResponseItem, State
 from . import frames
 from .access_log import RecordSender
-
-if TYPE_CHECKING:
-    from ...telemetry.tracing import Tracer
 
 A = TypeVar("A")
 
@@ -34,11 +32,11 @@ class FrontEndRegistry(Serving):
         self,
         settings: Settings,
         meters: Meters,
-        tracer: "Tracer | None",
+        peers: Peers | None,
         ask: Asking,
         send: Callable[[Frame], object],
     ) -> None:
-        super().__init__(settings, meters, tracer)
+        super().__init__(settings, meters, peers)
         self._ask = ask
         self._supervisor_ready = False
         self._prepared: dict[int, asyncio.Task[ServedModel]] = {}

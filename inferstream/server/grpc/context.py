@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from ...dataplane.access import Access
+from ...dataplane.admission import Admission
 from ...dataplane.call import header_priority, header_timeout
 from ...dataplane.caller import Caller
-from ...dataplane.cloudevents import CloudEvents
 from ...errors import InferstreamError, InvalidRequest, ModelNotFound
 from ...types import Headers, Parameters
 from ..headers import ResponseHeaders
@@ -88,16 +88,16 @@ def of_name(error: InferstreamError, field: str = "model_name") -> InferstreamEr
 class TrailingHeaders(ResponseHeaders[str]):
     """Headers of responses as trailing metadata."""
 
-    def __init__(self, events: CloudEvents | None) -> None:
-        super().__init__(events, str, _sendable)
+    def __init__(self) -> None:
+        super().__init__(str, _sendable)
 
     def send(
-        self, context: RpcContext, model: str, request_id: str | None, parameters: Parameters | None
+        self, context: RpcContext, admission: Admission, id: str | None, parameters: Parameters | None
     ) -> None:
-        """Send the headers of a response of `model` with these parameters as trailing metadata."""
-        if self._events is None and (parameters is None or parameters.headers is None):
+        """Send the headers of a response with this id and these parameters as trailing metadata."""
+        if admission.pipeline.marks is None and (parameters is None or parameters.headers is None):
             return
-        if headers := self.of(model, request_id, parameters):
+        if headers := self.of(admission, id, parameters):
             context.add_trailing_metadata(tuple(headers))
 
 

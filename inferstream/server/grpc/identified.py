@@ -3,10 +3,26 @@
 from collections.abc import Awaitable
 
 from ...context import request_id_var
+from ...dataplane.server_parts import ServerParts
 from ...errors import InvalidRequest
+from ..edge import Edge, ServeBytes
 from ..request_ids import NAME, RequestIds, enter
 from .context import RpcContext
 from .rpc import ServeRpc
+
+
+class IdentifiedRpcs(Edge):
+    """Gives each RPC its id."""
+
+    def __init__(self, ids: RequestIds) -> None:
+        self._ids = ids
+
+    @classmethod
+    def of(cls, parts: ServerParts) -> "IdentifiedRpcs":
+        return cls(RequestIds.of(parts.settings))
+
+    def rpc(self, path: str, serve: ServeBytes, infers: bool) -> ServeBytes:
+        return identified(self._ids, serve)
 
 
 def identified(ids: RequestIds, serve: ServeRpc) -> ServeRpc:

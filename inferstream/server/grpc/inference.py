@@ -32,7 +32,7 @@ class InferenceService(RpcService):
 
     def __init__(self, dataplane: DataPlane) -> None:
         self._dataplane = dataplane
-        self._headers = TrailingHeaders(dataplane.events)
+        self._headers = TrailingHeaders()
 
     async def ServerLive(self, request: pb.ServerLiveRequest, context: RpcContext) -> pb.ServerLiveResponse:
         return pb.ServerLiveResponse(live=True)
@@ -92,5 +92,5 @@ class InferenceService(RpcService):
         message = response.accept(WRITERS[wants_typed(request)])
         if admission.metering is not None:
             admission.sent(len(message))
-        self._headers.send(context, model, response.id, response.parameters)
+        self._headers.send(context, admission, response.id, response.parameters)
         return message

@@ -3,14 +3,12 @@
 import asyncio
 from contextlib import aclosing
 
-from inferstream import Settings
-from inferstream.ext.calls import Action
+from inferstream.ext.calls import Action, ServerModels
 from inferstream.ext.http import ServeBytes
 from inferstream.ext.rpc import RpcContext, RpcExchange, RpcService
 
-from ...dataplane.dataplane import DataPlane
 from ...protos.orca_request_pb2 import DESCRIPTOR, OrcaLoadReportRequest
-from ..orca import FORMAT, TRAILER, LoadReports, load_reports
+from ..orca import FORMAT, TRAILER, LoadReports, build_reports
 
 SHORTEST = 0.1
 """Seconds between two reports of a stream at least, because each asks all front ends."""
@@ -41,9 +39,9 @@ class OrcaService(RpcService):
                 await asyncio.sleep(max(seconds, SHORTEST) if seconds > 0 else USUAL)
 
 
-def build_service(dataplane: DataPlane, settings: Settings, _: object) -> OrcaService | None:
+def build_service(dataplane: ServerModels, *_: object) -> OrcaService | None:
     """The service; None where the settings turn reports off."""
-    reports = load_reports(settings, dataplane.loads)
+    reports = dataplane.of(build_reports)
     return None if reports is None else OrcaService(reports)
 
 

@@ -1,7 +1,7 @@
 """The services, as the RPCs that any engine serves."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial, reduce
+from collections.abc import Awaitable, Callable, Sequence
+from functools import reduce
 from typing import ParamSpec, TypeVar
 
 from google.protobuf.descriptor import MethodDescriptor
@@ -17,15 +17,11 @@ from ...protos.grpc_requests import InferRequests
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...telemetry.rpcs import RpcMeters
-from ..edge import WholeEdge, edges_of
-from ..orca import load_reports
-from ..request_ids import RequestIds
+from ..edge import Edge
 from .context import RpcContext, caller_of
 from .control import RepositoryService, RequestsService, model_named
 from .health import Health
-from .identified import identified
 from .inference import InferenceService
-from .orca import with_load
 from .reflection import Reflection
 from .rpc import Around, RequestType, RpcExchange, Rpcs, ServedRpc, Streaming, Unary, streaming, unary
 from .service import RpcService
@@ -48,14 +44,14 @@ def build_services(
     dataplane: DataPlane,
     settings: Settings,
     meters: Meters,
-    tracing: WholeEdge | None,
+    edges: Sequence[Edge],
     started: Callable[[], bool] | None = None,
 ) -> Rpcs:
     """The RPCs of every service. Until all is `started`, each inference RPC is UNAVAILABLE.
 
     A service of another package that cannot be used is left out. Raises InvalidSettings for it in strict mode.
     """
-    services = Services(dataplane, settings, meters, tracing, started)
+    services = Services(dataplane, settings, meters, edges, started)
     services.add(InferenceService(dataplane))
     services.add(StreamService(dataplane, settings))
     services.add(RepositoryService(dataplane))
@@ -83,7 +79,7 @@ class Services:
         dataplane: DataPlane,
         settings: Settings,
         meters: Meters,
-        tracing: WholeEdge | None,
+        edges: Sequence[Edge],
         started: Callable[[], bool] | None,
     ) -> None:
         self.services: list[RpcService] = []
@@ -93,23 +89,15 @@ class Services:
         self._access = dataplane.access
         self._meters = meters
         self._profile = settings.status_profile
-        self._reports = load_reports(settings, dataplane.loads)
-        self._ids = RequestIds.of(settings)
-        self._tracing = tracing
-        self._edges = edges_of(settings)
+        self._edges = edges
         self.typed = self._typed(dataplane)
 
     def _around(self, service: str, method: str, is_inference: bool = True) -> Around:
-        """What is around an RPC, from the inside out: its span, its id, its record, and the load in its trailers."""
+        """The edges around an RPC, from the inside out."""
         path = f"/{service}/{method}"
-        layers: list[Around] = [partial(identified, self._ids)]
-        if self._tracing is not None:
-            layers.insert(0, partial(self._tracing.rpc, path))
-        if is_inference:
-            layers += [partial(edge.rpc, path) for edge in self._edges]
-            if self._reports is not None:
-                layers.append(partial(with_load, self._reports))
-        return lambda serve: reduce(lambda served, layer: layer(served), layers, serve)
+        return lambda serve: reduce(
+            lambda served, edge: edge.rpc(path, served, is_inference), self._edges, serve
+        )
 
     def find(self, path: str) -> ServedRpc | None:
         return self._rpcs.get(path) or self.typed.find(path)

@@ -39,7 +39,7 @@ class TypedRpc:
         request, response = classes_of(method)
         self.method = method
         self._dataplane = dataplane
-        self._headers = TrailingHeaders(dataplane.events)
+        self._headers = TrailingHeaders()
         self._reader = RequestReader(method, request)
         self._writer = ResponseWriter(method, response)
 
@@ -58,7 +58,7 @@ class TypedRpc:
         assert response is not None
         message = response.accept(self._writer)
         admission.sent(len(message))
-        self._headers.send(context, model, response.id, response.parameters)
+        self._headers.send(context, admission, response.id, response.parameters)
         return message
 
     async def stream(self, exchange: RpcExchange[bytes]) -> None:
@@ -100,7 +100,7 @@ class TypedRpc:
                 await exchange.write(message)
                 del response  # freed now, while the core has it in its caches
         if last is not None:
-            self._headers.send(exchange.context, admission.model, *last)
+            self._headers.send(exchange.context, admission, *last)
 
 
 BuildRpc = Callable[[TypedRpc], ServedRpc]

@@ -19,8 +19,7 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import SCOPE_KEY, ScopeOrigin, below
-from ..edge import Edge, ServeOther, WholeEdge, edges_of
-from ..orca import load_reports
+from ..edge import Edge, ServeOther
 from ..request_ids import RequestIds
 from .custom import NOT_ALLOWED, CustomRoutes
 from .dialects.base import ReadRoute, Route
@@ -75,20 +74,17 @@ class RestApp:
         dataplane: DataPlane,
         settings: Settings,
         meters: Meters,
-        tracing: WholeEdge | None = None,
+        edges: Sequence[Edge] = (),
         beside: AsgiEndpoint | None = None,
     ) -> None:
-        """`beside` has routes of its own, and `tracing` puts spans around requests."""
+        """`edges` are around all that is served, except `beside`, which has routes of its own."""
         self.routes = build_routes(dataplane, settings, meters, dataplane.custom_routes)
-        self.websocket = WebSocketDoor(dataplane, settings, meters)
+        self.websocket = WebSocketDoor(dataplane, settings, meters, edges)
         self._json = json_limits(settings)
-        reports = load_reports(settings, dataplane.loads)
         self._serve_other: ServeOther = self._serve
-        edges: list[Edge | WholeEdge] = [*edges_of(settings)]
-        if tracing is not None:
-            edges.insert(0, tracing)
-            self._serve_other = tracing.request(self._serve)
-        self.inferences = InferenceDoor(dataplane, settings, meters.rest, self._json, reports, edges)
+        for edge in edges:
+            self._serve_other = edge.request(self._serve_other)
+        self.inferences = InferenceDoor(dataplane, settings, meters.rest, self._json, edges)
         self._origins = Origins(settings)
         self._profile = settings.status_profile
         self._limit = min(settings.max_body_bytes, MOST_READ)

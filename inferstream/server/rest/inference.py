@@ -6,7 +6,7 @@ nothing else is gained or lost by leaving it out.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from time import perf_counter
 
@@ -25,10 +25,9 @@ from ...protos.json_checks import JsonLimits
 from ...settings import Settings
 from ...telemetry.metrics import DoorMeters
 from ...types import Headers, InferenceResponse
-from ..edge import Edge, Serve, WholeEdge
+from ..edge import Edge, Serve
 from ..headers import ResponseHeaders
 from ..http1.exchange import DirectExchange
-from ..orca import LoadReports
 from ..request_ids import HEADER, RequestIds, enter
 from .dialects.base import ParsedRequest, Route
 from .events import EventStream
@@ -64,10 +63,9 @@ class InferenceDoor:
         settings: Settings,
         meters: DoorMeters,
         json: JsonLimits,
-        reports: LoadReports | None,
-        edges: Iterable[Edge | WholeEdge],
+        edges: Sequence[Edge],
     ) -> None:
-        """`reports` tell the load with whole responses, and with the heads of streams; `edges` are around `serve`."""
+        """`edges` are around `serve`, and add headers to whole responses and to the heads of streams."""
         self.serve: Serve = self._serve
         for edge in edges:
             self.serve = edge.http(self.serve)
@@ -78,10 +76,9 @@ class InferenceDoor:
         self._heartbeat = settings.sse_heartbeat
         self._stall = settings.stream_stall_timeout
         self._json = json
-        self._reports = reports
+        self._adding = [edge.headers for edge in edges if edge.headers is not None]
         self._ids = RequestIds.of(settings)
-        self._headers = ResponseHeaders(dataplane.events, str.encode, sendable)
-        self._events = dataplane.events is not None
+        self._headers = ResponseHeaders(str.encode, sendable)
         self._get_streams = gets_run_models(settings)
         self._origins = Origins(settings)
         self._resuming = Resuming(dataplane, settings, meters, self._headers)
@@ -313,10 +310,12 @@ class InferenceDoor:
         headers = [*asked.headers, *more]
         if caller.key is not None:
             headers += self._rate_limits(caller)
-        return headers if self._reports is None else headers + self._reports.headers(exchange.headers)
+        for added in self._adding:
+            headers += added(exchange.headers)
+        return headers
 
     def _of_model(self, asked: ParsedRequest, response: InferenceResponse) -> RawHeaders:
-        return self._headers.of(asked.admission.model, response.id, response.parameters)
+        return self._headers.of(asked.admission, response.id, response.parameters)
 
     def _respond(
         self,
@@ -329,11 +328,12 @@ class InferenceDoor:
         """Send a whole response, compressed if it is worth it; None if it is sent."""
         if (key := asked.admission.key) is not None and key.limits is not None:
             headers += self._rate_limits(asked.admission.caller)
-        if self._reports is not None:
-            headers += self._reports.headers(exchange.headers)
+        for added in self._adding:
+            headers += added(exchange.headers)
         headers += asked.headers
         if response is not None and (
-            self._events or (response.parameters is not None and response.parameters.headers is not None)
+            asked.admission.pipeline.marks is not None
+            or (response.parameters is not None and response.parameters.headers is not None)
         ):
             headers += self._of_model(asked, response)
         if (

@@ -235,7 +235,7 @@ class Resuming:
         headers = [*asked.headers, APPLIED]
         if first is not None:
             try:
-                headers += self._headers.of(asked.admission.model, first.id, first.parameters)
+                headers += self._headers.of(asked.admission, first.id, first.parameters)
             except BaseException:  # nobody would ever read the stream
                 stream.expire()
                 raise

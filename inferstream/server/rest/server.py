@@ -11,6 +11,7 @@ from ...dataplane.access import Action
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...errors import InferstreamError
+from ...extensions import DIALECTS, loaded
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
@@ -99,8 +100,10 @@ def _route_below(prefix: bytes, route: Callable[[bytes], Any], target: bytes) ->
 
 
 def metrics_service(meters: Meters, settings: Settings, dataplane: DataPlane) -> Service:
-    route = MetricsRoute(dataplane, settings, meters)
-    reads = {without_slash(claim.path): claim for claim in route.reads()}
+    """The service of the metrics port."""
+    joining = (kind for _, kind in loaded(DIALECTS, settings.strict) if getattr(kind, "of_metrics", False))
+    dialects = [kind(dataplane, settings, meters) for kind in (MetricsRoute, *joining)]
+    reads = {without_slash(claim.path): (each, claim) for each in dialects for claim in each.reads()}
     origins = Origins(settings)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -112,7 +115,7 @@ def metrics_service(meters: Meters, settings: Settings, dataplane: DataPlane) ->
             status, headers, body = error_response(error, settings.status_profile)
             await respond(send, status, body, headers)
             return
-        claim = reads.get(scope["path"])
+        route, claim = reads.get(scope["path"], (None, None))
         if claim is not None and scope["method"] in (claim.methods or ()):
             status, headers, text = await claim.respond(ReadRoute(claim.path, claim, route), caller, scope)
             assert isinstance(text, bytes)

@@ -1,8 +1,7 @@
 """Inference over WebSockets: the route of `stream`, the upgrade, and the compression of messages from clients."""
 
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from websockets.extensions import Extension
@@ -19,7 +18,7 @@ from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import below
-from ..edge import Listener, edges_of
+from ..edge import Edge, Listener, OpenSocket
 from ..request_ids import RequestIds
 from ..status import status_of
 from .conversation import Conversation, Socket
@@ -37,7 +36,9 @@ SUBPROTOCOL = "inferstream"
 class WebSocketDoor:
     """`stream` of every model, and the limits of its sockets."""
 
-    def __init__(self, dataplane: DataPlane, settings: Settings, meters: Meters) -> None:
+    def __init__(
+        self, dataplane: DataPlane, settings: Settings, meters: Meters, edges: Sequence[Edge] = ()
+    ) -> None:
         self.profile = settings.status_profile
         self.max_message = settings.max_body_bytes
         self.too_large = f"A message may have {self.max_message} bytes (setting {BODY_SETTING})."
@@ -50,7 +51,9 @@ class WebSocketDoor:
         self._meters = meters
         self.inflight = meters.inflight
         self._origins = Origins(settings)
-        self._edges = edges_of(settings)
+        self._begin: OpenSocket = self._open
+        for edge in edges:
+            self._begin = edge.socket(self._begin)
         self._prefix = settings.root_path
 
     def open(
@@ -60,12 +63,7 @@ class WebSocketDoor:
 
         Raises InferstreamError for a refusal.
         """
-        path = below(self._prefix, path) or path
-        begin: Callable[[Any], Listener]
-        begin = partial(self._open, path=path, headers=headers, request_id=request_id)
-        for edge in self._edges:
-            begin = partial(edge.socket, begin, path=path, headers=headers)
-        return begin(socket)
+        return self._begin(socket, below(self._prefix, path) or path, headers, request_id)
 
     def _open(
         self, socket: Socket, path: str, headers: list[tuple[bytes, bytes]], request_id: bytes | None

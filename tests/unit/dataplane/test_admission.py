@@ -29,9 +29,9 @@ def caller(**given: Any) -> Caller:
     return Caller(Headers([("x-a", "1")]), "v2", principal="someone", **given)
 
 
-def admission(served: Any, successor: Any = None, events: CloudEvents | None = None) -> Admission:
+def admission(served: Any, successor: Any = None) -> Admission:
     registry = SimpleNamespace(serving=successor, lines=AccessLines())
-    return Admission(served, cast(Any, registry), "m", "2", caller(), events)
+    return Admission(served, cast(Any, registry), "m", "2", caller())
 
 
 def opened(asked: InferenceRequest, **given: Any) -> Call:
@@ -66,7 +66,9 @@ async def test_what_the_request_says_of_itself_goes_before_what_its_transport_sa
 
 def test_later_requests_get_cloudevents_headers_too() -> None:
     later = request()
-    admission(served_by([]), events=CloudEvents("s")).identify(later)
+    served = served_by([])
+    served.pipeline.marks = CloudEvents("s")
+    admission(served).identify(later)
     found = later.parameters
     assert found.headers is not None
     assert found.headers["Ce-Requestid"] == later.id
@@ -133,8 +135,9 @@ async def test_a_client_that_leaves_a_route_cancels_it() -> None:
 
 
 def served_by(handled: list[Call], withdrawn: bool = False, priority: int = 1) -> Any:
+    pipeline = SimpleNamespace(marks=None)
     return SimpleNamespace(
-        priority=priority, pace=0.0, handler=handled.append, withdrawn=withdrawn, pipeline=None
+        priority=priority, pace=0.0, handler=handled.append, withdrawn=withdrawn, pipeline=pipeline
     )
 
 

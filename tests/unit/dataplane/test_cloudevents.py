@@ -7,8 +7,7 @@ import pytest
 from inferstream import Settings
 from inferstream.dataplane import cloudevents
 from inferstream.dataplane.call import identify
-from inferstream.dataplane.cloudevents import CloudEvents, wanted
-from inferstream.server.headers import LONGEST, ResponseHeaders
+from inferstream.dataplane.cloudevents import LONGEST, CloudEvents, wanted
 from inferstream.types import Headers, InferenceRequest
 
 
@@ -52,11 +51,13 @@ def test_in_kubernetes_they_name_the_namespace() -> None:
 
 
 def test_what_no_header_can_carry_is_encoded_and_what_is_too_long_left_out() -> None:
-    headers = ResponseHeaders(CloudEvents("ü\r\nx: y"), str, list)
-    assert dict(headers.of("m", "a é", None))["ce-source"] == "io.seldon.serving.deployment.%C3%BC%0D%0Ax: y"
-    assert dict(headers.of("m", "a é", None))["ce-id"] == "a %C3%A9"
-    assert "ce-id" not in dict(headers.of("m", "a" * (LONGEST + 1), None))
-    assert "ce-modelid" not in dict(headers.of("é" * LONGEST, "1", None))
+    events = CloudEvents("ü\r\nx: y")
+    assert (
+        dict(events.headers("m", "a é", str))["ce-source"] == "io.seldon.serving.deployment.%C3%BC%0D%0Ax: y"
+    )
+    assert dict(events.headers("m", "a é", str))["ce-id"] == "a %C3%A9"
+    assert "ce-id" not in dict(events.headers("m", "a" * (LONGEST + 1), str))
+    assert "ce-modelid" not in dict(events.headers("é" * LONGEST, "1", str))
 
 
 def test_headers_can_be_changed_as_the_dictionary_they_were() -> None:

@@ -1,6 +1,7 @@
 """The sums of the load of several processes, and how fresh a report is."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,10 @@ from inferstream.dataplane import load
 from inferstream.dataplane.load import CountLoad, Loads, ModelLoad, ProcessLoad, load_of
 from inferstream.dataplane.peers import Peers
 from inferstream.dataplane.registry import Registry
+from inferstream.dataplane.server_parts import ServerParts
 from inferstream.server.application import Application
+from inferstream.settings import Settings
+from inferstream.telemetry.metrics import Meters
 from inferstream.types import InferenceRequest, InferenceResponse
 
 
@@ -20,13 +24,18 @@ class Nothing:
         return []
 
 
+def loads_of(peers: Peers) -> Loads:
+    models: Any = Nothing()
+    return Loads(ServerParts(Settings(), Meters(), models, peers))
+
+
 def loads(*others: ProcessLoad) -> Loads:
     """The loads of a front end without models, beside others."""
 
     async def ask(front_end: int, question: CountLoad) -> ProcessLoad:
         return others[front_end - 1]
 
-    return Loads(Nothing(), Peers(0, 1 + len(others), ask))  # type: ignore[arg-type]  # has what is asked for
+    return loads_of(Peers(0, 1 + len(others), ask))
 
 
 async def test_the_load_of_a_model_is_that_of_all_processes() -> None:
@@ -58,7 +67,7 @@ async def test_a_report_asks_no_front_end_twice_within_its_time(monkeypatch: pyt
         return ProcessLoad([ModelLoad("m", None, 1, 0, 1)], 0.0)
 
     monkeypatch.setattr(load, "FRESH", 0.0)
-    found = Loads(Nothing(), Peers(0, 2, ask))  # type: ignore[arg-type]  # has what is asked for
+    found = loads_of(Peers(0, 2, ask))
     assert found.recent()[0].total.running == found.recent()[0].total.running == 0  # nobody has answered
     may.set()
     assert found._counting is not None
@@ -80,7 +89,7 @@ async def test_what_has_ended_counts_where_it_is_asked_for() -> None:
         meters = application.registry.get("half").pipeline.meters
         meters.durations["success"].observe(0.1)
         meters.durations["internal"].observe(0.1)
-        found = application.dataplane.loads
+        found = application.dataplane.of(Loads)
         assert isinstance(application.registry, Registry)
         assert (await found.current(ends=True))[2:4] == (2, 1)
         assert (await found.current())[2:4] == (0, 0)
@@ -98,7 +107,7 @@ async def test_the_totals_of_one_front_end_are_those_of_the_models_that_have_a_l
         return n
 
     async with Application(app) as application:
-        found = application.dataplane.loads
+        found = application.dataplane.of(Loads)
         assert await found.totals() == (0, 0, 0.0, 0.0)
         meters = application.registry.get("busy").pipeline.meters
         meters.in_flight, meters.queue.depth = 3, 1
@@ -114,7 +123,7 @@ async def test_the_totals_have_the_cache_of_a_model_without_calls() -> None:
             raise NotImplementedError
 
     async with Application(Cached) as application:
-        assert (await application.dataplane.loads.totals()).kv_usage == 0.25
+        assert (await application.dataplane.of(Loads).totals()).kv_usage == 0.25
 
 
 async def test_the_totals_of_several_front_ends_are_of_all_of_them() -> None:

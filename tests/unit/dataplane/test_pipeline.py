@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,8 @@ from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.serving import ServedModel
 from inferstream.dataplane.stages.base import Pipeline, Shared
 from inferstream.errors import ModelLoadFailed
+from inferstream.extensions import STAGES as JOINING
+from inferstream.extensions import arrange, plugins
 from inferstream.repository import InMemoryRepository
 from inferstream.settings import Settings
 from inferstream.telemetry.meter_set import MeterSet, counter
@@ -91,15 +92,28 @@ async def test_streams_and_batches_together_stay_within_the_models_slots() -> No
     assert model.most == 2
 
 
-def test_only_a_full_queue_that_would_refuse_every_call_refuses_early() -> None:
-    def early_refusal(enabled: bool, tracer: Any = None) -> object:
-        shared = build_shared(Settings(cache_enabled=enabled), Meters(), tracer)
+def test_only_a_full_queue_that_would_refuse_every_call_refuses_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def early_refusal(enabled: bool) -> object:
+        shared = build_shared(Settings(cache_enabled=enabled), Meters())
         settings = ModelSettings(implementation=Held, name="m", cache_enabled=enabled)
         return build_pipeline(Local(Held(settings)), shared).refuse
 
     assert early_refusal(False) is not None
     assert early_refusal(True) is None, "a call may be answered from the cache"
-    assert early_refusal(False, object()) is None, "a refusal is to be traced"
+    monkeypatch.setattr("inferstream.dataplane.stages.tracing.build_tracer", lambda parts: object())
+    assert early_refusal(False) is None, "a refusal is to be traced"
+
+
+def test_stages_of_plug_ins_stand_at_their_places() -> None:
+    core = {stage.__name__: stage for stage in STAGES}
+    ours = [(plugin, plugin.load()) for plugin in plugins(JOINING).values() if plugin.ours]
+    order = [plugin.name if plugin else stage.__name__ for plugin, stage in arrange(core, ours, "middleware")]
+    assert " ".join(order) == (
+        "calling compute batching limits sequences caching shadowing validation cloudevents record splitting middleware "
+        "deadline live metrics access_log tracing show_errors"
+    )
 
 
 async def test_nothing_is_kept_of_a_model_that_has_retired() -> None:

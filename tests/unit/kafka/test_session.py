@@ -119,8 +119,8 @@ async def served(consumer: Consumer, producer: Producer, last: int, **limits: in
         running_now -= 1
         return ask()
 
-    dataplane = SimpleNamespace(admit=admit, when_loaded=when_loaded, events=None)
-    session = Session(cast(Any, dataplane), Settings(**limits), consumer, producer, None)
+    dataplane = SimpleNamespace(admit=admit, when_loaded=when_loaded, of=lambda _: None, events=None)
+    session = Session(cast(Any, dataplane), Settings(**limits), consumer, producer)
     running = asyncio.create_task(session.run())
     async with asyncio.timeout(20):
         while last not in consumer.committed_to and not running.done():

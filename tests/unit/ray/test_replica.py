@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from inferstream import App
+from inferstream.dataplane.load import Loads
 from inferstream.errors import InvalidSettings, ModelNotFound, ModelNotReady
 from inferstream.ray import replica as module
 from inferstream.ray.replica import Replica
@@ -78,7 +79,7 @@ async def test_the_stop_of_ray_ends_streams_with_an_event_and_runs_their_finally
 ) -> None:
     async with client(replica) as asking:
         stream = asyncio.create_task(asking.post("/v2/models/endless/generate_stream", json={"number": 1}))
-        load = replica._application.dataplane.loads
+        load = replica._application.dataplane.of(Loads)
         while not (await load.current()).total.running:
             await asyncio.sleep(0)
         await ray.stop(60.0)

@@ -1,5 +1,8 @@
 """Headers that a model has set for its response, and those that HTTP can carry."""
 
+from types import SimpleNamespace
+from typing import Any
+
 from inferstream.server.headers import ResponseHeaders, model_headers
 from inferstream.server.rest.messages import sendable
 from inferstream.types import Headers, InferenceResponse, Parameters
@@ -15,8 +18,9 @@ def test_headers_of_the_request_are_not_echoed() -> None:
 
 
 def own(response: InferenceResponse) -> list[tuple[bytes, bytes]]:
-    headers = ResponseHeaders(None, str.encode, sendable)
-    return headers.of("m", response.id, response.parameters)
+    headers = ResponseHeaders(str.encode, sendable)
+    admission: Any = SimpleNamespace(pipeline=SimpleNamespace(marks=None), model="m")
+    return headers.of(admission, response.id, response.parameters)
 
 
 def response(**headers: str) -> InferenceResponse:

@@ -56,7 +56,7 @@ class Failing(Echo):
 async def traced() -> AsyncIterator[tuple[httpx.AsyncClient, list[Span]]]:
     tracing: Any = Tracing()
     async with Application({"Echo": Echo, "failing": Failing}) as application:
-        rest = RestApp(application.dataplane, Settings(), application.meters, SpanEdge(tracing))
+        rest = RestApp(application.dataplane, Settings(), application.meters, [SpanEdge(tracing)])
         transport = httpx.ASGITransport(rest.entry)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:5") as client:
             yield client, tracing.spans
@@ -129,7 +129,7 @@ def test_a_host_may_have_a_port(host: str, expected: tuple[str, int | None]) -> 
 
 def traced_rpc(serve: Any, method: str = "ModelInfer") -> tuple[Any, list[Span]]:
     tracing: Any = Tracing()
-    return SpanEdge(tracing).rpc(f"/s.Service/{method}", serve), tracing.spans
+    return SpanEdge(tracing).rpc(f"/s.Service/{method}", serve, infers=True), tracing.spans
 
 
 async def answer(incoming: bytes | None, context: Any) -> bytes | None:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from inferstream.server.spans import build_push, build_tracing
+from inferstream.dataplane.server_parts import ServerParts
+from inferstream.plugins.otel.tracer import build_tracer
+from inferstream.server.spans import build_push
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 from inferstream.telemetry.resource import build_resource
@@ -42,6 +44,6 @@ def test_variables_turn_the_export_off(monkeypatch: pytest.MonkeyPatch, variable
     monkeypatch.setenv(variable, value)
     settings = Settings(tracing_server="http://127.0.0.1:1", metrics_push_server="http://127.0.0.1:1")
     if "METRICS" not in variable:
-        assert build_tracing(settings) is None
+        assert build_tracer(ServerParts(settings, Meters())) is None
     if "TRACES" not in variable:
-        assert build_push(settings, Meters()) is None
+        assert build_push(ServerParts(settings, Meters())) is None

@@ -25,7 +25,7 @@ class MLServerDialect(StreamDialect):
 
     def __init__(self, dataplane: DataPlane, profile: Profile) -> None:
         super().__init__(dataplane, profile)
-        self._headers = TrailingHeaders(dataplane.events)
+        self._headers = TrailingHeaders()
 
     @staticmethod
     def is_certain(message: InferMessage, metadata: Headers) -> bool:
@@ -75,7 +75,7 @@ class MLServerDialect(StreamDialect):
                 # Freed now: with hundreds of streams it would leave the core's caches before the next one.
                 del response
         if last is not None:
-            self._headers.send(exchange.context, admission.model, *last)
+            self._headers.send(exchange.context, admission, *last)
 
 
 def _request_to(admission: Admission, first: InferMessage, message: InferMessage) -> InferenceRequest:

@@ -51,6 +51,9 @@ class HttpDialect:
     of_models: ClassVar[bool] = True
     """Whether a name in its paths is that of a loaded model. Else a wrong method is refused for whatever name."""
 
+    of_metrics: ClassVar[bool] = False
+    """Whether the port of the metrics has its paths too."""
+
     def __init_subclass__(cls) -> None:
         if cls.title:
             TITLES[cls.name] = cls.title

@@ -21,11 +21,13 @@ def model() -> Pipeline:
     return Pipeline(*parts)
 
 
-def shared(*factories: Any, strict: bool = False, package: str = "p") -> Shared:
-    joining = tuple(
-        (Plugin(package, STAGES, f"s{number}", "m:x"), each) for number, each in enumerate(factories)
-    )
-    return Shared(Settings(strict=strict), cast(Any, None), joined=joining)
+def handler(*factories: Any, strict: bool = False, package: str = "p") -> Any:
+    """The handler of a model with these stages."""
+    shared = Shared(Settings(strict=strict), cast(Any, None))
+    pipeline = model()
+    for number, each in enumerate(factories):
+        pipeline = joined(Plugin(package, STAGES, f"s{number}", "m:x"), each)(pipeline, shared)
+    return pipeline.handler
 
 
 def adds(name: str) -> Any:
@@ -40,7 +42,7 @@ def fails(model: Pipeline, shared: Shared) -> Pipeline:
 
 
 def test_the_first_stage_is_innermost() -> None:
-    assert joined(model(), shared(adds("a"), adds("b"))).handler == "b(a(None))"
+    assert handler(adds("a"), adds("b")) == "b(a(None))"
 
 
 @pytest.mark.parametrize(
@@ -48,12 +50,12 @@ def test_the_first_stage_is_innermost() -> None:
     [(fails, "ValueError: no licence"), (lambda model, shared: None, "it returned a NoneType for model m, not a Pipeline")],
 )  # fmt: skip
 def test_a_stage_that_fails_is_left_out_or_ends_a_strict_start(factory: Any, reason: str) -> None:
-    assert joined(model(), shared(adds("a"), factory, adds("b"))).handler == "b(a(None))"
+    assert handler(adds("a"), factory, adds("b")) == "b(a(None))"
     with pytest.raises(InvalidSettings) as refused:
-        joined(model(), shared(factory, strict=True))
+        handler(factory, strict=True)
     assert reason in refused.value.message
 
 
 def test_an_error_of_ours_is_raised() -> None:
     with pytest.raises(ValueError, match="no licence"):
-        joined(model(), shared(fails, package=OURS))
+        handler(fails, package=OURS)

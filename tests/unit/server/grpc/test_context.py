@@ -1,5 +1,6 @@
 """The caller of an RPC, and a model's headers as trailing metadata."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,16 +47,20 @@ def test_metadata_that_calls_share_are_split_once(monkeypatch: pytest.MonkeyPatc
     assert dict(first.headers) == {"x-a": "b"}
 
 
+UNMARKED: Any = SimpleNamespace(model="m", pipeline=SimpleNamespace(marks=None))
+"""An admission to a model."""
+
+
 def sent(headers: dict[str, str]) -> Any:
     context: Any = Context()
-    TrailingHeaders(None).send(context, "m", "1", Parameters(headers=headers))
+    TrailingHeaders().send(context, UNMARKED, "1", Parameters(headers=headers))
     return context.trailing
 
 
 def test_a_models_headers_are_trailing_metadata() -> None:
     assert sent({"X-Cost": "3"}) == (("x-cost", "3"),)
     context: Any = Context()
-    TrailingHeaders(None).send(context, "m", "1", None)
+    TrailingHeaders().send(context, UNMARKED, "1", None)
     assert context.trailing == ()
 
 

@@ -6,8 +6,7 @@ from typing import cast
 from prometheus_client.parser import text_string_to_metric_families
 
 from inferstream import Settings
-from inferstream.dataplane.load import Load, Loads, ServerLoad
-from inferstream.dataplane.peers import ModelLoad
+from inferstream.dataplane.load import Load, Loads, ModelLoad, ServerLoad
 from inferstream.server.rest.load import ALIASES, TOTALS, exposition, load_document
 
 MODELS = [

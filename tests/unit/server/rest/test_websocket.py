@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from inferstream import Application
-from inferstream.server.rest import websocket
+from inferstream.server.edge import Edge, OpenSocket
 from inferstream.server.rest.websocket import ROUTE, WebSocketDoor, chosen
 
 
@@ -29,19 +29,23 @@ def test_the_subprotocol_with_a_key_is_never_the_answer() -> None:
     assert chosen(["inferstream.key.secret"]) is None
 
 
-class Named:
+class Named(Edge):
     """An edge that writes its name around what it opens."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def socket(self, open: Any, socket: Any, path: str, headers: Any) -> Any:
-        return open(f"{socket}>{path}>{self.name}")
+    def socket(self, open: OpenSocket) -> OpenSocket:
+        def named(socket: Any, path: str, *rest: Any) -> Any:
+            return open(f"{socket}>{path}>{self.name}", path, *rest)
+
+        return named
 
 
 async def test_the_last_edge_is_the_first_that_a_socket_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(websocket, "edges_of", lambda _: [Named("a"), Named("b")])
+    opened: Any = lambda self, socket, path, headers, request_id: socket  # noqa: E731
+    monkeypatch.setattr(WebSocketDoor, "_open", opened)
     async with Application([]) as application:
-        door: Any = WebSocketDoor(application.dataplane, application.settings, application.meters)
-    monkeypatch.setattr(door, "_open", lambda socket, path, headers, request_id: socket)
+        edges = [Named("a"), Named("b")]
+        door: Any = WebSocketDoor(application.dataplane, application.settings, application.meters, edges)
     assert door.open("x", "/p", [], None) == "x>/p>b>/p>a"
