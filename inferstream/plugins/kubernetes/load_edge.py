@@ -3,7 +3,6 @@
 from inferstream.dataplane.load import Loads
 from inferstream.ext.calls import ServerParts
 from inferstream.ext.http import Edge, ServeBytes
-from inferstream.server.grpc.orca import with_load
 from inferstream.server.orca import LoadReports, build_reports
 from inferstream.server.rest.load import exposition
 
@@ -16,7 +15,13 @@ class LoadEdge(Edge):
         self.headers = reports.headers
 
     def rpc(self, path: str, serve: ServeBytes, infers: bool) -> ServeBytes:
-        return with_load(self._reports, serve) if infers else serve
+        if not infers:
+            return serve
+        from inferstream.server.grpc.orca import (
+            with_load,  # late: an application without ports needs no protobuf
+        )
+
+        return with_load(self._reports, serve)
 
 
 def build_edge(parts: ServerParts) -> LoadEdge | None:

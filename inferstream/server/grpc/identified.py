@@ -1,14 +1,16 @@
 """Gives each RPC the `x-request-id` of its metadata as initial metadata."""
 
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from ...context import request_id_var
 from ...dataplane.server_parts import ServerParts
 from ...errors import InvalidRequest
 from ..edge import Edge, ServeBytes
 from ..request_ids import NAME, RequestIds, enter
-from .context import RpcContext
-from .rpc import ServeRpc
+
+if TYPE_CHECKING:
+    from .context import RpcContext  # an application without ports needs no protobuf
 
 
 class IdentifiedRpcs(Edge):
@@ -25,11 +27,11 @@ class IdentifiedRpcs(Edge):
         return identified(self._ids, serve)
 
 
-def identified(ids: RequestIds, serve: ServeRpc) -> ServeRpc:
+def identified(ids: RequestIds, serve: ServeBytes) -> ServeBytes:
     """Calls without an id pass as they are, and cost a look at their metadata."""
     every = ids.every
 
-    def with_id(incoming: bytes | None, context: RpcContext) -> Awaitable[bytes | None]:
+    def with_id(incoming: bytes | None, context: "RpcContext") -> Awaitable[bytes | None]:
         sent: str | bytes | None = None
         try:
             sent = context.metadata.request_id
