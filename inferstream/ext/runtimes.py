@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..runtimes.columns import described as described_tensor
     from ..runtimes.framework import TORCH_LOADING as TORCH_LOADING
     from ..runtimes.refusals import refusing as blaming_the_client
+    from ..signature import Signature as Signature
 
 __all__ = [
     "ArtefactModel",
@@ -37,6 +38,7 @@ __all__ = [
     "PermittedCall",
     "PredictFunction",
     "Runtime",
+    "Signature",
     "TORCH_LOADING",
     "TextFacts",
     "UnsafeArchive",
@@ -63,6 +65,7 @@ _NAMES = {
     "runtimes.columns": "Column Columns described=described_tensor",
     "runtimes.framework": "TORCH_LOADING",
     "runtimes.refusals": "refusing=blaming_the_client",
+    "signature": "Signature",
 }
 
 __getattr__ = export(__name__, _NAMES)

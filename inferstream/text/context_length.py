@@ -1,7 +1,8 @@
 """The context of a language model: its length in metadata, and the error of a prompt that exceeds it."""
 
+from inferstream.ext.runtimes import Signature
+
 from ..errors import InferstreamError, InvalidRequest
-from ..signature import Signature
 
 CONTEXT_LENGTH = "context_length"
 """Parameter in the metadata of a language model: the most tokens of a prompt and its text together."""

@@ -9,13 +9,12 @@ import orjson
 
 from inferstream import ModelSettings
 from inferstream.ext.http import JsonLimits
-from inferstream.ext.runtimes import TextFacts, untrusted_origin
+from inferstream.ext.runtimes import Signature, TextFacts, untrusted_origin
 from inferstream.ext.values import OPTIONAL, SCHEMA, parameter_of
 from inferstream.plugins.text.settings import TextSettings
 
 from ..codecs.values.objects import Json
 from ..errors import Unsupported
-from ..signature import Signature
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, TensorData
 from .calls.formats import reading
 from .calls.parser import CallParser, Chain

@@ -43,6 +43,8 @@ def server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
     (folder / "settings.json").write_text('{"shout_hush_header": "x-hush"}')
     for name in ("loud", "free"):
         write_model(folder, name, "shouting.Loud", name=name)
+    numbers = [{"name": "x", "datatype": "FP32", "shape": [1]}]
+    write_model(folder, "numbers", "shouting.Loud", name="numbers", inputs=numbers)
     running = Running(folder, "--strict", PYTHONPATH=str(site))
     yield running
     running.stop()
@@ -83,6 +85,13 @@ def test_a_dialect_has_its_route_and_its_stage_refuses(server: Running) -> None:
         assert (refused.status_code, refused.json()["error"]) == (403, "hush")
         assert client.post("/shout/free", content="hello", headers={"x-hush": "1"}).text == "HELLO"
         assert client.post("/shout/nobody", content="hello").status_code == 404
+
+
+def test_a_facet_says_which_models_the_dialect_serves(server: Running) -> None:
+    with httpx.Client(base_url=server.url) as client:
+        assert client.get("/shout").json() == ["free", "loud"]
+        refused = client.post("/shout/numbers", content="hello")
+    assert (refused.status_code, refused.json()["error"]) == (400, "numbers takes no single text")
 
 
 def test_a_stage_is_around_calls_of_every_dialect(server: Running) -> None:

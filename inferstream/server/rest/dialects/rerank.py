@@ -13,11 +13,11 @@ import orjson
 
 from inferstream.ext.calls import Admission, Caller, Operation
 from inferstream.ext.http import JSON_HEADER, Exchange, RawHeaders, Route, UnaryRequest, describe_post
+from inferstream.ext.runtimes import Signature
 from inferstream.ext.values import OPTIONAL, parameter_of
 
 from ....errors import InferstreamError, InvalidRequest
 from ....protos.unwritable_outputs import wrong_output
-from ....signature import Signature
 from ....text.fields import Fields
 from ....text.generation import RESERVED
 from ....text.interface import FLOATS, holds_text

@@ -18,10 +18,10 @@ from inferstream.ext.http import (
     error_headers,
     status_of,
 )
+from inferstream.ext.runtimes import Signature
 
 from ....dataplane.several import SeveralReplies
 from ....errors import InferstreamError, ModelNotFound, ModelNotReady
-from ....signature import Signature
 from ....text.fields import Fields, wrong_field
 from ....text.generation import Generation
 from ....text.inputs import SUFFIX

@@ -1,4 +1,4 @@
-"""One of each: settings, a command, a dialect, a stage, a codec, a runtime and a source."""
+"""One of each: settings, a command, a dialect, a stage, a facet, a codec, a runtime and a source."""
 
 from inferstream.ext import Extension
 
@@ -8,6 +8,7 @@ extension = Extension(
     commands={"shout": "shout.command:shout"},
     dialects={"shout": "shout.dialect:Shout"},
     stages={"hush": "shout.stage:hush"},
+    facets={"voice": "shout.facet:voice"},
     codecs={"rot13": "shout.codec"},
     runtimes={"shouting.Loud": "shout.runtime:Loud"},
     sources={"shout": "shout.source:ShoutSource"},

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inferstream.codecs import StringCodec
+from inferstream.errors import InvalidRequest
 from inferstream.ext.calls import Action, Admission, Caller, Operation
 from inferstream.ext.http import (
     Answer,
@@ -18,6 +19,8 @@ from inferstream.ext.http import (
 )
 from inferstream.types import InferenceRequest, InferenceResponse
 
+from .facet import Voice
+
 
 class Shout(InferenceDialect):
     name = "shout"
@@ -30,20 +33,23 @@ class Shout(InferenceDialect):
         return {"/shout": describe_get("The models that can shout")}
 
     async def _models(self, route: ReadRoute, caller: Caller, scope: object) -> Answer:
-        return json_answer([name for name, _ in self._dataplane.models(caller)])
+        return json_answer([model.name for model in self._dataplane.faceted(Voice, caller)])
 
     def parse(
         self, exchange: Exchange, body: bytes, route: Route, caller: Caller, admission: Admission | None
     ) -> "ShoutRequest":
         assert admission is not None  # the path names the model
-        return ShoutRequest(admission, body.decode())
+        voice = admission.pipeline.facet(Voice)
+        if voice is None:
+            raise InvalidRequest(f"{admission.model} takes no single text")
+        return ShoutRequest(admission, voice, body.decode())
 
 
 class ShoutRequest(ParsedRequest):
-    def __init__(self, admission: Admission, text: str) -> None:
+    def __init__(self, admission: Admission, voice: Voice, text: str) -> None:
         self.admission = admission
         self.operation = Operation.INFER
-        self.request = InferenceRequest(inputs=[StringCodec.encode_input("text", [text])])
+        self.request = InferenceRequest(inputs=[StringCodec.encode_input(voice.input, [text])])
 
     def response(self, response: InferenceResponse) -> tuple[list[tuple[bytes, bytes]], bytes]:
         [text] = StringCodec.decode_output(response.outputs[0])

@@ -24,9 +24,9 @@ from inferstream.ext.http import (
     UnaryRequest,
     describe_post,
 )
+from inferstream.ext.runtimes import Signature
 
 from .....errors import InferstreamError, InvalidOutput
-from .....signature import Signature
 from .....text.fields import Fields
 from .....text.generation import RESERVED
 from .....text.interface import holds_bytes, holds_image, holds_text, only_needed, request_by_name

@@ -22,9 +22,9 @@ from inferstream.ext.http import (
     describe_post,
     read_parts,
 )
+from inferstream.ext.runtimes import Signature
 
 from .....errors import InferstreamError, InvalidOutput
-from .....signature import Signature
 from .....text.fields import LARGEST, Fields, wrong_field
 from .....text.generation import RESERVED
 from .....text.interface import (
