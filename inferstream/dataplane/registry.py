@@ -124,7 +124,7 @@ class Registry(Serving):
                 logger.error("model %s cannot be loaded: %s", model.name, model.reason)
             if broken and self._settings.strict:
                 raise InvalidSettings(f"Model {broken[0].name} cannot be loaded: {broken[0].reason}")
-            check_configuration(wanted, self._wanted, self._named_versions, self._settings.strict)
+            check_configuration(wanted, self._wanted, self._settings.strict)
             at_once = [settings for settings in wanted if not self._waits(settings)]
             if at_once:
                 names = ", ".join(label_of((settings.name, settings.version)) for settings in at_once)
@@ -200,7 +200,7 @@ class Registry(Serving):
         found_keys = {(settings.name, settings.version) for settings in wanted}
         gone = [key for key in self._known(name) if key not in found_keys]
         known = found_keys | {(name, model.version) for model in broken}
-        check_configuration(wanted, known, self._named_versions, strict=False)
+        check_configuration(wanted, known, strict=False)
         failures: list[InferstreamError] = []
         for settings in wanted:
             try:

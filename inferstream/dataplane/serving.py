@@ -16,7 +16,6 @@ from ..telemetry.access import AccessLines, Subscribers
 from ..telemetry.metrics import Meters
 from ..telemetry.stages import BatchMeters
 from ..types import RepositoryIndexResponseItem, State
-from . import traffic
 from .caller import Caller
 from .edges import CallEdges, Callee
 from .elsewhere import Elsewhere
@@ -89,8 +88,6 @@ class ServedModel:
 
 class Serving(ABC):
     """The models that are loaded, and the states of others. A subclass changes them."""
-
-    _named_versions = staticmethod(traffic.named_versions)
 
     def __init__(self, settings: Settings, meters: Meters, peers: Peers | None = None) -> None:
         self._settings = settings

@@ -1,6 +1,6 @@
 """The version that a caller gets of a model whose settings split its calls."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from random import random
 from zlib import crc32
 
@@ -13,15 +13,6 @@ from ..settings.traffic import Split, VersionSettings
 def split_of(settings: ModelSettings) -> Split | None:
     """The shares of the calls of a model, if its settings have any."""
     return settings.section(VersionSettings).split
-
-
-def named_versions(settings: ModelSettings) -> Iterator[tuple[str, str]]:
-    """The other versions that a model's settings name, each after the setting."""
-    versions = settings.section(VersionSettings)
-    for version in versions.split.versions if versions.split else ():
-        yield "split", version
-    if versions.shadow:
-        yield "shadow", versions.shadow.to
 
 
 def chosen_version(split: Split, ready: Collection[str], caller: Caller) -> str | None:

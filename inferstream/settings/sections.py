@@ -28,6 +28,10 @@ class Section(EnvironmentModel):
     # Only the class of all settings is built.
     model_config = ConfigDict(defer_build=True, protected_namespaces=())
 
+    def named_versions(self) -> Iterable[tuple[str, str]]:
+        """Other versions of the model that the section names, each after its setting; they must be there."""
+        return ()
+
 
 class UndeclaredField(InvalidSettings):
     """A field that a plug-in of this distribution declares, and none that is installed."""

@@ -1,5 +1,6 @@
 """`split` and `shadow` of a model's settings: which version answers, and which other one is tried beside it."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -61,3 +62,9 @@ class VersionSettings(Section):
 
     shadow: Shadow | None = None
     """Another version that gets copies of calls, whose answers nobody waits for: `{"to": "2", "percent": 5}`."""
+
+    def named_versions(self) -> Iterable[tuple[str, str]]:
+        for version in self.split.versions if self.split else ():
+            yield "split", version
+        if self.shadow:
+            yield "shadow", self.shadow.to
