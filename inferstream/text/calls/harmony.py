@@ -6,7 +6,7 @@ from .parser import ARGUMENTS, CALL, REASONING, TEXT, CallParser, Delta
 
 START, CHANNEL, MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 ENDS = ("<|end|>", "<|call|>", "<|return|>")
-HEADER = re.compile(r"(?:<\|(?:start|channel|constrain|end)\|>[^<]*)*")
+HEADER = re.compile(r"(?:<\|(?:start|channel|constrain|end)\|>[^<]*+)*")
 """What is before a message, where models repeat marks. The last channel is that of the message."""
 NAMED = re.compile(r"<\|channel\|>\s*(\w*)")
 FUNCTION = re.compile(r"\bto=(functions\.)?([\w.\-]{1,128})")
