@@ -340,7 +340,6 @@ def test_a_wrong_array_inside_an_object_is_named(app: Running, name: str) -> Non
 @pytest.mark.parametrize(
     ("path", "body", "named"),
     [
-        ("completions", {"model": "half", "prompt": "x"}, "cannot be written"),
         ("embeddings", {"model": "vectors", "input": ["a"]}, "no vector for each of 1 texts"),
         ("embeddings", {"model": "vectors", "input": ["a", "b", "c"]}, "no vector for each of 3 texts"),
         ("embeddings", {"model": "missing", "input": "a"}, "not finite"),
