@@ -101,7 +101,7 @@ def test_the_trees_are_copies_with_their_own_entry_points(tmp_path: Path) -> Non
     assert trees["against"] == trees["again"] != trees["this"]
     for tree in trees.values():
         (metadata,) = tree.glob("inferstream-*.dist-info")
-        assert "[inferstream.dialects]\n" in (metadata / "entry_points.txt").read_text()
+        assert "[inferstream.extensions]\n" in (metadata / "entry_points.txt").read_text()
     changed = (against.ROOT / "inferstream" / "rows.py").read_bytes()
     assert (trees["this"] / "inferstream" / "rows.py").read_bytes() == changed
 

@@ -54,7 +54,7 @@ CHATS = {
     "seed": ({"seed": 2**70}, "seed"),
     "max_tokens is 0": ({"max_tokens": 0}, "max_tokens"),
     "max_tokens is huge": ({"max_tokens": 10**30}, "max_tokens"),
-    "max_completion_tokens": ({"max_completion_tokens": -1}, "max_completion_tokens"),
+    "max_completion_tokens": ({"max_completion_tokens": -2}, "max_completion_tokens"),
     "too many stop strings": ({"stop": ["a"] * 65}, "stop"),
     "empty stop string": ({"stop": ["a", ""]}, "stop"),
     "stop is a number": ({"stop": 5}, "stop"),
