@@ -40,7 +40,7 @@ class Census(MLModel):
 EACH = 80 * int(os.environ.get("TIMES", "1"))
 """Streams, connections or failures of one kind."""
 
-SPARE = EACH // 2
+SPARE = EACH * 3 // 4
 """Objects of one class, and descriptors, that come and go. What is kept of each is more."""
 
 MEMORY = 32 << 20
