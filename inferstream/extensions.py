@@ -184,11 +184,11 @@ def set_aside(plugin: Plugin, reason: str | BaseException) -> None:
 
 
 def leave_out(plugin: Plugin, reason: str | BaseException, strict: bool) -> None:
-    """Say once in the log what is left out. Raises InvalidSettings where `strict`, and the error of one of ours."""
+    """Say once in the log what is left out. Raises InvalidSettings where `strict`, and for one of ours always."""
     if plugin.ours and isinstance(reason, BaseException):
         raise reason
     refusal = plugin.refusal(reason)
-    if strict:
+    if strict or plugin.ours:
         raise refusal
     _say(refusal.message)
 

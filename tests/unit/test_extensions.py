@@ -74,6 +74,8 @@ def test_what_fails_is_left_out_with_the_first_line_of_its_error(
 def test_an_error_of_ours_is_raised_as_it_is() -> None:
     with pytest.raises(ZeroDivisionError):
         extensions.leave_out(Plugin("inferstream", STAGES, "a", "b:c"), ZeroDivisionError(), strict=False)
+    with pytest.raises(InvalidSettings, match="why"):
+        extensions.leave_out(Plugin("inferstream", STAGES, "a", "b:c"), "why", strict=False)
 
 
 EXTENSION = "from inferstream.ext import Extension\nextension = Extension({})\n"
