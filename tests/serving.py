@@ -117,7 +117,7 @@ class Running:
         self._stopping = True
         self.process.send_signal(signal.SIGTERM)
 
-    def stop(self, timeout: float = 15) -> int:
+    def stop(self, timeout: float = 30) -> int:
         if self.process.poll() is None:
             if not self._stopping:
                 self.begin_stop()

@@ -5,7 +5,7 @@ errors in the code of errors, and costs before a signature is checked.
 """
 
 import json
-import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +21,7 @@ from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.cve.apis import FACES, TEXT, URGENT
 from tests.cve.principals import OTHER, Keys, audited, serve_app, token
 from tests.grpc_web import BINARY, framed, headers_of
-from tests.serving import Running, eventually, write_model
+from tests.serving import Running, eventually, metric, write_model
 
 CVES = ()
 """No advisory of another server is of this class."""
@@ -235,8 +235,9 @@ class Slow(MLModel):
 
     async def predict(self, payload):
         with open(os.environ["TEST_LOG"], "a") as log:
-            print(request_context().cache_salt, file=log)
-        await asyncio.sleep(0.03)
+            print(request_context().cache_salt, os.getpid(), file=log)
+        while os.path.exists(os.environ["TEST_LOG"] + ".held"):
+            await asyncio.sleep(0.01)
         return self.encode_response(["x"])
 
     async def predict_stream(self, payloads):
@@ -249,11 +250,12 @@ class Slow(MLModel):
 def ordered(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Running, Keys]]:
-    """One call at a time, of which each writes the principal into the log."""
+    """One call at a time in each process, which writes its principal and waits as long as a file is there."""
     root = tmp_path_factory.mktemp("ordered")
     keys = Keys()
     for name in ("greedy", "meek"):
         keys.add(name, ("infer", "stream"))
+    keys.add("operator", ("metrics",))
     described = {"inputs": [{"name": "prompt", **TEXT}], "outputs": [{"name": "text", **TEXT}]}
     write_model(root / "models", "slow", "ordered.Slow", ORDERED, name="slow", max_concurrency=1, **described)
     settings = {"keys_file": keys.write(root), **HOSTS[request.param]}
@@ -271,23 +273,27 @@ def test_a_priority_of_a_key_makes_no_call_of_others_wait(ordered: tuple[Running
     server, keys = ordered
     ask = (WITH_HEADER | URGENT)[api]
     urgent = {"x-request-priority": "1"} if api in WITH_HEADER else {}
-    stop = threading.Event()
-
-    def flood() -> None:
-        while not stop.is_set():
-            assert ask(server, "slow", keys.bearer("greedy") | urgent)[0]
-
+    held = server.log.with_name(server.log.name + ".held")
+    held.touch()
     server.log.write_text("")
-    with ThreadPoolExecutor(6) as pool:
-        floods = [pool.submit(flood) for _ in range(6)]
+    with ThreadPoolExecutor(11) as pool:
         try:
-            for _ in range(4):
-                assert FACES["rest"](server, "slow", keys.bearer("meek"))[0]
+            calls = [pool.submit(ask, server, "slow", keys.bearer("greedy") | urgent) for _ in range(8)]
+            calls += [pool.submit(FACES["rest"], server, "slow", keys.bearer("meek")) for _ in range(3)]
+            eventually(lambda: begun(server, keys, "slow") == len(calls))
         finally:
-            stop.set()
-        for each in floods:
-            each.result()
-    order = server.log.read_text().split()
-    between = "".join("m" if name == "meek" else "g" for name in order).strip("g").split("m")
-    assert order.count("greedy") > 4, "there was a flood"
-    assert max(map(len, between)) <= 4, between
+            held.unlink()
+        assert all(call.result()[0] for call in calls)
+    lines = [line.split() for line in server.log.read_text().splitlines()]
+    assert Counter(name for name, _ in lines) == {"greedy": 8, "meek": 3}
+    for process in {process for _, process in lines}:
+        order = [name for name, its in lines if its == process]
+        waited = "".join(name[0] for name in order[1:]).rstrip("g")
+        assert max(map(len, waited.split("m"))) <= 2, order
+
+
+def begun(server: Running, keys: Keys, model: str) -> float:
+    """How many calls of the model run or wait for their turn."""
+    page = httpx.get(f"{server.url}/metrics", headers=keys.bearer("operator")).text
+    meters = ("inferstream_queue_depth", "inferstream_calls_active")
+    return sum(metric(page, name, model=model) for name in meters)

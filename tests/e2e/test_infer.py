@@ -283,7 +283,7 @@ def test_a_server_that_dies_ends_the_run_and_resume_finishes(tmp_path: Path, tra
     process = work.start("slow", address(dying, transport), "-t", transport, "-w", "4", "-r", "1")
     eventually(lambda: work.lines() >= 5, 30)
     dying.process.kill()
-    dying.process.wait(5)
+    dying.process.wait(30)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 1, said
     assert "cannot be reached any more" in said

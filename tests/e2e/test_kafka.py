@@ -149,7 +149,7 @@ async def test_what_has_no_answer_is_not_committed(tmp_path: Path, broker: Broke
     await endpoint.answers("first", "third")
     eventually(lambda: endpoint.running.noted("start hanging"))
     endpoint.running.process.send_signal(signal.SIGKILL)
-    endpoint.running.process.wait(10)
+    endpoint.running.process.wait(30)
     assert await broker.committed(endpoint.asked, endpoint.name) <= 1
 
 

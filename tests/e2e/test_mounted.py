@@ -97,7 +97,7 @@ def test_events_arrive_one_by_one(mounted: Host) -> None:
 )
 def test_a_client_that_leaves_ends_its_call(mounted: Host, path: str, request_: dict, name: str) -> None:
     mounted.leave_during(path, json.dumps(text(id=name, parameters=request_)).encode())
-    eventually(lambda: mounted.noted(f"finally {name}"), 5)
+    eventually(lambda: mounted.noted(f"finally {name}"))
     assert not any(fault in mounted.text() for fault in ("in ASGI", "never retrieved", "ERROR"))
 
 
@@ -132,7 +132,7 @@ def test_a_websocket_feeds_a_call_and_its_end_is_heard(mounted: Host) -> None:
     with talk(mounted, "streaming") as socket:
         ask(socket, text(id="left", parameters={"items": 10**6, "delay": 0.01}))
         answer(socket)
-    eventually(lambda: mounted.noted("finally left"), 5)
+    eventually(lambda: mounted.noted("finally left"))
 
 
 def test_a_websocket_to_nobody_is_refused_as_http_refuses(mounted: Host) -> None:
@@ -215,7 +215,7 @@ def test_a_grpc_server_of_somebody_else_streams(services: Host) -> None:
         client.async_stream_infer(
             "streaming", [tensor("text", ["hi"])], request_id="s", parameters={"items": 3}
         )
-        eventually(lambda: len(received) >= 3, 20)
+        eventually(lambda: len(received) >= 3)
         client.stop_stream()
     assert [error for _, error in received] == [None] * len(received)
     assert [result.as_numpy("output")[0] for result, _ in received[:3]] == [b"item 0", b"item 1", b"item 2"]
@@ -269,7 +269,7 @@ def test_a_program_serves_a_class_of_its_own_until_a_signal(number: signal.Signa
     with output.open("w") as file:
         process = subprocess.Popen([sys.executable, str(program)], stdout=file, stderr=subprocess.STDOUT)
     try:
-        eventually(lambda: "gRPC  " in output.read_text() or process.poll() is not None, 30)
+        eventually(lambda: "gRPC  " in output.read_text() or process.poll() is not None)
         [rest] = [line for line in output.read_text().splitlines() if line.startswith("REST")]
         url = rest.split()[1].removesuffix("/docs")
         response = httpx.post(f"{url}/v2/models/Double/infer", json=fp32([1.0, 2.0]), timeout=20)

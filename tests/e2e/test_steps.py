@@ -160,7 +160,7 @@ def test_leaving_releases_the_state(stepping: Running, stream) -> None:
     assert next(leaving) == "item 0"
     assert next(leaving) == "item 1"
     leaving.close()
-    eventually(lambda: stepping.noted(f"release {name}"), 1)
+    eventually(lambda: stepping.noted(f"release {name}"))
     stepping.probe()
 
 
@@ -197,7 +197,7 @@ def test_time_that_is_over_ends_a_stream_between_its_steps(stepping: Running) ->
     answer = httpx.post(url, json=body, headers={"X-Request-Timeout": "0.3"}, timeout=20)
     assert '"code":"deadline_exceeded"' in answer.text
     assert '"item 1"' in answer.text
-    eventually(lambda: stepping.noted("release late"), 1)
+    eventually(lambda: stepping.noted("release late"))
 
 
 def test_single_answers_over_rest_and_grpc(stepping: Running) -> None:
@@ -247,7 +247,7 @@ def test_a_reader_that_does_not_read_holds_nobody_up(stepping: Running) -> None:
         eventually(stands, 20)
         assert not stepping.noted("release slow")
         assert list(_sse(stepping, "steps", "quick", {"items": 100})) == items(100)
-    eventually(lambda: stepping.noted("release slow"), 2)
+    eventually(lambda: stepping.noted("release slow"))
 
 
 class Asked(NamedTuple):

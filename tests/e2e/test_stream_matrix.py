@@ -110,5 +110,5 @@ def test_leaving_ends_the_model(matrix: Running, stream) -> None:
     items = stream(matrix, name, {"items": 10**6, "delay": 0.01})
     next(items)
     items.close()
-    eventually(lambda: matrix.noted(f"finally {name}"), 0.5)
+    eventually(lambda: matrix.noted(f"finally {name}"))
     matrix.probe()

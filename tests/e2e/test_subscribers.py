@@ -59,7 +59,7 @@ class Tail:
 
     def end(self) -> None:
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(30)
 
 
 def ask(running: Running, model: str = "m", value: float = 1.0, action: str = "infer") -> None:
@@ -167,7 +167,7 @@ def test_a_subscriber_ends_when_the_server_stops_and_not_before_its_last_line(tm
     tail = Tail(running, tmp_path / "tail")
     ask(running)
     assert running.stop() == 0
-    assert tail.process.wait(10) == 0
+    assert tail.process.wait(30) == 0
     assert tail.lines()[-1] == "the server has stopped"
     assert "REST" in tail.lines()[0]
     assert "took longer" not in running.text()

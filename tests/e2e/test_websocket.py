@@ -285,4 +285,4 @@ def test_draining_ends_what_runs_refuses_what_is_new_and_closes(serve, tmp_path)
         assert [item["code"] for item in found if item["id"] == "new"] == ["draining"]
         assert list(idle) == []
         assert {socket.close_code, idle.close_code} == {1001}
-    assert server.process.wait(10) == 0
+    assert server.process.wait(30) == 0

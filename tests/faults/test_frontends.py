@@ -186,7 +186,7 @@ def test_streams_in_all_front_ends_finish_before_the_server_ends(serve, folder: 
             assert [answer["outputs"][0]["data"] for answer in said] == [[f"item {i}"] for i in range(6)]
         for stream in streams:
             assert len(stream.result()) == 6
-    assert server.process.wait(10) == 0
+    assert server.process.wait(30) == 0
 
 
 def test_ctrl_c_reaches_all_and_ends_them_in_good_order(start, folder: Path) -> None:
@@ -200,7 +200,7 @@ def test_ctrl_c_reaches_all_and_ends_them_in_good_order(start, folder: Path) -> 
         os.kill(front_end, signal.SIGINT)
         server.process.send_signal(signal.SIGINT)
         assert {call.result().status_code for call in slow} == {200}
-    assert server.process.wait(10) == 0
+    assert server.process.wait(30) == 0
     assert "ended by" not in server.text()
 
 
@@ -208,7 +208,7 @@ def test_nothing_is_left_of_a_server_that_is_killed(start, folder: Path) -> None
     server = start(folder, INFERSTREAM_PARALLEL_WORKERS="2")
     children = server.workers()
     server.process.kill()
-    server.process.wait(5)
+    server.process.wait(30)
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
     for port in (server.http_port, server.grpc_port, server.metrics_port):
         with socket.socket() as free:

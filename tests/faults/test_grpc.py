@@ -96,19 +96,19 @@ def test_a_message_over_the_limit_is_resource_exhausted(server: Running, stub) -
 def test_a_deadline_ends_the_call_and_the_work(server: Running, stub) -> None:
     with pytest.raises(grpc.RpcError) as failure:
         stub.ModelInfer(
-            request(model="slow", id="late", parameters={"seconds": {"int64_param": 3}}), timeout=0.5
+            request(model="slow", id="late", parameters={"seconds": {"int64_param": 60}}), timeout=2
         )
     assert failure.value.code() is Code.DEADLINE_EXCEEDED
-    eventually(lambda: server.noted("finally late"), 1)
+    eventually(lambda: server.noted("finally late"))
 
 
 def test_a_cancelled_call_ends_the_work(server: Running, stub) -> None:
     call = stub.ModelInfer.future(
-        request(model="slow", id="gone", parameters={"seconds": {"int64_param": 9}})
+        request(model="slow", id="gone", parameters={"seconds": {"int64_param": 60}})
     )
     eventually(lambda: server.noted("start gone"))
     call.cancel()
-    eventually(lambda: server.noted("finally gone"), 1)
+    eventually(lambda: server.noted("finally gone"))
 
 
 def test_an_empty_stream_is_ok_and_empty(stub) -> None:
@@ -238,11 +238,11 @@ def test_rapid_resets_leave_the_server_alive(server: Running) -> None:
         stub = GRPCInferenceServiceStub(channel)
         until = time.monotonic() + 3
         while time.monotonic() < until:
-            call = stub.ModelInfer.future(request(model="slow", parameters={"seconds": {"int64_param": 9}}))
+            call = stub.ModelInfer.future(request(model="slow", parameters={"seconds": {"int64_param": 60}}))
             call.cancel()
         server.probe()
         # The library itself refuses some calls, as CANCELLED, while more than a thousand wait to be looked at.
-        eventually(lambda: _answers_steadily(stub), 15)
+        eventually(lambda: _answers_steadily(stub))
 
 
 def _answers_steadily(stub: GRPCInferenceServiceStub) -> bool:

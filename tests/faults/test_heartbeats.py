@@ -11,7 +11,7 @@ import pytest
 
 from inferstream.protos.dataplane_pb2 import ModelInferRequest
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
-from tests.serving import Running, eventually, text, write_model
+from tests.serving import Running, eventually, fp32, text, write_model
 
 HEARTBEAT = 0.05
 STOPPED = "The worker process that ran this request was stopped for 0.5 s and then killed."
@@ -94,6 +94,7 @@ def test_a_stopped_worker_is_replaced_and_its_calls_fail_with_the_reason(beating
     eventually(lambda: len(beating.workers()) == 2 and not set(before) & set(beating.workers()))
     eventually(lambda: httpx.get(f"{beating.url}/v2/health/ready").status_code == 200)
     assert beating.text().count("was stopped for 0.5 s and then killed; starting another") == 2
+    eventually(lambda: beating.infer("echo", fp32([1.0])).status_code == 200)
     beating.probe()
 
 

@@ -281,7 +281,7 @@ def test_a_signal_while_an_app_imports_ends_the_server(
     eventually(mark.exists)
     pid = server.workers()[0] if under else server.process.pid
     os.kill(pid, number)
-    assert server.process.wait(10) == 0
+    assert server.process.wait(30) == 0
 
 
 def test_chdir_output_and_warnings_of_model_code(serve, processes: str) -> None:
