@@ -9,6 +9,7 @@ from inferstream import InferenceRequest, MLModel, Token, Usage
 from inferstream.errors import InvalidRequest
 
 WEATHER = '{"city":"Zürich"}'
+PATCHES = {"patch": '{"input":"*** Begin Patch\\n+ü"}', "bare patch": "*** Begin Patch\n+ü"}
 
 
 def note(line: str) -> None:
@@ -63,6 +64,8 @@ class Assistant(MLModel):
                 left, right = call(0, names[0], WEATHER), call(1, names[-1], "{}")
                 for pair in zip(left, right, strict=True):
                     yield from pair
+            elif word in PATCHES:
+                yield from call(0, names[-1], PATCHES[word])
             elif word == "both":
                 yield from call(0, names[0], WEATHER)
                 yield from call(1, names[-1], "{}")

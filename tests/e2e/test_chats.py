@@ -331,8 +331,10 @@ def test_a_request_of_codex_is_answered(serving: Running, stream: bool) -> None:
     assert [each["function"]["name"] for each in seen["tools"]] == [
         "shell",
         "update_plan",
+        "apply_patch",
         "mcp__docs__search",
     ]
+    assert "start: /.+/" in seen["tools"][2]["function"]["description"]
     roles = [each["role"] for each in seen["messages"]]
     assert roles == ["system", "developer", "user", *["assistant", "tool"] * 3, "assistant", "user"]
     called = [each["tool_calls"][0]["function"] for each in seen["messages"] if "tool_calls" in each]

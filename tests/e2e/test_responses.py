@@ -12,6 +12,7 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
+from tests.pairs import pairwise
 from tests.serving import Running, eventually, write_model
 
 CODE = Path(__file__).with_name("assistant_models.py").read_text()
@@ -30,6 +31,7 @@ CHAT_TOOLS = [
     for tool in TOOLS
 ]
 ARGUMENTS = '{"city":"Zürich"}'
+PATCHED = "*** Begin Patch\n+ü"
 BEGINNING = ["response.created", "response.in_progress"]
 OPENING = ["response.output_item.added", "response.content_part.added"]
 ENDING = ["response.output_text.done", "response.content_part.done", "response.output_item.done"]
@@ -313,6 +315,51 @@ def test_a_response_may_hold_two_calls_even_with_mixed_pieces(client: openai.Ope
         assert [(item.name, item.arguments) for item in calls] == [("weather", ARGUMENTS), ("time", "{}")]
     done = [event for event in events if event.type == "response.function_call_arguments.done"]
     assert [(event.output_index, event.arguments) for event in done] == [(0, ARGUMENTS), (1, "{}")]
+
+
+GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/s"}
+PATCH = {"type": "custom", "name": "apply_patch", "description": "Edits files.", "format": GRAMMAR}
+SPACES = {
+    "alone": ([PATCH], None),
+    "in a namespace": (
+        [{"type": "namespace", "name": "files", "description": "d", "tools": [PATCH]}],
+        "files",
+    ),
+    "allowed": ([*TOOLS, PATCH], None),
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "input", "stream"), pairwise([*SPACES], ["patch", "bare patch"], [False, True])
+)
+def test_the_input_of_a_custom_tool_is_the_text_itself(
+    client: openai.OpenAI, place: str, input: str, stream: bool
+) -> None:
+    tools, namespace = SPACES[place]
+    named = [{"type": "custom", "name": "apply_patch"}]
+    chosen = {"type": "allowed_tools", "mode": "required", "tools": named} if place == "allowed" else "auto"
+    options = {"tools": tools, "tool_choice": chosen}
+    if stream:
+        events = list(respond(client, input, stream=True, **options))
+        response = events[-1].response
+        kinds = [event.type for event in events if "custom_tool_call" in event.type]
+        assert kinds == [f"response.custom_tool_call_input.{end}" for end in ("delta", "done")]
+        assert {event.delta for event in events if event.type.endswith("input.delta")} == {PATCHED}
+    else:
+        response = respond(client, input, **options)
+    [made] = response.output
+    assert (made.type, made.name, made.input, made.namespace) == (
+        "custom_tool_call",
+        "apply_patch",
+        PATCHED,
+        namespace,
+    )
+    output = {"type": "custom_tool_call_output", "call_id": made.call_id, "output": "Done"}
+    again = respond(client, [{"role": "user", "content": input}, made, output], **options)
+    assert again.output_text == "It is Done."
+    referred = {"type": "item_reference", "id": made.id}
+    again = respond(client, [{"role": "user", "content": input}, referred, output], **options)
+    assert again.output_text == "It is Done."
 
 
 def test_only_allowed_tools_reach_the_model(client: openai.OpenAI) -> None:

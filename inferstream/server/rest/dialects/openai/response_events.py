@@ -15,7 +15,7 @@ from .....text.reader import LENGTH, TextReader
 from ..text import TextFormat, token_logprobs
 from .chunks import usage_of
 from .errors import error_object
-from .response_items import Names
+from .response_items import Names, Tool, free_text
 from .states import SealedConversation
 
 COMPLETED = "completed"
@@ -85,8 +85,8 @@ class FunctionCall:
 
     def __init__(self, id: str, index: int, call: dict[str, Any], tools: Names) -> None:
         name = call["function"]["name"]
-        self.namespace, self.name = tools.get(name, ("", name))
-        self.id = f"fc_{id}_{index}"
+        self.tool = tools.get(name, Tool("", name))
+        self.id = f"{'ctc' if self.tool.custom else 'fc'}_{id}_{index}"
         self.index = index
         self.place = {"item_id": self.id, "output_index": index}
         self.call_id = call["id"]
@@ -94,10 +94,16 @@ class FunctionCall:
         self.done: dict[str, Any] | None = None
 
     def item(self, status: str) -> dict[str, Any]:
-        named = {"id": self.id, "type": "function_call", "status": status, "call_id": self.call_id}
-        if self.namespace:
-            named["namespace"] = self.namespace
-        return {**named, "name": self.name, "arguments": "".join(self.pieces)}
+        kind = "custom_tool_call" if self.tool.custom else "function_call"
+        named = {"id": self.id, "type": kind, "status": status, "call_id": self.call_id}
+        if self.tool.namespace:
+            named["namespace"] = self.tool.namespace
+        return {**named, "name": self.tool.name, **self.said()}
+
+    def said(self) -> dict[str, str]:
+        """What the model has written for the tool so far."""
+        text = "".join(self.pieces)
+        return {"input": free_text(text)} if self.tool.custom else {"arguments": text}
 
 
 class ResponseFormat(TextFormat):
@@ -239,6 +245,8 @@ class ResponseFormat(TextFormat):
         if not (arguments := piece["function"]["arguments"]):
             return opened
         call.pieces.append(arguments)
+        if call.tool.custom:  # its text is known once the argument has ended
+            return opened
         delta = {**call.place, "delta": arguments}
         return opened + self._event("response.function_call_arguments.delta", delta)
 
@@ -249,8 +257,13 @@ class ResponseFormat(TextFormat):
             logprobs = {} if isinstance(item, Reasoning) else {"logprobs": item.logprobs}
             events = self._event(f"{item.text}.done", {**item.place, "text": text, **logprobs})
             events += self._event(f"{item.around}.done", {**item.place, "part": item.part(text)})
+        elif item.tool.custom:
+            said = item.said()
+            kind = "response.custom_tool_call_input"
+            events = self._event(f"{kind}.delta", {**item.place, "delta": said["input"]})
+            events += self._event(f"{kind}.done", {**item.place, **said})
         else:
-            done = {**item.place, "name": item.name, "arguments": text}
+            done = {**item.place, "name": item.tool.name, "arguments": text}
             events = self._event("response.function_call_arguments.done", done)
         return events + self._event(
             "response.output_item.done", {"output_index": item.index, "item": item.done}

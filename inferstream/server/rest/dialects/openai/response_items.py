@@ -1,7 +1,7 @@
 """Items, tools and formats of a request for a response, in the form that chat completions have."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -16,9 +16,20 @@ PREVIOUS = "previous_response_id"
 CALLS = ("function_call", "custom_tool_call")
 """Items that are calls of tools of the client."""
 
+TOOLS = ("function", "custom")
+"""Tools of the client."""
 
-Names = Mapping[str, tuple[str, str]]
-"""The namespace and name of a function by the name that the model knows."""
+
+class Tool(NamedTuple):
+    """A tool as the client knows it. The input of a custom tool is free text."""
+
+    namespace: str
+    name: str
+    custom: bool = False
+
+
+Names = Mapping[str, Tool]
+"""The tools that the model knows by other names, or as functions although they are none."""
 
 Recall = Callable[[str], Any]
 """An item of an earlier response by its id; None for one that is not known."""
@@ -89,23 +100,54 @@ def _flat(namespace: str | None, name: str) -> str:
 
 
 def read_functions(fields: Fields) -> tuple[list[dict[str, Any]], Names]:
-    """The functions of a request, and those of namespaces by their full names. Other tools are left out."""
+    """The tools that the client runs, as functions. Those of namespaces have their full names.
+
+    Tools that the server would have to run are left out, because Codex sends them to every server.
+    """
     functions: list[dict[str, Any]] = []
-    names: dict[str, tuple[str, str]] = {}
+    names: dict[str, Tool] = {}
     for index, item in enumerate(fields.items("tools") or ()):
         tool = Fields(item, fields.path(f"tools[{index}]"))
         if (kind := tool.needed_text("type")) == "function":
             tool.needed_text("name")
             functions.append(nested(item))
+        elif kind == "custom":
+            functions.append(_custom(tool))
+            name = tool.needed_text("name")
+            names[name] = Tool("", name, custom=True)
         elif kind == "namespace":
             namespace = tool.needed_text("name")
-            inner, _ = read_functions(Fields({"tools": tool.get("tools")}, fields.path(f"tools[{index}]")))
+            inner, custom = read_functions(
+                Fields({"tools": tool.get("tools")}, fields.path(f"tools[{index}]"))
+            )
             for each in inner:
                 name = each["function"]["name"]
                 each["function"]["name"] = _flat(namespace, name)
-                names[each["function"]["name"]] = namespace, name
+                names[each["function"]["name"]] = Tool(namespace, name, name in custom)
             functions += inner
     return functions, names
+
+
+def _custom(tool: Fields) -> dict[str, Any]:
+    """A custom tool as a function with one argument. The model reads of the grammar of the text in its description."""
+    described = tool.text("description") or ""
+    format = tool.object("format")
+    if format is not None and format.choice("type", ("text", "grammar")) == "grammar":
+        syntax = format.needed_choice("syntax", ("lark", "regex"))
+        described += f"\n\nThe input has this grammar ({syntax}):\n{format.needed_text('definition')}"
+    parameters = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+    function = {"name": tool.needed_text("name"), "description": described.strip(), "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def free_text(arguments: str) -> str:
+    """The input of a call of a custom tool: the argument, or all that the model wrote in place of it."""
+    try:
+        read = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return arguments
+    text = read.get("input") if isinstance(read, dict) else None
+    return text if isinstance(text, str) else arguments
 
 
 def read_choice(fields: Fields) -> Any:
@@ -115,12 +157,16 @@ def read_choice(fields: Fields) -> Any:
         return choice
     chosen = Fields(choice, "tool_choice")
     kind = chosen.needed_text("type")
-    if kind == "function":
+    if kind in TOOLS:
         name = _flat(chosen.text("namespace"), chosen.needed_text("name"))
         return {"type": "function", "function": {"name": name}}
     if kind == "allowed_tools":
-        return {"type": kind, kind: {"mode": chosen.get("mode"), "tools": chosen.items("tools") or []}}
-    raise chosen.wrong("type", f"{kind[:40]!r} is not taken; known are function and allowed_tools")
+        allowed = [
+            {**tool, "type": "function"} if isinstance(tool, dict) and tool.get("type") in TOOLS else tool
+            for tool in chosen.items("tools") or ()
+        ]
+        return {"type": kind, kind: {"mode": chosen.get("mode"), "tools": allowed}}
+    raise chosen.wrong("type", f"{kind[:40]!r} is not taken; known are function, custom and allowed_tools")
 
 
 def read_format(fields: Fields) -> Fields | None:

@@ -26,7 +26,7 @@ OVERHEAD = 400
 LARGE = f"{PREFIX}large_"
 """How the id begins of a response whose conversation is larger than an id may be."""
 
-ITEM = ("type", "call_id", "name", "namespace", "arguments")
+ITEM = ("type", "call_id", "name", "namespace", "arguments", "input")
 """Fields of a call that belong to its conversation."""
 
 NO_KEYS = (

@@ -92,7 +92,23 @@ def test_tools_and_choices_take_the_form_of_chat():
     }
 
 
-@pytest.mark.parametrize("kind", ["web_search", "file_search", "mcp", "custom"])
+@pytest.mark.parametrize(
+    ("tool", "field"),
+    [
+        ({}, "tools[0].name"),
+        ({"name": "p", "format": "lark"}, "tools[0].format"),
+        ({"name": "p", "format": {"type": "json"}}, "tools[0].format.type"),
+        ({"name": "p", "format": {"type": "grammar", "syntax": "ebnf"}}, "tools[0].format.syntax"),
+        ({"name": "p", "format": {"type": "grammar", "syntax": "lark"}}, "tools[0].format.definition"),
+    ],
+)
+def test_a_wrong_custom_tool_is_named(tool: dict, field: str):
+    with pytest.raises(InvalidRequest) as raised:
+        read_functions(Fields({"tools": [{"type": "custom", **tool}]}))
+    assert raised.value.detail[0]["loc"] == [field]
+
+
+@pytest.mark.parametrize("kind", ["web_search", "file_search", "mcp"])
 def test_a_tool_of_another_type_is_left_out_and_cannot_be_chosen(kind: str):
     assert read_functions(Fields({"tools": [{"type": kind}]})) == ([], {})
     with pytest.raises(InvalidRequest) as raised:
@@ -122,7 +138,7 @@ def test_functions_of_a_namespace_have_its_name_in_front():
     ]
     functions, names = read_functions(Fields({"tools": tools}))
     assert [each["function"]["name"] for each in functions] == ["a__f", "b__f"]
-    assert names == {"a__f": ("a", "f"), "b__f": ("b__", "f")}
+    assert names == {"a__f": ("a", "f", False), "b__f": ("b__", "f", False)}
     with pytest.raises(InvalidRequest) as raised:
         read_functions(
             Fields({"tools": [{"type": "namespace", "name": "a", "tools": [{"type": "function"}]}]})
