@@ -20,6 +20,7 @@ import copyreg
 import dataclasses
 import functools
 import importlib
+import importlib.metadata
 import importlib.resources
 import importlib.util
 import inspect
@@ -218,6 +219,11 @@ WAYS = {{
     "resources by name": lambda: importlib.resources.files("lib").joinpath("data.txt").read_text(),
     "resources of a module": lambda: importlib.resources.files(lib).joinpath("data.txt").read_text(),
     "pkgutil": lambda: pkgutil.get_data(lib.__name__, "data.txt").decode(),
+    "data by name": lambda: pkgutil.get_data("lib", "data.txt").decode(),
+    "a version in the folder": lambda: importlib.metadata.version("vendored").rpartition("+")[2],
+    "a version of all": lambda: WHO if importlib.metadata.version("joblib") == joblib.__version__ else "other",
+    "find_spec": lambda: Path(importlib.util.find_spec("utils").origin).parent.name,
+    "find_spec of what is nowhere": lambda: WHO if importlib.util.find_spec("nowhere") is None else "other",
     "pkgutil of a name": lambda: pkgutil.resolve_name("lib.sub:WHO"),
     "modules of a package": lambda: WHO if [m.name for m in pkgutil.iter_modules(lib.__path__)] == ["base", "sub"] else "x",
     "run by its path": lambda: runpy.run_path(str(HERE / "by_path.py"))["WHO"],
@@ -244,6 +250,12 @@ WAYS = {{
     "in an archive, inside": lambda: importlib.import_module("packed_late").WHO,
     "in an archive, a package": lambda: importlib.import_module("packs.leaf").WHO,
     "in an archive, pickled": lambda: pickle.loads(pickle.dumps(packed.Plain())).who,
+    "in an archive, data by name": lambda: pkgutil.get_data("packs", "data.txt").decode(),
+    "in an archive, data": lambda: pkgutil.get_data(importlib.import_module("packs").__name__, "data.txt").decode(),
+    "in an archive, resources": lambda: importlib.resources.files("packs").joinpath("data.txt").read_text(),
+    "in an archive, a version": lambda: importlib.metadata.version("packs").rpartition("+")[2],
+    "in an archive, in a thread": lambda: in_thread(lambda: importlib.metadata.version("packs")).rpartition("+")[2],
+    "in an archive, entry points": lambda: [e.value for e in importlib.metadata.entry_points(group="packs")][0],
     "in an archive, spawn": lambda: pool("spawn", packed.late),
     "threads": lambda: in_thread(work_late),
     "fork": lambda: pool("fork", work_late),
@@ -340,6 +352,7 @@ def write_folder(root: Path, at: str, who: str, **settings: object) -> None:
         "lib/sub.py": "from .base import WHO, who\nfrom utils import f\nassert f() == WHO\n\n\nclass Plain:\n    who = WHO\n",
         "lib/base.py": own,
         "space/inner.py": own,
+        f"vendored-1+{who}.dist-info/METADATA": f"Name: vendored\nVersion: 1+{who}\n",
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True, parents=True)
@@ -348,6 +361,9 @@ def write_folder(root: Path, at: str, who: str, **settings: object) -> None:
         archive.writestr("packed.py", f"{own}\n\n{LATE.replace('core_late', 'packed_late')}")
         archive.writestr("packed_late.py", own)
         archive.writestr("packs/__init__.py", "")
+        archive.writestr("packs/data.txt", who)
+        archive.writestr(f"packs-1+{who}.dist-info/METADATA", f"Name: packs\nVersion: 1+{who}\n")
+        archive.writestr(f"packs-1+{who}.dist-info/entry_points.txt", f"[packs]\nx = {who}\n")
         archive.writestr("packs/leaf.py", "from packed import WHO\n")
     for module in ("utils", "lib.sub", "model", "__main__"):
         (folder / f"{module}.pkl").write_bytes(pickle_of(module))

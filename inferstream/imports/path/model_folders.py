@@ -13,7 +13,7 @@ import importlib
 import os
 import pickle
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, wraps
@@ -21,12 +21,17 @@ from importlib import _bootstrap
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import CodeType, FrameType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 if __package__:
+    from . import lookups
     from . import owned_folders as owned
 else:  # in a process of a pool
+    import lookups  # type: ignore[import-not-found,no-redef]
     import owned_folders as owned  # type: ignore[import-not-found,no-redef]
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 __path__: list[str] = []  # makes this module a package
 
@@ -148,6 +153,13 @@ def _owner_of(name: str) -> str:
     raise ImportError(f"the module {name} is one of a model ({files}); {where}", name=name)
 
 
+def _full_name(name: str) -> str:
+    """The name under which the module is imported that code on the stack means by this name."""
+    owner = "" if name.startswith((".", owned.PREFIX)) else _owner()
+    owning = find_package(owner, name) if owner else ""
+    return f"{owning}.{name}" if owning else name
+
+
 def _plain_module(name: str) -> ModuleType | None:
     """The module that the program itself has imported by this name; None if there is none."""
     module = sys.modules.get(name)
@@ -177,6 +189,11 @@ class ModelFolderFinder(MetaPathFinder):
         spec = ModuleSpec(fullname, None, is_package=True)
         spec.submodule_search_locations = [owned.folder_of(fullname)]
         return spec
+
+    def find_distributions(self, context: Any) -> Iterable["Distribution"]:
+        if not (package := owned.current_of(_owner())):
+            return ()
+        return lookups.distributions_in(owned.own_paths(package, context.path), context.name)
 
 
 class PlainName(ModuleType):
@@ -327,6 +344,7 @@ def install() -> None:
     if here not in sys.path:
         sys.path.append(here)
     sys.meta_path.insert(0, ModelFolderFinder())
+    lookups.install_lookups(_full_name)
     builtins.__import__ = import_module_for_code
     _bootstrap._find_and_load = _find_and_load(_bootstrap._find_and_load)  # type: ignore[attr-defined]
     sys.modules["__main__"].__class__ = Main

@@ -6,7 +6,7 @@ It needs only the standard library, because it is also imported in the processes
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib import _bootstrap
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
@@ -173,14 +173,25 @@ def _is_shared(folder: str, name: str) -> bool:
 
 def _holds_code(path: str, folder: str) -> bool:
     """Whether modules in a folder around or below a model's are its own: not those of another version or of Python."""
-    top = os.path.relpath(path, os.path.dirname(folder)).partition(os.sep)[0]
-    if path == folder or (top.isdigit() and top != os.path.basename(folder)):
+    if path == folder or _is_of_another_version(path, folder):
         return False
     if f"{path}{os.sep}".startswith(NEVER_OF_A_MODEL):
         return False
     if not os.path.isdir(path):
         return os.path.isfile(_file_of(path))
     return not any(name.endswith(INSTALLED) for name in os.listdir(path))
+
+
+def _is_of_another_version(path: str, folder: str) -> bool:
+    top = os.path.relpath(path, os.path.dirname(folder)).partition(os.sep)[0]
+    return top.isdigit() and top != os.path.basename(folder)
+
+
+def own_paths(package: str, entries: Iterable[Any]) -> list[str]:
+    """Those entries of `sys.path` that lie in folders of a package, and its own folder."""
+    folder, roots = folder_of(package), roots_of(package)
+    own = [entry for entry in entries if isinstance(entry, str) and f"{entry}{os.sep}".startswith(roots)]
+    return [*dict.fromkeys([*(entry for entry in own if not _is_of_another_version(entry, folder)), folder])]
 
 
 def _file_of(path: str) -> str:

@@ -1,0 +1,36 @@
+"""What libraries look up by names that model code passes: specs, data of packages and installed versions.
+
+This file is also imported in the processes of a pool.
+"""
+
+import importlib.util
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+
+def install_lookups(full_name: Callable[[str], str]) -> None:
+    """Let `find_spec` and `pkgutil.get_data` read plain names as the code that calls them does."""
+    find_spec, get_data = importlib.util.find_spec, pkgutil.get_data
+
+    @wraps(find_spec)
+    def find_spec_of(name: str, package: str | None = None) -> Any:
+        return find_spec(full_name(name), package)
+
+    @wraps(get_data)
+    def get_data_of(package: str, resource: str) -> bytes | None:
+        return get_data(full_name(package), resource)
+
+    importlib.util.find_spec, pkgutil.get_data = find_spec_of, get_data_of
+
+
+def distributions_in(paths: Sequence[str], name: str | None) -> Iterator["Distribution"]:
+    """The distributions in these folders and archives: of all names, or of one."""
+    from importlib.metadata import DistributionFinder, MetadataPathFinder  # late: most models ask for none
+
+    context = DistributionFinder.Context(name=name, path=[*paths])
+    yield from MetadataPathFinder.find_distributions(context)
