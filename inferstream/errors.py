@@ -8,8 +8,7 @@ InferstreamError
     UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
-        Refused
-            LimitExceeded (keys/errors.py), Unauthenticated (keys/errors.py)
+        Refused (and those of keys/errors.py)
     InvalidRequest
         InvalidModelURI, UnopenedState (server/rest/dialects/openai), UsesRegions (protos/regions.py)
         CodecError
@@ -66,6 +65,7 @@ class Refused(ModelError):
         super().__init__(message, status)
         self.retry_after = retry_after
         self.headers: Mapping[str, str] = {}  # further headers of the response over HTTP
+        self.fields: Mapping[str, str] = {}  # further fields of its body over V2
 
 
 def own_status(error: BaseException) -> int | None:

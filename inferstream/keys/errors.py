@@ -14,7 +14,7 @@ class Unauthenticated(Refused):
 
 
 class LimitExceeded(Refused):
-    """A limit of the caller is reached. `limit` is its field in the keys file.
+    """A limit of the caller is reached. `limit` is its field in the keys file, and of the body of the error.
 
     After `wait` nanoseconds there is enough again; None where waiting does not help, as for a limit of 0.
     """
@@ -23,4 +23,5 @@ class LimitExceeded(Refused):
         seconds = None if wait is None else max(1, -(-wait // _SECOND))
         super().__init__(f"The limit {limit} of {amount:.15g} is reached.", 429, seconds)
         self.limit = limit
+        self.fields = {"limit": limit}
         self.code = Code.LIMIT_EXCEEDED

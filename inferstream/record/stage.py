@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 from functools import cache
 
 from inferstream.ext.calls import AtEnd, Call, Handler, Reply, ServerParts, StageContext, StagedModel
+from inferstream.ext.telemetry import kind_of_end
 
-from ..dataplane.metering import kind_of
 from ..errors import InvalidSettings
 from ..settings.record import RecordSection, RecordSettings
 from .events import EventSink
@@ -33,7 +33,7 @@ class RecordedCalls:
             recording.dialect = call.dialect
 
         def ended(error: BaseException | None) -> None:
-            recording.code = "" if error is None else kind_of(error)
+            recording.code = "" if error is None else kind_of_end(error)
 
         try:
             reply = await self._inner(call)

@@ -18,8 +18,7 @@ from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
 from ...dataplane.first_calls import NotLoaded
 from ...dataplane.reply import Reply
-from ...errors import AlreadyExists, Cancelled, InvalidRequest, Overloaded
-from ...keys.errors import LimitExceeded
+from ...errors import AlreadyExists, Cancelled, InvalidRequest, Overloaded, Refused
 from ...protos.json_checks import JsonLimits
 from ...protos.websocket import EncodedMessage, FlatMessages, Messages, SocketMessage, V2Messages, dump_error
 from ...telemetry.metrics import Meters
@@ -228,7 +227,7 @@ class Conversation:
                 running.admission.identify(request)
                 running.admission.received(frame.size)
                 running.requests.add(request, frame.size)
-        except (InvalidRequest, LimitExceeded) as error:
+        except (InvalidRequest, Refused) as error:
             running.failure = error  # for a call that is not open yet
             running.admission.end(error)
         if frame.part == "last":

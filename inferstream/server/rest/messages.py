@@ -8,9 +8,8 @@ from typing import Any
 import orjson
 
 from ...concurrency.scope import ClientLeft as ClientLeft
-from ...errors import Code, InferstreamError, InvalidRequest, UnsupportedEncoding
+from ...errors import Code, InferstreamError, InvalidRequest, Refused, UnsupportedEncoding
 from ...keys.credentials import SplitHeaders
-from ...keys.errors import LimitExceeded
 from ...protos.unwritable_outputs import unwritable
 from ..compression import DEFLATE, GZIP, deflate, inflate, too_large
 from ..headers import sendable as sendable
@@ -208,8 +207,8 @@ async def respond(
 def error_document(error: InferstreamError) -> dict[str, Any]:
     """The body of a V2 error; `detail` repeats the message in the form that FastAPI's clients read."""
     document: dict[str, Any] = {"error": error.message}
-    if isinstance(error, LimitExceeded):
-        document["limit"] = error.limit
+    if isinstance(error, Refused):
+        document |= error.fields
     if error.code is Code.INVALID:
         document["detail"] = [{"type": error.code.value, "msg": error.message}]
     return document
