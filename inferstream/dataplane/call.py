@@ -14,7 +14,6 @@ from ..types import InferenceRequest, Parameters
 
 if TYPE_CHECKING:
     from .reply import Reply
-    from .sequence import OpenSequence
     from .shares import Share
 
 
@@ -43,6 +42,7 @@ class Call(Scope):
     """
 
     __slots__ = (
+        "affinity",
         "deadline",
         "dialect",
         "expired",
@@ -56,7 +56,6 @@ class Call(Scope):
         "reply",
         "request",
         "seen",
-        "sequence",
         "share",
         "trace",
         "version",
@@ -72,9 +71,6 @@ class Call(Scope):
 
     share: "Share"
     """What its principal uses by it; not set where there are no principals."""
-
-    sequence: "OpenSequence"
-    """The requests that it belongs to; not set unless the model serves sequences."""
 
     seen: float
     """When `Live` saw it first, on the event loop's clock; not set before."""
@@ -109,6 +105,8 @@ class Call(Scope):
         self.principal = principal
         self.dialect = dialect
         self.pace = pace
+        self.affinity: object = None
+        """What it has in common with other calls that run in the same process of workers; None without one."""
         self.waits = False
         """Whether it waits in a queue."""
         self.waited = 0.0

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
 
 from ...errors import InvalidRequest, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
@@ -16,7 +17,6 @@ from ...types import MetadataModelResponse
 from ...types.forms import InputsForm
 from ..call import Call
 from ..reply import Reply
-from ..sequence import OpenSequence
 from ..shares import Shares
 from ..slots import Slots
 from .client import NeverStarted, WorkerClient
@@ -127,7 +127,7 @@ class Pool:
         self.group = group
         self._instance = instance
         self._limit = limit
-        self._sequenced = settings.sequence_idle is not None
+        self._by_affinity: WeakKeyDictionary[object, WorkerClient] = WeakKeyDictionary()
         self._metadata = (
             None if loaded.metadata is None else MetadataModelResponse.model_validate_json(loaded.metadata)
         )
@@ -164,7 +164,7 @@ class Pool:
             raise self._unserved() from None
 
     async def _open(self, call: Call) -> Reply:
-        process = self._worker_of(call.sequence) if self._sequenced else self._worker()
+        process = self._worker() if call.affinity is None else self._worker_of(call.affinity)
         self.group.meters.depths.observe(process.active)
         try:
             remote = process.open(call, self._instance, self.settings.stream_buffer, self._limit, self._hung)
@@ -183,12 +183,11 @@ class Pool:
             raise self._unserved()
         return process
 
-    def _worker_of(self, sequence: OpenSequence) -> WorkerClient:
-        """The worker that has run the first request of a sequence. Raises WorkerLost where it is gone."""
-        known = sequence.worker
+    def _worker_of(self, affinity: object) -> WorkerClient:
+        """The worker that has run the first call of this affinity. Raises WorkerLost where it is gone."""
+        known = self._by_affinity.get(affinity)
         if known is None:
-            known = sequence.worker = self._worker()
-        assert isinstance(known, WorkerClient)
+            known = self._by_affinity[affinity] = self._worker()
         if not self.group.runs(known, self._instance):
             raise WorkerLost(
                 f"The worker process of model {self.settings.name} that has run this sequence has ended; begin it anew."
