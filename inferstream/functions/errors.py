@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..errors import InferstreamError, InvalidSettings, ModelError
-from .http_errors import from_http_exception
+from .http_errors import from_http_exception, single_error
 
 Method = Callable[..., Any]
 
@@ -33,14 +33,18 @@ class ErrorMap:
         self._statuses[exception] = (status, message)
 
     def translated(self, error: Exception) -> Exception:
-        """The error to raise in place of `error`: the mapped one, that of an `HTTPException`, or the same."""
-        if isinstance(error, InferstreamError):
-            return error
-        for kind in type(error).__mro__:
+        """The error to raise in place of `error`: the mapped one, that of an `HTTPException`, or the same.
+
+        A group of one error stands for this error.
+        """
+        single = single_error(error)
+        if isinstance(single, InferstreamError):
+            return single
+        for kind in type(single).__mro__:
             if kind in self._statuses:
                 status, message = self._statuses[kind]
-                return ModelError(message or str(error) or kind.__name__, status)
-        return from_http_exception(error) or error
+                return ModelError(message or str(single) or kind.__name__, status)
+        return from_http_exception(single) or error
 
     def fail(self, error: Exception) -> NoReturn:
         """Raise the error that clients get in place of `error`; the same if it is not mapped."""

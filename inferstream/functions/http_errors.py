@@ -6,6 +6,13 @@ import sys
 from ..errors import ModelError, Refused
 
 
+def single_error(error: BaseException) -> BaseException:
+    """The error that a group of one error stands for, as task groups raise it; else the same."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
 def from_http_exception(error: BaseException) -> ModelError | None:
     """The error with the status, detail and headers of an `HTTPException`; None for another exception.
 

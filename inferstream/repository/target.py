@@ -44,6 +44,8 @@ def targeted(target: str) -> tuple[Path, str | None]:
         return folder.parent, None if (folder.parent / MODEL_SETTINGS_FILE).is_file() else folder.name
     if folder.is_symlink() and not folder.exists():
         raise InvalidSettings(f"{target} is a link to {folder.readlink()}, which is missing")
+    if not colon and not folder.exists():
+        raise InvalidSettings(f"there is no file or folder {target}; an app is app.py or module:app")
     if not colon:
         raise InvalidSettings(f"{target} is not a folder, nor an app (app.py or module:app)")
     if "/" in module:

@@ -76,7 +76,7 @@ def test_a_target_that_is_not_there_is_one_line_and_code_1(tmp_path: Path) -> No
         "code/good.py:other": 'app "good:other": module good has no other',
         "code/good.py:a b": '"code/good.py:a b" is not of the form code/good.py:app',
         "nowhere:app": 'app "nowhere:app": there is no module nowhere',
-        "nowhere": "nowhere is not a folder, nor an app (app.py or module:app)",
+        "nowhere": "there is no file or folder nowhere; an app is app.py or module:app",
         "./code/good:app": '"./code/good:app": a module has no slash; write ./code/good.py:app',
         "no where:app": '"no where:app" is not of the form module:app',
     }.items():

@@ -17,6 +17,7 @@ from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.serving import Running, write_model
 
 APP = """
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated
 
@@ -66,6 +67,17 @@ def injected(x: int, user: Annotated[str, Depends(who)]) -> int:
     return x
 
 
+async def find(x):
+    raise HTTPException(404, "no such row")
+
+
+@app.model
+async def grouped(x: int) -> int:
+    async with asyncio.TaskGroup() as tasks:
+        found = tasks.create_task(find(x))
+    return found.result()
+
+
 @app.model
 def redirected(x: int) -> int:
     raise HTTPException(302, "elsewhere", {"Location": "/"})
@@ -86,6 +98,7 @@ async def guard(call, call_next):
 MODELS = """
 from fastapi import HTTPException
 from inferstream import MLModel, decode_args
+from inferstream.errors import ModelError
 from mlserver.handlers import custom_handler
 from starlette.exceptions import HTTPException as StarletteException
 
@@ -93,6 +106,18 @@ from starlette.exceptions import HTTPException as StarletteException
 class Awaited(MLModel):
     async def predict(self, payload):
         raise HTTPException(410, "gone", {"X-Reason": "old"})
+
+
+class Grouped(MLModel):
+    async def predict(self, payload):
+        raise ExceptionGroup("tasks", [ExceptionGroup("inner", [HTTPException(404, "no such row")])])
+
+
+class GroupedStream(MLModel):
+    async def predict_stream(self, payloads):
+        async for payload in payloads:
+            raise ExceptionGroup("tasks", [ModelError("no such user", 409)])
+            yield
 
 
 class Blocking(MLModel):
@@ -151,6 +176,7 @@ ROWS = {
     "generator": (429, "slow down"),
     "items": (418, "odd"),
     "injected": (401, "who are you?"),
+    "grouped": (404, "no such row"),
 }
 
 
@@ -204,6 +230,8 @@ def test_chat_has_it_too(server: Running) -> None:
 CLASSES = {
     "Awaited": (410, "gone", "INVALID_ARGUMENT"),
     "Blocking": (404, "no such user", "NOT_FOUND"),
+    "Grouped": (404, "no such row", "NOT_FOUND"),
+    "GroupedStream": (409, "no such user", "ALREADY_EXISTS"),
     "Decoded": (422, "x must be positive", "INVALID_ARGUMENT"),
     "Streamed": (429, "slow down", "RESOURCE_EXHAUSTED"),
     "BlockingStream": (429, "slow down", "RESOURCE_EXHAUSTED"),

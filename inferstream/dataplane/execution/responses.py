@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from ...concurrency.model_task import outcome_of
 from ...concurrency.scope import is_own_cancel, swallowed
 from ...errors import CodecError, InferenceFailed, InferstreamError, InvalidOutput
-from ...functions.http_errors import from_http_exception
+from ...functions.http_errors import from_http_exception, single_error
 from ...processes.errors import OutOfMemory
 from ...types import InferenceResponse
 from ..call import Call
@@ -115,9 +115,10 @@ def translated(
     from a model count as failures, because they must not end the server. The log has the traceback of a batch's failure
     once: that of a single request, if the batch is `halved` to find it.
     """
-    if (http := from_http_exception(error)) is not None:
+    single = single_error(error)
+    if (http := from_http_exception(single)) is not None:
         return http
-    error = owned(error, model)
+    error = owned(single if isinstance(single, InferstreamError) else error, model)
     stays = _stays(error)
     if stays and not isinstance(error, InferenceFailed):
         return error

@@ -144,4 +144,4 @@ def test_a_model_described_in_variables_alone_is_listed(
 def test_no_folder_is_one_line(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["models", str(tmp_path / "none")])
     assert ran.exit_code == 1
-    assert ran.stderr.strip().endswith("is not a folder, nor an app (app.py or module:app)")
+    assert ran.stderr.strip().endswith("; an app is app.py or module:app")

@@ -126,7 +126,7 @@ async def test_a_folder_is_one_of_models_also_where_the_calling_program_lies_in_
 @pytest.mark.parametrize(
     ("place", "says"),
     [
-        ("nowhere", "nowhere is not a folder, nor an app"),
+        ("nowhere", "there is no file or folder nowhere"),
         ("nowhere.py", "there is no file nowhere.py"),
         ("no.where:app", "no.where"),
     ],
