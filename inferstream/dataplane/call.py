@@ -5,16 +5,15 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from enum import Enum
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..concurrency.scope import Scope
-from ..errors import DeadlineExceeded, InvalidRequest
+from ..errors import Abandoned, DeadlineExceeded, InferstreamError, InvalidRequest
 from ..settings import SLOWEST
 from ..types import InferenceRequest, Parameters
 
 if TYPE_CHECKING:
     from .reply import Reply
-    from .sequence import OpenSequence
     from .shares import Share
 
 
@@ -27,6 +26,13 @@ class Operation(Enum):
 
 INFER, STREAM = Operation
 """The members themselves: Python 3.11 takes 60 ns to find one in its class."""
+
+
+class Affinity(Protocol):
+    """What calls have in common that run in one worker process. A stage makes it."""
+
+    worker: object
+    """The process that has run the first of them; None before, and for a model in this process."""
 
 
 class Call(Scope):
@@ -43,6 +49,7 @@ class Call(Scope):
     """
 
     __slots__ = (
+        "affinity",
         "deadline",
         "dialect",
         "expired",
@@ -56,7 +63,6 @@ class Call(Scope):
         "reply",
         "request",
         "seen",
-        "sequence",
         "share",
         "trace",
         "version",
@@ -73,8 +79,8 @@ class Call(Scope):
     share: "Share"
     """What its principal uses by it; not set where there are no principals."""
 
-    sequence: "OpenSequence"
-    """The requests that it belongs to; not set unless the model serves sequences."""
+    affinity: Affinity
+    """Not set where it may run in any worker."""
 
     seen: float
     """When `Live` saw it first, on the event loop's clock; not set before."""
@@ -137,6 +143,15 @@ CALL_OF_MODEL = "model"
 
 Handler = Callable[[Call], Awaitable["Reply"]]
 """Returns when the first response exists. Earlier errors are raised, so that they can still become a status."""
+
+
+def name_outcome(error: BaseException | None) -> str:
+    """Name the end of a call: `success`, `cancelled`, or the code of its error."""
+    if error is None:
+        return "success"
+    if isinstance(error, InferstreamError) and not isinstance(error, Abandoned):
+        return error.code.value
+    return "cancelled" if isinstance(error, Abandoned) or not isinstance(error, Exception) else "internal"
 
 
 class MergedCall(Call):

@@ -6,11 +6,20 @@ from time import time
 from typing import TypeVar
 from weakref import ref
 
-from inferstream.ext.calls import Call, Caller, Handler, Reply, Watcher, count_tokens, request_id_var
+from inferstream.ext.calls import (
+    Call,
+    Caller,
+    Handler,
+    Reply,
+    Watcher,
+    count_tokens,
+    name_outcome,
+    request_id_var,
+)
 from inferstream.ext.http import STATUSES as TABLE
 from inferstream.ext.telemetry import mask_keys
 
-from ..errors import Abandoned, InferstreamError, own_status
+from ..errors import InferstreamError, own_status
 from ..keys.audit import AuditLog, AuditRecord
 from ..keys.errors import LimitExceeded
 from ..keys.principal import Principal
@@ -93,7 +102,7 @@ class Metering:
                 tokens,
                 size,
                 200 if error is None else _status(error),
-                "success" if error is None else kind_of(error),
+                "success" if error is None else name_outcome(error),
             )
         )
 
@@ -102,15 +111,6 @@ def _status(error: BaseException) -> int:
     if not isinstance(error, InferstreamError):
         return 500 if isinstance(error, Exception) else 499
     return own_status(error) or STATUSES[error.code]
-
-
-def kind_of(error: BaseException | None) -> str:
-    """The end of a call in a word: `success`, or the code of its error."""
-    if error is None:
-        return "success"
-    if isinstance(error, InferstreamError) and not isinstance(error, Abandoned):
-        return error.code.value
-    return "cancelled" if isinstance(error, Abandoned) or not isinstance(error, Exception) else "internal"
 
 
 async def metered(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..dataplane.call import Call as Call
     from ..dataplane.call import Handler as Handler
     from ..dataplane.call import Operation as Operation
+    from ..dataplane.call import name_outcome as name_outcome
     from ..dataplane.call import new_id as new_id
     from ..dataplane.caller import Caller as Caller
     from ..dataplane.dataplane import Described as Described
@@ -65,6 +66,7 @@ __all__ = [
     "WorkerEdge",
     "count_tokens",
     "iterate_in_thread",
+    "name_outcome",
     "new_id",
     "request_id_var",
 ]
@@ -78,7 +80,7 @@ _NAMES = {
     "context": "request_id_var",
     "dataplane.access": "Action",
     "dataplane.admission": "Admission",
-    "dataplane.call": "COPY Call Handler Operation new_id",
+    "dataplane.call": "COPY Call Handler Operation name_outcome new_id",
     "dataplane.caller": "Caller",
     "dataplane.dataplane": "Described",
     "dataplane.first_calls": "NotLoaded",

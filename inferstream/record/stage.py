@@ -4,9 +4,17 @@ import atexit
 from collections.abc import Awaitable
 from functools import cache
 
-from inferstream.ext.calls import AtEnd, Call, Handler, Reply, ServerParts, StageContext, StagedModel
+from inferstream.ext.calls import (
+    AtEnd,
+    Call,
+    Handler,
+    Reply,
+    ServerParts,
+    StageContext,
+    StagedModel,
+    name_outcome,
+)
 
-from ..dataplane.metering import kind_of
 from ..errors import InvalidSettings
 from ..settings.record import RecordSection, RecordSettings
 from .events import EventSink
@@ -33,7 +41,7 @@ class RecordedCalls:
             recording.dialect = call.dialect
 
         def ended(error: BaseException | None) -> None:
-            recording.code = "" if error is None else kind_of(error)
+            recording.code = "" if error is None else name_outcome(error)
 
         try:
             reply = await self._inner(call)

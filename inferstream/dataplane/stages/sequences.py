@@ -48,7 +48,7 @@ class Sequences:
         except BaseException:  # cancelled
             self._done(key, sequence, ends=False)
             raise
-        call.sequence = sequence
+        call.affinity = sequence
         try:
             reply = await self._inner(call)
         except BaseException:  # a cancelled call too

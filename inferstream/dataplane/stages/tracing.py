@@ -14,6 +14,7 @@ from inferstream.ext.calls import (
     Reply,
     StageContext,
     StagedModel,
+    name_outcome,
 )
 from inferstream.ext.runtimes import TextFacts
 from inferstream.plugins.otel.tracer import build_tracer
@@ -22,7 +23,6 @@ from ...errors import InferstreamError
 from ...telemetry.stages import PROVIDER
 from ...tokens import usage_of
 from ...types import InferenceRequest, Parameters
-from ..metering import kind_of
 
 if TYPE_CHECKING:
     from ...telemetry.tracing import Span, Tracer
@@ -146,7 +146,7 @@ def _end_stream(span: "Span", error: BaseException | None) -> None:
 
 def _end(span: "Span", error: BaseException | None) -> str | None:
     """End a call's span; returns its failure. A client that leaves is not a failure."""
-    kind = kind_of(error)
+    kind = name_outcome(error)
     span.note({"call.end": kind})
     failure = None
     if kind not in ("success", "cancelled"):

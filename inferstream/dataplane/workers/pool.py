@@ -14,9 +14,8 @@ from ...telemetry.model_meters import ModelMeters
 from ...telemetry.workers import WorkerMeters
 from ...types import MetadataModelResponse
 from ...types.forms import InputsForm
-from ..call import Call
+from ..call import Affinity, Call
 from ..reply import Reply
-from ..sequence import OpenSequence
 from ..shares import Shares
 from ..slots import Slots
 from .client import NeverStarted, WorkerClient
@@ -127,7 +126,6 @@ class Pool:
         self.group = group
         self._instance = instance
         self._limit = limit
-        self._sequenced = settings.sequence_idle is not None
         self._metadata = (
             None if loaded.metadata is None else MetadataModelResponse.model_validate_json(loaded.metadata)
         )
@@ -164,7 +162,7 @@ class Pool:
             raise self._unserved() from None
 
     async def _open(self, call: Call) -> Reply:
-        process = self._worker_of(call.sequence) if self._sequenced else self._worker()
+        process = self._worker_of(call.affinity) if hasattr(call, "affinity") else self._worker()
         self.group.meters.depths.observe(process.active)
         try:
             remote = process.open(call, self._instance, self.settings.stream_buffer, self._limit, self._hung)
@@ -183,11 +181,11 @@ class Pool:
             raise self._unserved()
         return process
 
-    def _worker_of(self, sequence: OpenSequence) -> WorkerClient:
-        """The worker that has run the first request of a sequence. Raises WorkerLost where it is gone."""
-        known = sequence.worker
+    def _worker_of(self, affinity: Affinity) -> WorkerClient:
+        """The worker that has run the first of these calls. Raises WorkerLost if it has ended."""
+        known = affinity.worker
         if known is None:
-            known = sequence.worker = self._worker()
+            known = affinity.worker = self._worker()
         assert isinstance(known, WorkerClient)
         if not self.group.runs(known, self._instance):
             raise WorkerLost(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from inferstream.dataplane.call import Call, Handler, Operation
+from inferstream.dataplane.call import Call, Handler, Operation, name_outcome
 from inferstream.dataplane.caller import Caller, Picked
-from inferstream.dataplane.metering import Metering, kind_of, metered
+from inferstream.dataplane.metering import Metering, metered
 from inferstream.dataplane.reply import Reply
 from inferstream.dataplane.shares import Shares
 from inferstream.errors import Abandoned, Draining, InferenceFailed, ModelError, ModelNotFound, Overloaded
@@ -175,7 +175,7 @@ async def test_calls_in_flight_come_back_when_an_operation_fails() -> None:
     ],
 )
 def test_the_end_of_a_call_is_a_word(error: BaseException | None, kind: str) -> None:
-    assert kind_of(error) == kind
+    assert name_outcome(error) == kind
 
 
 def call() -> Call:

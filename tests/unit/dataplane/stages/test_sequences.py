@@ -51,7 +51,7 @@ async def test_a_sequence_goes_from_its_start_to_its_end() -> None:
     await handler(first)
     second = call(sequence_end=True)
     await handler(second)
-    assert first.sequence is second.sequence
+    assert first.affinity is second.affinity
     with pytest.raises(InvalidRequest, match="no open sequence"):
         await handler(call())
     handler.close()
@@ -62,7 +62,7 @@ async def test_a_second_start_begins_anew() -> None:
     first, again = call("a", sequence_start=True), call("a", sequence_start=True)
     await handler(first)
     await handler(again)
-    assert first.sequence is not again.sequence
+    assert first.affinity is not again.affinity
     handler.close()
 
 
