@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from enum import Enum
 from math import isfinite
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..concurrency.scope import Scope
 from ..errors import Abandoned, DeadlineExceeded, InferstreamError, InvalidRequest
@@ -13,8 +13,8 @@ from ..settings import SLOWEST
 from ..types import InferenceRequest, Parameters
 
 if TYPE_CHECKING:
+    from .call_values import CallValue
     from .reply import Reply
-    from .shares import Share
 
 
 class Operation(Enum):
@@ -63,8 +63,8 @@ class Call(Scope):
         "reply",
         "request",
         "seen",
-        "share",
         "trace",
+        "values",
         "version",
         "waited",
         "waits",
@@ -76,8 +76,8 @@ class Call(Scope):
     halved = False
     """Whether, after a failure, its requests run again in halves, the last of which are logged."""
 
-    share: "Share"
-    """What its principal uses by it; not set where there are no principals."""
+    values: "dict[CallValue[Any], Any]"
+    """What plug-ins keep with it; not set where they keep nothing."""
 
     affinity: Affinity
     """Not set where it may run in any worker."""
@@ -145,7 +145,7 @@ Handler = Callable[[Call], Awaitable["Reply"]]
 """Returns when the first response exists. Earlier errors are raised, so that they can still become a status."""
 
 
-def name_outcome(error: BaseException | None) -> str:
+def name_end(error: BaseException | None) -> str:
     """Name the end of a call: `success`, `cancelled`, or the code of its error."""
     if error is None:
         return "success"

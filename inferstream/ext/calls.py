@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from ..dataplane.call import Call as Call
     from ..dataplane.call import Handler as Handler
     from ..dataplane.call import Operation as Operation
-    from ..dataplane.call import name_outcome as name_outcome
+    from ..dataplane.call import name_end as name_end
     from ..dataplane.call import new_id as new_id
+    from ..dataplane.call_values import CallValue as CallValue
     from ..dataplane.caller import Caller as Caller
     from ..dataplane.dataplane import Described as Described
     from ..dataplane.first_calls import NotLoaded as NotLoaded
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ..dataplane.server_parts import ServerParts as ServerParts
     from ..dataplane.stages.base import StageContext as StageContext
     from ..dataplane.stages.base import StagedModel as StagedModel
+    from ..dataplane.turns import Turns as Turns
     from ..dataplane.workers.edge import WorkerEdge as WorkerEdge
     from ..processes.frames import Part as MessagePart
     from ..processes.frames import PeerQuestion as PeerQuestion
@@ -43,6 +45,7 @@ __all__ = [
     "AtEnd",
     "COPY",
     "Call",
+    "CallValue",
     "Caller",
     "CancelScope",
     "Channel",
@@ -62,11 +65,12 @@ __all__ = [
     "StagedModel",
     "Tasks",
     "Threads",
+    "Turns",
     "Watcher",
     "WorkerEdge",
     "count_tokens",
     "iterate_in_thread",
-    "name_outcome",
+    "name_end",
     "new_id",
     "request_id_var",
 ]
@@ -80,7 +84,8 @@ _NAMES = {
     "context": "request_id_var",
     "dataplane.access": "Action",
     "dataplane.admission": "Admission",
-    "dataplane.call": "COPY Call Handler Operation name_outcome new_id",
+    "dataplane.call": "COPY Call Handler Operation name_end new_id",
+    "dataplane.call_values": "CallValue",
     "dataplane.caller": "Caller",
     "dataplane.dataplane": "Described",
     "dataplane.first_calls": "NotLoaded",
@@ -89,6 +94,7 @@ _NAMES = {
     "dataplane.reply": "AtEnd LastParameters Reply Watcher",
     "dataplane.server_parts": "ServerParts",
     "dataplane.stages.base": "StageContext StagedModel",
+    "dataplane.turns": "Turns",
     "dataplane.workers.edge": "WorkerEdge",
     "processes.frames": "Part=MessagePart PeerQuestion",
     "tokens": "tokens_of=count_tokens",

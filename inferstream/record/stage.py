@@ -12,7 +12,7 @@ from inferstream.ext.calls import (
     ServerParts,
     StageContext,
     StagedModel,
-    name_outcome,
+    name_end,
 )
 
 from ..errors import InvalidSettings
@@ -41,7 +41,7 @@ class RecordedCalls:
             recording.dialect = call.dialect
 
         def ended(error: BaseException | None) -> None:
-            recording.code = "" if error is None else name_outcome(error)
+            recording.code = "" if error is None else name_end(error)
 
         try:
             reply = await self._inner(call)

@@ -7,7 +7,7 @@ from ...context import request_id_var
 from ...errors import InferstreamError
 from ...telemetry.access import AccessLines, AccessRecord
 from ...telemetry.masks import without_keys
-from ..call import STREAM, Call, Handler, name_outcome
+from ..call import STREAM, Call, Handler, name_end
 from ..caller import Caller
 from ..reply import CountedEnd, Reply
 from .base import Pipeline, Shared
@@ -42,7 +42,7 @@ def record_of(call: Call, began: float, items: int, error: BaseException | None)
         "stream" if call.operation is STREAM else "infer",  # an Enum's value takes 0.3 µs
         call.model,
         call.version or "",
-        "success" if error is None else name_outcome(error),
+        "success" if error is None else name_end(error),
         perf_counter() - began,
         items,
         call.principal or "",
@@ -60,19 +60,7 @@ def refused(
     if lines.on:
         seconds = 0.0 if began is None else perf_counter() - began
         client, model = caller.principal or "", without_keys(model)  # which need not be one
-        record = (
-            time(),
-            caller.dialect,
-            operation,
-            model,
-            "",
-            name_outcome(error),
-            seconds,
-            0,
-            client,
-            "",
-            "",
-        )
+        record = (time(), caller.dialect, operation, model, "", name_end(error), seconds, 0, client, "", "")
         lines.put(AccessRecord(*record, _message(error), request_id_var.get()))
 
 

@@ -88,7 +88,8 @@ class Worker:
         share_folders(frame.code)
         processors.divide(frame.workers)
         self._models.shows_errors = frame.shows_errors
-        self._models.fair = frame.fair
+        if frame.turns:
+            self._models.turns = import_object(frame.turns)
         for name, given in frame.edges.items():
             try:
                 edge: WorkerEdge = import_object(name)(given)
