@@ -137,14 +137,11 @@ class Admission:
             call.priority = call.priority or served.priority
             opening = served.handler(call)
         else:
-            opening = self._metered(self.metering, served, call)
+            size, self.size = self.size, 0
+            opening = metered(self.metering, served.handler, call, caller, size, self.key, served.priority)
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening
-
-    def _metered(self, metering: Metering, served: "ServedModel", call: Call) -> Awaitable[Reply]:
-        size, self.size = self.size, 0
-        return metered(metering, served.handler, call, self.caller, size, self.key, served.priority)
 
     @property
     def usage(self) -> KeyUse | None:

@@ -115,8 +115,9 @@ SHARE = ShareOfCall("share")
 
 def share_of(call: Call) -> Share:
     """The share of a call. One without a principal belongs to those without."""
-    share = SHARE.get(call)
-    if share is None:
+    try:
+        share: Share = call.values[SHARE]
+    except (AttributeError, KeyError):
         share = Share("")
         SHARE.set(call, share)
     return share
