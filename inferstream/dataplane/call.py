@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..concurrency.scope import Scope
-from ..errors import Abandoned, DeadlineExceeded, InferstreamError, InvalidRequest
+from ..errors import DeadlineExceeded, InvalidRequest
 from ..settings import SLOWEST
 from ..types import InferenceRequest, Parameters
 
@@ -143,15 +143,6 @@ CALL_OF_MODEL = "model"
 
 Handler = Callable[[Call], Awaitable["Reply"]]
 """Returns when the first response exists. Earlier errors are raised, so that they can still become a status."""
-
-
-def name_end(error: BaseException | None) -> str:
-    """Name the end of a call: `success`, `cancelled`, or the code of its error."""
-    if error is None:
-        return "success"
-    if isinstance(error, InferstreamError) and not isinstance(error, Abandoned):
-        return error.code.value
-    return "cancelled" if isinstance(error, Abandoned) or not isinstance(error, Exception) else "internal"
 
 
 class MergedCall(Call):

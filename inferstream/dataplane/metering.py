@@ -6,18 +6,9 @@ from time import time
 from typing import TypeVar
 from weakref import ref
 
-from inferstream.ext.calls import (
-    Call,
-    Caller,
-    Handler,
-    Reply,
-    Watcher,
-    count_tokens,
-    name_end,
-    request_id_var,
-)
+from inferstream.ext.calls import Call, Caller, Handler, Reply, Watcher, count_tokens, request_id_var
 from inferstream.ext.http import STATUSES as TABLE
-from inferstream.ext.telemetry import mask_keys
+from inferstream.ext.telemetry import kind_of_end, mask_keys
 
 from ..errors import InferstreamError, own_status
 from ..keys.audit import AuditLog, AuditRecord
@@ -102,7 +93,7 @@ class Metering:
                 tokens,
                 size,
                 200 if error is None else _status(error),
-                "success" if error is None else name_end(error),
+                kind_of_end(error),
             )
         )
 

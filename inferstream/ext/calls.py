@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..dataplane.call import Call as Call
     from ..dataplane.call import Handler as Handler
     from ..dataplane.call import Operation as Operation
-    from ..dataplane.call import name_end as name_end
     from ..dataplane.call import new_id as new_id
     from ..dataplane.call_values import CallValue as CallValue
     from ..dataplane.caller import Caller as Caller
@@ -70,7 +69,6 @@ __all__ = [
     "WorkerEdge",
     "count_tokens",
     "iterate_in_thread",
-    "name_end",
     "new_id",
     "request_id_var",
 ]
@@ -84,7 +82,7 @@ _NAMES = {
     "context": "request_id_var",
     "dataplane.access": "Action",
     "dataplane.admission": "Admission",
-    "dataplane.call": "COPY Call Handler Operation name_end new_id",
+    "dataplane.call": "COPY Call Handler Operation new_id",
     "dataplane.call_values": "CallValue",
     "dataplane.caller": "Caller",
     "dataplane.dataplane": "Described",

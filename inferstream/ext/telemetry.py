@@ -6,6 +6,7 @@ from ._names import export
 
 if TYPE_CHECKING:
     from ..telemetry.context import get_logger as get_logger
+    from ..telemetry.ends import kind_of_end as kind_of_end
     from ..telemetry.lines import LineFile as LineFile
     from ..telemetry.masks import without_keys as mask_keys
     from ..telemetry.metrics import Meters as Meters
@@ -14,11 +15,13 @@ __all__ = [
     "LineFile",
     "Meters",
     "get_logger",
+    "kind_of_end",
     "mask_keys",
 ]
 
 _NAMES = {
     "telemetry.context": "get_logger",
+    "telemetry.ends": "kind_of_end",
     "telemetry.lines": "LineFile",
     "telemetry.masks": "without_keys=mask_keys",
     "telemetry.metrics": "Meters",

@@ -4,16 +4,8 @@ import atexit
 from collections.abc import Awaitable
 from functools import cache
 
-from inferstream.ext.calls import (
-    AtEnd,
-    Call,
-    Handler,
-    Reply,
-    ServerParts,
-    StageContext,
-    StagedModel,
-    name_end,
-)
+from inferstream.ext.calls import AtEnd, Call, Handler, Reply, ServerParts, StageContext, StagedModel
+from inferstream.ext.telemetry import kind_of_end
 
 from ..errors import InvalidSettings
 from ..settings.record import RecordSection, RecordSettings
@@ -41,7 +33,7 @@ class RecordedCalls:
             recording.dialect = call.dialect
 
         def ended(error: BaseException | None) -> None:
-            recording.code = "" if error is None else name_end(error)
+            recording.code = "" if error is None else kind_of_end(error)
 
         try:
             reply = await self._inner(call)

@@ -6,8 +6,9 @@ from time import perf_counter, time
 from ...context import request_id_var
 from ...errors import InferstreamError
 from ...telemetry.access import AccessLines, AccessRecord
+from ...telemetry.ends import kind_of_end
 from ...telemetry.masks import without_keys
-from ..call import STREAM, Call, Handler, name_end
+from ..call import STREAM, Call, Handler
 from ..caller import Caller
 from ..reply import CountedEnd, Reply
 from .base import Pipeline, Shared
@@ -42,7 +43,7 @@ def record_of(call: Call, began: float, items: int, error: BaseException | None)
         "stream" if call.operation is STREAM else "infer",  # an Enum's value takes 0.3 µs
         call.model,
         call.version or "",
-        "success" if error is None else name_end(error),
+        kind_of_end(error),
         perf_counter() - began,
         items,
         call.principal or "",
@@ -60,7 +61,19 @@ def refused(
     if lines.on:
         seconds = 0.0 if began is None else perf_counter() - began
         client, model = caller.principal or "", without_keys(model)  # which need not be one
-        record = (time(), caller.dialect, operation, model, "", name_end(error), seconds, 0, client, "", "")
+        record = (
+            time(),
+            caller.dialect,
+            operation,
+            model,
+            "",
+            kind_of_end(error),
+            seconds,
+            0,
+            client,
+            "",
+            "",
+        )
         lines.put(AccessRecord(*record, _message(error), request_id_var.get()))
 
 

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from time import perf_counter
 
+from ...telemetry.ends import kind_of_end
 from ...telemetry.model_meters import ModelMeters
 from ...telemetry.stages import ComputeMeters, TokenMeters
 from ...tokens import usage_of
 from ...types import InferenceResponse, Parameters
-from ..call import Call, Handler, name_end
+from ..call import Call, Handler
 from ..facets import TextFacts
 from ..reply import AtEnd, Reply, Watcher
 from .base import Pipeline, Shared
@@ -29,7 +30,7 @@ class Metrics:
             reply = await self._inner(call)
         except BaseException as error:  # a cancelled call has ended too
             meters.in_flight -= 1
-            meters.durations[name_end(error)].observe(perf_counter() - started)
+            meters.durations[kind_of_end(error)].observe(perf_counter() - started)
             raise
         if reply.single:
             meters.in_flight -= 1
@@ -86,7 +87,7 @@ class MeteredStream(Watcher):
 
     def end(self, error: BaseException | None) -> None:
         self._meters.in_flight -= 1
-        self._meters.durations[name_end(error)].observe(perf_counter() - self._started)
+        self._meters.durations[kind_of_end(error)].observe(perf_counter() - self._started)
         if error is None:
             self._meters.waited += self._waited
 

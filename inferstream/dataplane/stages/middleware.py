@@ -13,8 +13,9 @@ from ...concurrency.scope import is_own_cancel
 from ...errors import InferenceFailed, InferstreamError
 from ...functions.errors import ErrorMap
 from ...functions.middleware import CallEnd, Middleware
+from ...telemetry.ends import kind_of_end
 from ...types import InferenceRequest
-from ..call import Call, Handler, name_end
+from ..call import Call, Handler
 from ..execution.responses import is_closing
 from ..reply import CountedEnd, Reply
 from .base import Pipeline, Shared
@@ -76,7 +77,7 @@ class SeenCall:
     def ended(self, error: BaseException | None, items: int = 0) -> None:
         if not self.callbacks:
             return
-        end = CallEnd(name_end(error), perf_counter() - self._began, items)
+        end = CallEnd(kind_of_end(error), perf_counter() - self._began, items)
         for callback in reversed(self.callbacks):
             try:
                 callback(end)

@@ -14,9 +14,9 @@ from inferstream.ext.calls import (
     Reply,
     StageContext,
     StagedModel,
-    name_end,
 )
 from inferstream.ext.runtimes import TextFacts
+from inferstream.ext.telemetry import kind_of_end
 from inferstream.plugins.otel.tracer import build_tracer
 
 from ...errors import InferstreamError
@@ -146,7 +146,7 @@ def _end_stream(span: "Span", error: BaseException | None) -> None:
 
 def _end(span: "Span", error: BaseException | None) -> str | None:
     """End a call's span; returns its failure. A client that leaves is not a failure."""
-    kind = name_end(error)
+    kind = kind_of_end(error)
     span.note({"call.end": kind})
     failure = None
     if kind not in ("success", "cancelled"):

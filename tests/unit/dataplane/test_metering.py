@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferstream.dataplane.call import Call, Handler, Operation, name_end
+from inferstream.dataplane.call import Call, Handler, Operation
 from inferstream.dataplane.caller import Caller, Picked
 from inferstream.dataplane.metering import Metering, metered
 from inferstream.dataplane.reply import Reply
@@ -18,6 +18,7 @@ from inferstream.keys.errors import LimitExceeded
 from inferstream.keys.principal import KeyLimits, Principal
 from inferstream.keys.quotas import Quotas
 from inferstream.keys.secret import new_key
+from inferstream.telemetry.ends import kind_of_end
 from inferstream.types import Headers, InferenceRequest, InferenceResponse, Parameters
 
 
@@ -175,7 +176,7 @@ async def test_calls_in_flight_come_back_when_an_operation_fails() -> None:
     ],
 )
 def test_the_end_of_a_call_is_a_word(error: BaseException | None, kind: str) -> None:
-    assert name_end(error) == kind
+    assert kind_of_end(error) == kind
 
 
 def call() -> Call:
