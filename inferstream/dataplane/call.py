@@ -13,7 +13,6 @@ from ..settings import SLOWEST
 from ..types import InferenceRequest, Parameters
 
 if TYPE_CHECKING:
-    from .call_values import CallValue
     from .reply import Reply
 
 
@@ -76,8 +75,8 @@ class Call(Scope):
     halved = False
     """Whether, after a failure, its requests run again in halves, the last of which are logged."""
 
-    values: "dict[CallValue[Any], Any]"
-    """What plug-ins keep with it; not set where they keep nothing."""
+    values: dict[Any, Any]
+    """What plug-ins keep with it, by their `CallValue`; not set where they keep nothing."""
 
     affinity: Affinity
     """Not set where it may run in any worker."""

@@ -45,5 +45,5 @@ class Turns(Protocol):
 
 def find_turns(settings: Settings) -> str:
     """The class of turns that these settings turn on, as `module:object`; empty for none."""
-    found = (plugin.value for plugin, turns in loaded(TURNS, settings.strict) if turns.is_on(settings))
-    return next(found, "")
+    classes = (plugin.value for plugin, turns in loaded(TURNS, settings.strict) if turns.is_on(settings))
+    return next(classes, "")

@@ -175,8 +175,8 @@ class Worker:
 def _imported(name: str, *given: Any) -> Any:
     """What `module:object` names, or what it makes of `given`; None, with a line in the log, if it cannot be used."""
     try:
-        found = import_object(name)
-        return found(*given) if given else found
+        imported = import_object(name)
+        return imported(*given) if given else imported
     except Exception as error:  # its package may be missing from the worker's environment
         logger.error("%s cannot be used in this worker: %s: %s", name, type(error).__name__, error)
 
