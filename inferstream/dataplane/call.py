@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from enum import Enum
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..concurrency.scope import Scope
 from ..errors import DeadlineExceeded, InvalidRequest
@@ -25,13 +25,6 @@ class Operation(Enum):
 
 INFER, STREAM = Operation
 """The members themselves: Python 3.11 takes 60 ns to find one in its class."""
-
-
-class Affinity(Protocol):
-    """What calls have in common that run in one worker process. A stage makes it."""
-
-    worker: object
-    """The process that has run the first of them; None before, and for a model in this process."""
 
 
 class Call(Scope):
@@ -78,9 +71,6 @@ class Call(Scope):
     values: dict[Any, Any]
     """What plug-ins keep with it, by their `CallValue`; not set where they keep nothing."""
 
-    affinity: Affinity
-    """Not set where it may run in any worker."""
-
     seen: float
     """When `Live` saw it first, on the event loop's clock; not set before."""
 
@@ -114,6 +104,8 @@ class Call(Scope):
         self.principal = principal
         self.dialect = dialect
         self.pace = pace
+        self.affinity: object = None
+        """What it has in common with other calls that run in the same process of workers; None without one."""
         self.waits = False
         """Whether it waits in a queue."""
         self.waited = 0.0

@@ -6,7 +6,7 @@ import asyncio
 class OpenSequence:
     """The requests between a start and an end."""
 
-    __slots__ = ("idle_since", "requests", "turn", "worker")
+    __slots__ = ("__weakref__", "idle_since", "requests", "turn")
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
@@ -14,5 +14,3 @@ class OpenSequence:
         """Those that wait or run."""
         self.idle_since = 0.0
         """The event loop's time at which the last one ended."""
-        self.worker: object = None
-        """The process that has run the first; None for a model in this process."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
 
 from ...errors import InvalidRequest, WorkerLost
 from ...handlers import HttpRequest, HttpResponse
@@ -14,7 +15,7 @@ from ...telemetry.model_meters import ModelMeters
 from ...telemetry.workers import WorkerMeters
 from ...types import MetadataModelResponse
 from ...types.forms import InputsForm
-from ..call import Affinity, Call
+from ..call import Call
 from ..reply import Reply
 from ..slots import Slots
 from ..turns import Turns
@@ -126,6 +127,7 @@ class Pool:
         self.group = group
         self._instance = instance
         self._limit = limit
+        self._by_affinity: WeakKeyDictionary[object, WorkerClient] = WeakKeyDictionary()
         self._metadata = (
             None if loaded.metadata is None else MetadataModelResponse.model_validate_json(loaded.metadata)
         )
@@ -162,7 +164,7 @@ class Pool:
             raise self._unserved() from None
 
     async def _open(self, call: Call) -> Reply:
-        process = self._worker_of(call.affinity) if hasattr(call, "affinity") else self._worker()
+        process = self._worker() if call.affinity is None else self._worker_of(call.affinity)
         self.group.meters.depths.observe(process.active)
         try:
             remote = process.open(call, self._instance, self.settings.stream_buffer, self._limit, self._hung)
@@ -181,12 +183,11 @@ class Pool:
             raise self._unserved()
         return process
 
-    def _worker_of(self, affinity: Affinity) -> WorkerClient:
-        """The worker that has run the first of these calls. Raises WorkerLost if it has ended."""
-        known = affinity.worker
+    def _worker_of(self, affinity: object) -> WorkerClient:
+        """The worker that has run the first call of this affinity. Raises WorkerLost where it is gone."""
+        known = self._by_affinity.get(affinity)
         if known is None:
-            known = affinity.worker = self._worker()
-        assert isinstance(known, WorkerClient)
+            known = self._by_affinity[affinity] = self._worker()
         if not self.group.runs(known, self._instance):
             raise WorkerLost(
                 f"The worker process of model {self.settings.name} that has run this sequence has ended; begin it anew."

@@ -3,6 +3,6 @@
 from inferstream.dataplane.sequence import OpenSequence
 
 
-async def test_it_begins_without_requests_and_without_a_worker() -> None:
+async def test_it_begins_without_requests() -> None:
     sequence = OpenSequence()
-    assert (sequence.requests, sequence.worker, sequence.turn.locked()) == (0, None, False)
+    assert (sequence.requests, sequence.turn.locked()) == (0, False)
