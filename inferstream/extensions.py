@@ -27,6 +27,8 @@ RPCS = "inferstream.rpcs"
 MESSAGES = "inferstream.messages"
 STAGES = "inferstream.stages"
 EDGES = "inferstream.edges"
+CALL_VALUES = "inferstream.call_values"
+TURNS = "inferstream.turns"
 WORKERS = "inferstream.workers"
 CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
@@ -48,6 +50,8 @@ FIELDS = {
     MESSAGES: ("messages",),
     STAGES: ("stages",),
     EDGES: ("edges",),
+    CALL_VALUES: ("call_values",),
+    TURNS: ("turns",),
     WORKERS: ("workers",),
     CODECS: ("codecs",),
     RUNTIMES: ("runtimes",),

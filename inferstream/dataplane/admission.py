@@ -11,7 +11,6 @@ from .call import Call, Operation, apply_parameters, identify
 from .caller import Caller
 from .metering import Metering, metered
 from .reply import Reply
-from .shares import shared_priority
 from .stages.access_log import refused
 
 if TYPE_CHECKING:
@@ -138,20 +137,11 @@ class Admission:
             call.priority = call.priority or served.priority
             opening = served.handler(call)
         else:
-            opening = self._metered(self.metering, served, call)
+            size, self.size = self.size, 0
+            opening = metered(self.metering, served.handler, call, caller, size, self.key, served.priority)
         if call.pace or served.pace:
             return _paced(opening, max(call.pace, served.pace))
         return opening
-
-    def _metered(self, metering: Metering, served: "ServedModel", call: Call) -> Awaitable[Reply]:
-        caller, rank = self.caller, 0
-        if (key := self.key) is not None and (call.priority or key.best_priority):
-            rank = call.priority or served.priority
-            granted = (caller.picked and caller.picked.priority) or key.best_priority
-            call.priority = shared_priority(rank, granted, served.priority)
-        call.priority = call.priority or served.priority
-        size, self.size = self.size, 0
-        return metered(metering, served.handler, call, caller, size, key or metering.nobody, rank)
 
     @property
     def usage(self) -> KeyUse | None:

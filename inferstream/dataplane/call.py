@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from enum import Enum
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..concurrency.scope import Scope
 from ..errors import DeadlineExceeded, InvalidRequest
@@ -14,7 +14,6 @@ from ..types import InferenceRequest, Parameters
 
 if TYPE_CHECKING:
     from .reply import Reply
-    from .shares import Share
 
 
 class Operation(Enum):
@@ -56,8 +55,8 @@ class Call(Scope):
         "reply",
         "request",
         "seen",
-        "share",
         "trace",
+        "values",
         "version",
         "waited",
         "waits",
@@ -69,8 +68,8 @@ class Call(Scope):
     halved = False
     """Whether, after a failure, its requests run again in halves, the last of which are logged."""
 
-    share: "Share"
-    """What its principal uses by it; not set where there are no principals."""
+    values: dict[Any, Any]
+    """What plug-ins keep with it, by their `CallValue`; not set where they keep nothing."""
 
     seen: float
     """When `Live` saw it first, on the event loop's clock; not set before."""

@@ -19,7 +19,7 @@ from ..statuses import CONFLICT, Code
 from ..types import InferenceResponse, Parameters
 from .call import STREAM
 from .proxies import Proxies
-from .shares import Share
+from .shares import SHARE, Share, shared_priority
 
 Result = TypeVar("Result")
 
@@ -105,13 +105,28 @@ def _status(error: BaseException) -> int:
 
 
 async def metered(
-    metering: Metering, handler: Handler, call: Call, caller: Caller, size: int, key: Principal, rank: int = 0
+    metering: Metering,
+    handler: Handler,
+    call: Call,
+    caller: Caller,
+    size: int,
+    key: Principal | None,
+    priority: int,
 ) -> Reply:
-    """Open a call, whose request has `size` bytes. `rank` is as in `Share`.
+    """Open a call, whose request has `size` bytes. `priority` is the model's default.
 
     Raises LimitExceeded, and the errors of the handler.
     """
-    share = call.share = _share(key, caller, rank)
+    rank, picked = 0, caller.picked
+    if key is None:
+        key = metering.nobody
+    elif call.priority or key.best_priority:
+        rank = call.priority or priority
+        granted = (picked and picked.priority) or key.best_priority
+        call.priority = shared_priority(rank, granted, priority)
+    call.priority = call.priority or priority
+    share = Share(key.name if picked is None else picked.fairness_id or key.name, rank)
+    SHARE.set(call, share)
     use: MeteredUse | None = None
     try:
         stream = call.operation is STREAM
@@ -120,7 +135,7 @@ async def metered(
         if not reply.single:
             try:
                 kind = _UseOfStream if use.unlimited else _LimitedUseOfStream
-                return reply.watch(kind(metering, use, call, caller, reply.parameters))
+                return reply.watch(kind(metering, use, share, call, caller, reply.parameters))
             except LimitExceeded as error:
                 await reply.aclose(error)
                 raise
@@ -139,21 +154,23 @@ async def metered(
     return reply
 
 
-def _share(key: Principal, caller: Caller, rank: int) -> Share:
-    picked = caller.picked
-    return Share(key.name if picked is None else picked.fairness_id or key.name, rank)
-
-
 class _UseOfStream(Watcher):
     """Counts the items of a stream without a limit of tokens."""
 
-    __slots__ = ("_call", "_caller", "_first", "_last", "_metering", "_tokens", "_use")
+    __slots__ = ("_call", "_caller", "_first", "_last", "_metering", "_share", "_tokens", "_use")
 
     def __init__(
-        self, metering: Metering, use: MeteredUse, call: Call, caller: Caller, first: Parameters | None
+        self,
+        metering: Metering,
+        use: MeteredUse,
+        share: Share,
+        call: Call,
+        caller: Caller,
+        first: Parameters | None,
     ) -> None:
         self._metering = metering
         self._use = use
+        self._share = share
         self._call = call
         self._caller = caller
         self._tokens = 0
@@ -168,7 +185,7 @@ class _UseOfStream(Watcher):
         use, last = self._use, self._last
         use.tokens += self._tokens
         use.end(count_tokens(None if last is None else last.parameters, use.tokens, self._first))
-        self._call.share.end(use.tokens)
+        self._share.end(use.tokens)
         _record(self._metering, self._call, self._caller, use.principal, use.tokens, use.bytes, error)
 
 

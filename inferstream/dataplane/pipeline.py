@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from .. import extensions
 from ..errors import ModelLoadFailed
-from ..keys.access_control import names_principals
 from ..settings import Settings
 from ..telemetry.access import AccessLines
 from ..telemetry.console import access_sink
@@ -28,6 +27,7 @@ from .stages.live import Deadline, Live, default_limit_of, limit_of
 from .stages.metrics import compute, metrics
 from .stages.middleware import middleware
 from .stages.show_errors import show_errors
+from .turns import find_turns
 
 if TYPE_CHECKING:
     from ..functions.app import App
@@ -131,10 +131,11 @@ def build_shared(
     joining = extensions.loaded(extensions.STAGES, settings.strict)
     arranged = extensions.arrange(core, joining, default_inside="middleware")
     stages = tuple(stage if plugin is None else joined(plugin, stage) for plugin, stage in arranged)
-    fair = names_principals(settings)
+    order = find_turns(settings)
+    turns = extensions.import_object(order) if order else None
     facets = Facets(settings.strict)
     peers = peers or Peers()
-    return Shared(settings, meters, models, peers, store, middlewares, lines, fair, stages, facets, edges)
+    return Shared(settings, meters, models, peers, store, middlewares, lines, turns, stages, facets, edges)
 
 
 def build_pipeline(execution: Execution, shared: Shared, app: "App | None" = None) -> Pipeline:

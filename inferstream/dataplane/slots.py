@@ -2,11 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
-from operator import attrgetter, itemgetter
 from typing import Generic, Self, TypeVar
 
 from .call import HIGHEST, LOWEST, Call
-from .shares import Flow, Share, Shares
 
 
 class Slots:
@@ -70,75 +68,3 @@ class Queue(Generic[Waiter]):
 
 def _first(lane: OrderedDict[Waiter, Value]) -> Value:
     return next(iter(lane.values()))
-
-
-Arrival = tuple[float, Share]
-"""When a call came, and what it is charged to."""
-
-_used, _due = attrgetter("used"), itemgetter(0)
-
-
-class FairQueue(Queue[Waiter]):
-    """A queue that shares the turns of each priority between principals, by the tokens that they use.
-
-    The rank of a call orders it among those of its principal, as a priority does.
-    """
-
-    def __init__(self, aging: float, shares: Shares) -> None:
-        super().__init__(aging)
-        self._shares = shares
-        self._rounds: list[dict[Flow, dict[int, OrderedDict[Waiter, Arrival]]]] = [
-            {} for _ in range(LOWEST + 1)
-        ]
-        """The waiting calls of each flow by their ranks, in the order of the next round."""
-
-    def add(self, turn: Waiter, call: Call, now: float) -> None:
-        share, priority = share_of(call), call.priority
-        flow = share.enter(self._shares, priority)
-        flow.waiting += 1
-        ranks = self._rounds[priority].setdefault(flow, {})
-        ranks.setdefault(share.rank or priority, OrderedDict())[turn] = now, share
-        self.length += 1
-
-    def remove(self, turn: Waiter, call: Call) -> None:
-        share, priority = share_of(call), call.priority
-        flow, rank = share.enter(self._shares, priority), share.rank or priority
-        if turn in self._rounds[priority].get(flow, {}).get(rank, ()):
-            self._take(priority, flow, rank, turn)
-
-    def pop(self) -> Waiter:
-        turns = [(each, min(flows, key=_used)) for each, flows in enumerate(self._rounds) if flows]
-        _, rank, priority, flow = min(((*self._offer(*turn), *turn) for turn in turns), key=_due)
-        flows = self._rounds[priority]
-        turn = next(iter(flows[flow][rank]))
-        self._take(priority, flow, rank, turn).begin()
-        if flow in flows:
-            flows[flow] = flows.pop(flow)
-        return turn
-
-    def _offer(self, priority: int, flow: Flow) -> tuple[float, int]:
-        """When the next call of a flow would have its turn by its priority alone, and its rank."""
-        ranks = self._rounds[priority][flow]
-        due, rank = min((_first(calls)[0] + self._aging * rank, rank) for rank, calls in ranks.items())
-        return due + self._aging * (max(priority, HIGHEST) - rank), rank
-
-    def _take(self, priority: int, flow: Flow, rank: int, turn: Waiter) -> Share:
-        flows = self._rounds[priority]
-        ranks = flows[flow]
-        share = ranks[rank].pop(turn)[1]
-        if not ranks[rank]:
-            del ranks[rank]
-        if not ranks:
-            del flows[flow]
-        flow.waiting -= 1
-        self.length -= 1
-        return share
-
-
-def share_of(call: Call) -> Share:
-    """The share of a call. One without a principal belongs to those without."""
-    try:
-        return call.share
-    except AttributeError:
-        share = call.share = Share("")
-        return share

@@ -104,6 +104,10 @@ class Extension:
 
     The edge joins outside the others unless it names a place.
     """
+    call_values: Named = _nothing()
+    """Objects of `CallValue` that pack what they keep with a call for a worker process."""
+    turns: Named = _nothing()
+    """Classes of `Turns`, which order the calls that wait. Each model gets the first one that the settings turn on."""
     workers: Named = _nothing()
     """Subclasses of `WorkerEdge`, which see the calls that come to a worker process."""
     codecs: Named = _nothing()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..dataplane.call import Handler as Handler
     from ..dataplane.call import Operation as Operation
     from ..dataplane.call import new_id as new_id
+    from ..dataplane.call_values import CallValue as CallValue
     from ..dataplane.caller import Caller as Caller
     from ..dataplane.dataplane import Described as Described
     from ..dataplane.first_calls import NotLoaded as NotLoaded
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ..dataplane.server_parts import ServerParts as ServerParts
     from ..dataplane.stages.base import StageContext as StageContext
     from ..dataplane.stages.base import StagedModel as StagedModel
+    from ..dataplane.turns import Turns as Turns
     from ..dataplane.workers.edge import WorkerEdge as WorkerEdge
     from ..processes.frames import Part as MessagePart
     from ..processes.frames import PeerQuestion as PeerQuestion
@@ -42,6 +44,7 @@ __all__ = [
     "AtEnd",
     "COPY",
     "Call",
+    "CallValue",
     "Caller",
     "CancelScope",
     "Channel",
@@ -61,6 +64,7 @@ __all__ = [
     "StagedModel",
     "Tasks",
     "Threads",
+    "Turns",
     "Watcher",
     "WorkerEdge",
     "count_tokens",
@@ -79,6 +83,7 @@ _NAMES = {
     "dataplane.access": "Action",
     "dataplane.admission": "Admission",
     "dataplane.call": "COPY Call Handler Operation new_id",
+    "dataplane.call_values": "CallValue",
     "dataplane.caller": "Caller",
     "dataplane.dataplane": "Described",
     "dataplane.first_calls": "NotLoaded",
@@ -87,6 +92,7 @@ _NAMES = {
     "dataplane.reply": "AtEnd LastParameters Reply Watcher",
     "dataplane.server_parts": "ServerParts",
     "dataplane.stages.base": "StageContext StagedModel",
+    "dataplane.turns": "Turns",
     "dataplane.workers.edge": "WorkerEdge",
     "processes.frames": "Part=MessagePart PeerQuestion",
     "tokens": "tokens_of=count_tokens",

@@ -43,6 +43,7 @@ def server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
     (folder / "settings.json").write_text('{"shout_hush_header": "x-hush"}')
     for name in ("loud", "free"):
         write_model(folder, name, "shouting.Loud", name=name)
+    write_model(folder, "far", "shouting.Loud", name="far", parallel_workers=1)
     numbers = [{"name": "x", "datatype": "FP32", "shape": [1]}]
     write_model(folder, "numbers", "shouting.Loud", name="numbers", inputs=numbers)
     running = Running(folder, "--strict", PYTHONPATH=str(site))
@@ -89,9 +90,21 @@ def test_a_dialect_has_its_route_and_its_stage_refuses(server: Running) -> None:
 
 def test_a_facet_says_which_models_the_dialect_serves(server: Running) -> None:
     with httpx.Client(base_url=server.url) as client:
-        assert client.get("/shout").json() == ["free", "loud"]
+        assert client.get("/shout").json() == ["far", "free", "loud"]
         refused = client.post("/shout/numbers", content="hello")
     assert (refused.status_code, refused.json()["error"]) == (400, "numbers takes no single text")
+
+
+def test_a_call_value_reaches_the_worker_edge_of_the_same_package(server: Running) -> None:
+    silent = {"x-silent": "1"}
+    with httpx.Client(base_url=server.url) as client:
+        assert client.post("/shout/far", content="hello").text == "HELLO"
+        refused = client.post("/shout/far", content="hello", headers=silent)
+        assert (refused.status_code, refused.json()["error"]) == (403, "too quiet")
+        here = client.post(
+            "/shout/loud", content="hello", headers=silent
+        )  # without a worker there is no edge of it
+    assert here.text == "HELLO"
 
 
 def test_a_stage_is_around_calls_of_every_dialect(server: Running) -> None:

@@ -31,7 +31,15 @@ ROOT = Path(__file__).parents[2]
 
 UNSHOWN = {
     *("COPY", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
-    *("StreamDialect", "StreamExchange", "StreamRequest", "caller_of", "read_json", "untrusted_origin"),
+    *(
+        "StreamDialect",
+        "StreamExchange",
+        "StreamRequest",
+        "Turns",
+        "caller_of",
+        "read_json",
+        "untrusted_origin",
+    ),
 }
 """Names of extension points with one user that the package of the page has no example for."""
 

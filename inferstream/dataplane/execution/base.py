@@ -12,8 +12,8 @@ from ...types.forms import InputsForm
 from ..call import Call
 from ..checks import Strictness
 from ..reply import Reply
-from ..shares import Shares
 from ..slots import Slots
+from ..turns import Turns
 
 if TYPE_CHECKING:
     from ..residency import Resident
@@ -83,8 +83,8 @@ class Execution(Protocol):
     def meter(self, meters: ModelMeters) -> None:
         """Count here what happens behind the stages: in workers, and in the steps of a model."""
 
-    def share(self, shares: Shares) -> None:
-        """Choose the streams of the next steps by these shares of principals; before the first call."""
+    def order(self, turns: Turns) -> None:
+        """Choose the streams of the next steps by these turns; before the first call."""
 
     async def metadata(self) -> MetadataModelResponse:
         """The model's metadata."""

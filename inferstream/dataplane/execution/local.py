@@ -29,8 +29,8 @@ from ..call import INFER, Call
 from ..checks import Strictness, checks_of, most_rows_of, strictness_of
 from ..outputs import finish_of
 from ..reply import Reply
-from ..shares import Shares
 from ..slots import Slots
+from ..turns import Turns
 from . import kv
 from .base import BuildRouteHandler, Capabilities
 from .coroutines import InThread, OnLoop
@@ -174,9 +174,9 @@ class Local:
         if self._steps is not None:
             self._steps.queue, self._steps.meters = meters.queue, meters.of(StepMeters)
 
-    def share(self, shares: Shares) -> None:
+    def order(self, turns: Turns) -> None:
         if self._steps is not None:
-            self._steps.share(shares)
+            self._steps.order(turns)
 
     @property
     def describes_itself(self) -> bool:

@@ -18,8 +18,8 @@ from ...telemetry.stages import QueueMeters, StepMeters
 from ...tokens import tokens_of
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call
-from ..shares import Shares
-from ..slots import FairQueue, Queue, share_of
+from ..slots import Queue
+from ..turns import Turns, WaitingCalls
 from .method_caller import MethodCaller, ModelMethod
 from .payloads import Payloads
 from .responses import owned
@@ -130,7 +130,8 @@ class Steps:
         self._context.run(model_name_var.set, model.name)
         self._context.run(model_version_var.set, model.version or "")
         self._aging = aging
-        self._waiting: Queue[SteppedStream] = Queue(aging)
+        self._turns: Turns | None = None
+        self._waiting: WaitingCalls[SteppedStream] = Queue(aging)
         self._entering: list[SteppedStream] = []
         self._active: list[SteppedStream] = []
         self._task: asyncio.Task[None] | None = None
@@ -146,9 +147,10 @@ class Steps:
         """The responses to these requests. Each request is a stream of its own, one after another."""
         return self._each(payloads) if payloads.more else self._join(await anext(payloads), payloads.call)
 
-    def share(self, shares: Shares) -> None:
-        """Admit streams by these shares of principals; before the first one."""
-        self._waiting = FairQueue(self._aging, shares)
+    def order(self, turns: Turns) -> None:
+        """Admit streams by these turns; before the first one."""
+        self._turns = turns
+        self._waiting = turns.queue(self._aging)
 
     def _join(self, request: InferenceRequest, call: Call) -> SteppedStream:
         if self._closed:
@@ -172,7 +174,8 @@ class Steps:
                     yield item
             finally:
                 await stream.aclose()
-            share_of(payloads.call).settle(tokens_of(last, items))
+            if self._turns is not None:
+                self._turns.settle(payloads.call, tokens_of(last, items))
 
     async def close(self) -> None:
         """Return when every state is released; does not wait for a step that does not end."""

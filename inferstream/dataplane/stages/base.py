@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...telemetry.metrics import Meters
     from ...telemetry.model_meters import ModelMeters
     from ..edges import CallEdges
+    from ..turns import Turns
     from .live import Live
     from .store import Store
 
@@ -92,8 +93,8 @@ class Shared(ServerParts):
     """Functions around every call of every model, the first outermost."""
     lines: AccessLines = field(default_factory=AccessLines)
     """Where the records of the access log go."""
-    fair: bool = False
-    """Whether principals share the turns of a model."""
+    turns: "Callable[[], Turns] | None" = None
+    """Makes the turns of a model; None for the first to come."""
     stages: "tuple[StageFactory, ...]" = ()
     """Those around each model, from the inside out."""
     facets: Facets = field(default_factory=lambda: Facets(strict=False))

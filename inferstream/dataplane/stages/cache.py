@@ -94,8 +94,8 @@ class Cache:
         request = _shared(call.request)
         shared = Call(call.operation, call.model, call.version, request, {}, priority=call.priority)
         shared.dialect, shared.principal = call.dialect, call.principal
-        if hasattr(call, "share"):
-            shared.share = call.share
+        if hasattr(call, "values"):
+            shared.values = call.values
         shared.trace = call.trace  # the computation belongs to the span of its first caller
         flight = self._flights[key] = Flight(self._store, shared)
         flight.task = asyncio.get_running_loop().create_task(self._run(flight, shared))

@@ -14,10 +14,10 @@ from ...concurrency.scope import ClientLeft, Scope
 from ...context import models_var
 from ...errors import Abandoned, InvalidRequest, NotFound, Unsupported
 from ..call import CALL_OF_MODEL, COPY, Call, Handler, Operation, identify
+from ..call_values import inherit_values
 from ..edges import CallEdges, Callee
 from ..execution.base import Execution
 from ..reply import AtEnd, Reply
-from ..shares import Share
 from .base import Pipeline
 from .limits import settled
 
@@ -211,7 +211,7 @@ class CallOfModel:
             callee, types = await models.calling.reach(self._name)  # arguments may have taken their time
             models.begin(call)
             try:
-                handler = settled(callee.handler) if hasattr(call, "share") else callee.handler
+                handler = settled(callee.handler) if hasattr(call, "values") else callee.handler
                 async with await handler(call) as reply:
                     yield reply, types
             finally:
@@ -237,8 +237,8 @@ class CallOfModel:
             outer.principal,
             outer.dialect if outer.dialect == COPY else CALL_OF_MODEL,
         )
-        if hasattr(outer, "share"):
-            call.share = Share(outer.principal or "" if outer.merged else outer.share.name, outer.share.rank)
+        if hasattr(outer, "values"):
+            inherit_values(call, outer)
         return call
 
 

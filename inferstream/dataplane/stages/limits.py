@@ -10,8 +10,8 @@ from ...tokens import tokens_of
 from ...types import InferenceRequest, Parameters
 from ..call import Call, Handler
 from ..reply import LastParameters, Reply, Watcher
-from ..shares import Share, Shares
-from ..slots import FairQueue, Queue, Slots
+from ..slots import Queue, Slots
+from ..turns import Turns, WaitingCalls
 from .base import Pipeline, Shared
 
 Turn = asyncio.Future[None]
@@ -23,7 +23,7 @@ VALUE_BYTES = 64
 class Limits(Watcher):
     """At most `slots` calls run and `length` wait. A stream holds its slot to its end. `aging` is as in `Queue`.
 
-    `shares` are those of the principals; None where there are none, and the first to come is the first to run.
+    Without `turns`, the first to come is the first to run.
     """
 
     def __init__(
@@ -33,18 +33,18 @@ class Limits(Watcher):
         length: int,
         aging: float,
         meters: QueueMeters | None = None,
-        shares: Shares | None = None,
+        turns: Turns | None = None,
         inflight: InflightBytes | None = None,
     ) -> None:
         """`inflight` counts the tensors of calls that wait."""
         self._inner = inner
         self._inflight = inflight or InflightBytes()
-        self._shares = shares
+        self._turns = turns
         self._slots = self.free = slots.count
         """Calls that may begin now; less than none where more run than may now."""
         slots.watch(self._resized)
         self._length = length
-        self._waiting: Queue[Turn] = Queue(aging) if shares is None else FairQueue(aging, shares)
+        self._waiting: WaitingCalls[Turn] = Queue(aging) if turns is None else turns.queue(aging)
         self._meters = meters or QueueMeters()
 
     def refuse_if_full(self, model: str) -> None:
@@ -58,8 +58,8 @@ class Limits(Watcher):
             self.free -= 1
         else:
             await self._wait(call)
-        if self._shares is not None:  # one that had to wait is charged already
-            call.share.start(self._shares, call.priority)
+        if self._turns is not None:
+            self._turns.start(call)
         try:
             reply = await self._inner(call)
         except BaseException:  # a cancelled call too
@@ -136,40 +136,46 @@ def decoded_bytes(request: InferenceRequest) -> int:
 
 
 class _Used(LastParameters):
-    """Ends the share of a call with the tokens that it has used."""
+    """Ends the values of a call with the tokens that it has used."""
 
-    __slots__ = ("_share",)
+    __slots__ = ("_call",)
 
-    def __init__(self, share: Share, first: Parameters | None) -> None:
+    def __init__(self, call: Call, first: Parameters | None) -> None:
         super().__init__(first)
-        self._share = share
+        self._call = call
 
     def end(self, error: BaseException | None) -> None:
-        self._share.end(tokens_of(self.parameters, self.items, self.first))
+        _end_values(self._call, tokens_of(self.parameters, self.items, self.first))
 
 
 def settled(inner: Handler) -> Handler:
-    """A handler that ends the share of each call, which has one."""
+    """A handler that ends the values of each call that has any, because no admission does."""
 
     async def handle(call: Call) -> Reply:
         try:
             reply = await inner(call)
         except BaseException:  # a cancelled call too
-            call.share.end(0)
+            _end_values(call, 0)
             raise
-        return reply.watch(_Used(call.share, reply.parameters))
+        return reply.watch(_Used(call, reply.parameters))
 
     return handle
 
 
+def _end_values(call: Call, tokens: int) -> None:
+    if hasattr(call, "values"):
+        for key, value in call.values.items():
+            key.end(value, tokens)
+
+
 def limits(model: Pipeline, shared: Shared) -> Pipeline:
     settings, meters = model.settings, model.meters
-    shares = Shares() if shared.fair else None
-    if shares is not None:
-        model.execution.share(shares)
+    turns = None if shared.turns is None else shared.turns()
+    if turns is not None:
+        model.execution.order(turns)
     aging = settings.priority_aging
     inflight = shared.meters.inflight
-    handler = Limits(model.handler, model.slots, settings.max_queue, aging, meters.queue, shares, inflight)
+    handler = Limits(model.handler, model.slots, settings.max_queue, aging, meters.queue, turns, inflight)
 
     def refuse(name: str) -> None:
         if handler.free > 0:

@@ -26,7 +26,7 @@ from ...telemetry.stages import ShadowMeters
 from ...types import InferenceRequest, InferenceResponse
 from ..comparison import difference
 from ..shadows import Shadows, build_shadows
-from ..shares import Share
+from ..shares import SHARE, Share, share_of
 
 logger = get_logger("dataplane")
 
@@ -78,7 +78,7 @@ class ShadowStage:
         """Begin the copy of a call that has succeeded."""
         copy = Call(call.operation, call.model, self._shadow.to, request, call.headers)
         copy.priority, copy.principal, copy.dialect = call.priority, call.principal, COPY
-        copy.share = Share(DIALECT_SHARE)
+        SHARE.set(copy, Share(DIALECT_SHARE))
         self.shadows.start(copy, self._run(copy, expected))
 
     async def _run(self, copy: Call, expected: list[InferenceResponse]) -> None:
@@ -98,7 +98,7 @@ class ShadowStage:
             self._meters.failed += 1
             self._log(copy, "it is not loaded, and copies load nothing")
         finally:
-            copy.share.end(count_tokens(last, items))
+            share_of(copy).end(count_tokens(last, items))
 
     async def _compare(
         self, copy: Call, expected: list[InferenceResponse], responses: list[InferenceResponse]

@@ -60,8 +60,8 @@ class Start(Frame):
     keep_freed_memory: bool = False
     shows_errors: bool = False
     """Whether developers see exceptions, so that failures carry them."""
-    fair: bool = False
-    """Whether principals share the turns of a model."""
+    turns: str = ""
+    """The class of `Turns`, as `module:object`; empty for none."""
 
 
 class Loaded(Part):
@@ -111,12 +111,10 @@ class Open(Frame):
     request_id: str = ""
     halved: bool = False
     """As of the call."""
-    share: str = ""
-    """The principal that shares the model."""
-    rank: int = 0
-    """As of its share."""
+    values: dict[str, Any] | None = None
+    """What plug-ins keep with the call, by name."""
     principal: str | None = None
-    """The principal of the call, whose share may have another name."""
+    """The principal of the call."""
 
 
 class More(Frame):

@@ -19,11 +19,12 @@ from ...telemetry.model_meters import ModelMeters
 from ...types import InferenceRequest, InferenceResponse
 from ...types.forms import OutputForm
 from ..call import Call, Handler, Operation
+from ..call_values import unpack_values
 from ..execution.local import Local
 from ..reply import Reply
-from ..shares import Share, Shares
 from ..stages.limits import Limits, settled
 from ..stages.show_errors import ToldErrors, carried
+from ..turns import Turns
 from .edge import WorkerEdge
 from .frames import (
     MOST_FORMS,
@@ -58,10 +59,10 @@ class Instance:
         self.meters = ModelMeters(local.settings.name, local.settings.version)
         local.meter(self.meters)
         aging = local.settings.priority_aging
-        shares = Shares() if models.fair else None
-        self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.meters.queue, shares)
-        if shares is not None:
-            local.share(shares)
+        turns = None if models.turns is None else models.turns()
+        self.handler: Handler = Limits(_started(local), local.slots, 2**31, aging, self.meters.queue, turns)
+        if turns is not None:
+            local.order(turns)
             self.handler = settled(self.handler)
         for edge in models.edges:
             self.handler = edge.call(self.handler)
@@ -78,7 +79,8 @@ class Models:
         self.instances: dict[int, Instance] = {}
         self.edges: list[WorkerEdge] = []
         self.marks: list[Callable[[InferenceRequest, str], None]] = []
-        self.shows_errors = self.fair = False
+        self.turns: Callable[[], Turns] | None = None
+        self.shows_errors = False
 
 
 def _started(inner: Handler) -> Handler:
@@ -120,7 +122,8 @@ class WorkerCall(Call):
         )
         self.trace = frame.trace
         self.halved = frame.halved
-        self.share = Share(frame.share, frame.rank)
+        if frame.values is not None:
+            unpack_values(self, frame.values)
         self._flags = flags
         self._number = frame.call
 

@@ -17,8 +17,8 @@ from ...types import MetadataModelResponse
 from ...types.forms import InputsForm
 from ..call import Call
 from ..reply import Reply
-from ..shares import Shares
 from ..slots import Slots
+from ..turns import Turns
 from .client import NeverStarted, WorkerClient
 from .frames import Loaded
 
@@ -217,8 +217,8 @@ class Pool:
     def meter(self, meters: ModelMeters) -> None:
         self.group.meter(self._instance, meters)
 
-    def share(self, shares: Shares) -> None:
-        """Each worker has shares of its own, because it runs the calls of all front ends."""
+    def order(self, turns: Turns) -> None:
+        """Each worker has turns of its own, because it runs the calls of all front ends."""
 
     async def metadata(self) -> MetadataModelResponse:
         """The metadata from loading, or from a worker if the model's own code makes it."""

@@ -11,6 +11,7 @@ from ...processes.link import Link
 from ...processes.shared_memory import Outgoing
 from ...types import InferenceRequest, InferenceResponse
 from ..call import Call, Operation
+from ..call_values import pack_values
 from ..reply import Reply, StreamReply
 from .frames import Cancel, Credit, Full, More, Open, Wanted
 from .packing import pack_request, places_in
@@ -75,8 +76,7 @@ class RemoteCall(Channel[InferenceResponse]):
                     call.trace,
                     request_id_var.get(),
                     call.halved,
-                    call.share.name if hasattr(call, "share") else "",
-                    call.share.rank if hasattr(call, "share") else 0,
+                    pack_values(call) if hasattr(call, "values") else None,
                     call.principal,
                 )
             )

@@ -5,9 +5,9 @@ import logging
 
 from ...extensions import WORKERS, loaded
 from ...imports.folders import shared_folders
-from ...keys.access_control import names_principals
 from ...processes.spawning import Program
 from ...settings import Settings
+from ..turns import find_turns
 from .frames import Start
 from .process import InstanceMeters, WorkerProcess
 from .slot import LONGEST
@@ -30,7 +30,7 @@ def first_frame(settings: Settings, workers: int) -> Start:
         workers,
         settings.keep_freed_memory,
         settings.shows_errors,
-        names_principals(settings),
+        find_turns(settings),
     )
 
 

@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 from functools import partial
+from typing import Any
 
 from ... import processors
 from ...allocator import keep_freed_memory
@@ -88,12 +89,11 @@ class Worker:
         share_folders(frame.code)
         processors.divide(frame.workers)
         self._models.shows_errors = frame.shows_errors
-        self._models.fair = frame.fair
+        if frame.turns:
+            self._models.turns = _imported(frame.turns)
         for name, given in frame.edges.items():
-            try:
-                edge: WorkerEdge = import_object(name)(given)
-            except Exception as error:  # its package may be missing from the worker's environment
-                logger.error("%s cannot be used in this worker: %s: %s", name, type(error).__name__, error)
+            edge: WorkerEdge | None = _imported(name, given)
+            if edge is None:
                 continue
             self._models.edges.append(edge)
             if edge.mark is not None:
@@ -170,6 +170,15 @@ class Worker:
             changes = meters.drain()
             if changes is not None:
                 self._send(frames.MeterChanges(number, kind.__name__, changes))
+
+
+def _imported(name: str, *given: Any) -> Any:
+    """What `module:object` names, or what it makes of `given`; None, with a line in the log, if it cannot be used."""
+    try:
+        imported = import_object(name)
+        return imported(*given) if given else imported
+    except Exception as error:  # its package may be missing from the worker's environment
+        logger.error("%s cannot be used in this worker: %s: %s", name, type(error).__name__, error)
 
 
 async def _metadata_after_load(local: Local) -> bytes | None:

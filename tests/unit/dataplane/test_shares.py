@@ -15,8 +15,7 @@ from inferstream import Finished, MLModel, ModelSettings, StepModel
 from inferstream.dataplane import shares
 from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.caller import Caller
-from inferstream.dataplane.shares import Share, Shares
-from inferstream.dataplane.slots import FairQueue
+from inferstream.dataplane.shares import SHARE, FairQueue, Share, Shares, share_of
 from inferstream.errors import ModelError
 from inferstream.server.application import Application
 from inferstream.types import (
@@ -44,15 +43,15 @@ def jain(used: Sequence[float]) -> float:
 
 def call_of(name: str, priority: int = 5) -> Call:
     call = Call(Operation.INFER, "m", None, InferenceRequest(inputs=[]), {}, priority=priority)
-    call.share = Share(name)
+    SHARE.set(call, Share(name))
     return call
 
 
 def pop(queue: FairQueue[Call], tokens: int = 1) -> str:
     """Whose turn it is; its call ends at once with so many tokens."""
     call = queue.pop()
-    call.share.end(tokens)
-    return call.share.name
+    share_of(call).end(tokens)
+    return share_of(call).name
 
 
 def queue_of(*calls: Call) -> FairQueue[Call]:
@@ -74,8 +73,8 @@ def test_who_uses_more_waits_longer() -> None:
     order = ""
     for _ in range(12):
         call = queue.pop()
-        call.share.end(tokens[call.share.name])
-        order += call.share.name
+        share_of(call).end(tokens[share_of(call).name])
+        order += share_of(call).name
     assert order.count("b") == 9, order
 
 
@@ -135,7 +134,7 @@ def test_a_call_that_leaves_the_queue_has_used_nothing() -> None:
     calls = [call_of(name) for name in "aabb"]
     queue = queue_of(*calls)
     queue.remove(calls[0], calls[0])
-    calls[0].share.end(0)
+    share_of(calls[0]).end(0)
     queue.remove(calls[0], calls[0])
     assert [pop(queue) for _ in range(3)] == ["a", "b", "b"]
     assert not queue
@@ -159,7 +158,7 @@ def test_names_without_end_take_no_memory_without_end(monkeypatch: pytest.Monkey
 
 def ranked(name: str, rank: int, priority: int = 5) -> Call:
     call = call_of(name, priority)
-    call.share.rank = rank
+    share_of(call).rank = rank
     return call
 
 
@@ -348,13 +347,14 @@ def test_a_call_that_need_not_wait_is_charged_as_one_that_has_waited(others: int
     charged = []
     for starts in (False, True):
         known = Shares()
-        busy, share = Share("busy"), Share("a")
-        busy.start(known, 5)
-        busy.end(others)
-        busy.start(known, 5)
+        busy, call = call_of("busy"), call_of("a")
+        share = share_of(call)
+        known.start(busy)
+        share_of(busy).end(others)
+        known.start(busy)
         if starts:
-            share.start(known, 5)
-            share.start(known, 5)  # once
+            known.start(call)
+            known.start(call)  # once
         else:
             share.enter(known, 5)
             share.begin()

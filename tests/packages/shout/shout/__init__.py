@@ -1,4 +1,4 @@
-"""One of each: settings, a command, a dialect, a stage, a facet, a codec, a runtime and a source."""
+"""One of each: settings, a command, a dialect, a stage, a facet, a call value, a worker edge, a codec, a runtime and a source."""
 
 from inferstream.ext import Extension
 
@@ -9,6 +9,8 @@ extension = Extension(
     dialects={"shout": "shout.dialect:Shout"},
     stages={"hush": "shout.stage:hush"},
     facets={"voice": "shout.facet:voice"},
+    call_values={"volume": "shout.volume:VOLUME"},
+    workers={"ear": "shout.volume:Ear"},
     codecs={"rot13": "shout.codec"},
     runtimes={"shouting.Loud": "shout.runtime:Loud"},
     sources={"shout": "shout.source:ShoutSource"},

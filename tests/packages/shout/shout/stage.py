@@ -6,6 +6,7 @@ from inferstream.errors import PermissionDenied
 from inferstream.ext.calls import Call, Handler, Reply, StageContext, StagedModel
 
 from .settings import ShoutSettings
+from .volume import VOLUME
 
 
 class Hush:
@@ -16,6 +17,8 @@ class Hush:
     def __call__(self, call: Call) -> Awaitable[Reply]:
         if self._header in call.headers:
             raise PermissionDenied("hush")
+        if "x-silent" in call.headers:
+            VOLUME.set(call, 0)
         return self._inner(call)
 
 

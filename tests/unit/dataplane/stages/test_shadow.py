@@ -11,7 +11,7 @@ from inferstream.dataplane.call import Call, Operation
 from inferstream.dataplane.first_calls import NotLoaded
 from inferstream.dataplane.reply import Reply, StreamReply
 from inferstream.dataplane.shadows import Shadows
-from inferstream.dataplane.shares import Shares
+from inferstream.dataplane.shares import Shares, share_of
 from inferstream.dataplane.stages.shadow import MOST_LOGGED, ShadowStage
 from inferstream.errors import InferenceFailed
 from inferstream.settings import Settings
@@ -183,8 +183,8 @@ async def test_copies_are_one_principal_that_is_charged_with_its_tokens() -> Non
     trial, shares = Trial(equal), Shares()
     await trial.call(Operation.STREAM)
     [running] = trial.shadows._calls
-    running.share.enter(shares, 5)
-    running.share.begin()
+    share_of(running).enter(shares, 5)
+    share_of(running).begin()
     await trial.settled()
-    assert running.share.name == "\0shadow"
+    assert share_of(running).name == "\0shadow"
     assert shares.flow("\0shadow", 5).used == 2

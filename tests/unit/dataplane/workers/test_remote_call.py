@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inferstream.dataplane.call import Call, Operation
-from inferstream.dataplane.shares import Share
+from inferstream.dataplane.shares import SHARE, Share
 from inferstream.dataplane.workers.frames import Cancel, More, Open, Wanted
 from inferstream.dataplane.workers.remote_call import RemoteCall
 from inferstream.errors import DeadlineExceeded, Draining
@@ -57,12 +57,15 @@ async def test_a_request_that_cannot_be_sent_takes_no_memory(outgoing) -> None:
 
 async def test_a_worker_learns_who_shares_the_model(outgoing) -> None:
     link = Sent()
-    for share in (None, Share("team")):
+    for share in (None, Share("team", 3)):
         call = Call(Operation.INFER, "m", None, InferenceRequest(id="r", inputs=[]), {})
         if share is not None:
-            call.share = share
+            SHARE.set(call, share)
         remote(call, link).send(1, outgoing)
-    assert [frame.share for frame in link.frames if isinstance(frame, Open)] == ["", "team"]
+    assert [frame.values for frame in link.frames if isinstance(frame, Open)] == [
+        None,
+        {"share": ("team", 3)},
+    ]
 
 
 async def test_a_later_request_that_cannot_be_sent_ends_the_requests_with_its_error(outgoing) -> None:

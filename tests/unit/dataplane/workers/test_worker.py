@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from inferstream import MLModel
+from inferstream.dataplane.shares import Shares
 from inferstream.dataplane.workers.frames import (
     Cancel,
     Describe,
@@ -198,7 +199,9 @@ class Inside:
         return pack_request(InferenceRequest(id="r", inputs=[tensor]), memory or self.arena)
 
     def open(self, count: int = 1, number: int = 7, share: str = "") -> None:
-        self.tell(Open(number, 1, False, 8, False, None, 5, self.request(count), share=share))
+        self.tell(
+            Open(number, 1, False, 8, False, None, 5, self.request(count), values={"share": (share, 0)})
+        )
 
 
 @pytest.fixture
@@ -232,7 +235,7 @@ async def test_a_caller_can_read_which_of_its_calls_have_started(inside: Inside)
 
 @pytest.mark.parametrize("fair", [False, True])
 async def test_principals_share_the_turns_where_there_are_any(inside: Inside, fair: bool) -> None:
-    inside.worker._models.fair = fair
+    inside.worker._models.turns = Shares if fair else None
     Waiting.may = asyncio.Event()
     await inside.load(Waiting, worker_concurrency=1)
     for number, share in enumerate("aaab", 7):

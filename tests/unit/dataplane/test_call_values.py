@@ -1,0 +1,117 @@
+"""Values that plug-ins keep with calls, and how they travel."""
+
+from typing import Any
+
+import pytest
+
+from inferstream.dataplane import call_values
+from inferstream.dataplane.call import Call, MergedCall, Operation
+from inferstream.dataplane.call_values import CallValue, inherit_values, pack_values, unpack_values
+from inferstream.dataplane.reply import Reply
+from inferstream.dataplane.shares import SHARE, Share
+from inferstream.dataplane.stages.limits import settled
+from inferstream.errors import InferenceFailed
+from inferstream.types import InferenceRequest, InferenceResponse
+
+
+class Kept(CallValue[str]):
+    """Travels everywhere, and notes its ends."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.ends: list[tuple[str, int]] = []
+
+    def pack(self, value: str) -> str:
+        return value
+
+    def unpack(self, packed: str) -> str:
+        return f"{packed} in a worker"
+
+    def inherit(self, value: str, call: Call) -> str | None:
+        return f"{value} of {call.model}" if value else None
+
+    def end(self, value: str, tokens: int) -> None:
+        self.ends.append((value, tokens))
+
+
+def call(kind: type[Call] = Call, **arguments: Any) -> Call:
+    return kind(Operation.INFER, "m", None, InferenceRequest(inputs=[]), {}, **arguments)
+
+
+def test_a_call_without_values_has_no_place_for_them() -> None:
+    one = call()
+    assert not hasattr(one, "values")
+    assert CallValue[int]("n").get(one) is None
+
+
+def test_values_of_the_same_name_are_apart() -> None:
+    first, second, one = CallValue[int]("n"), CallValue[int]("n"), call()
+    first.set(one, 1)
+    assert (first.get(one), second.get(one)) == (1, None)
+    second.set(one, 2)
+    assert (first.get(one), second.get(one)) == (1, 2)
+
+
+def test_a_value_stays_in_its_process_unless_it_packs() -> None:
+    here, kept, one = CallValue[object]("here"), Kept("kept"), call()
+    here.set(one, object())
+    assert pack_values(one) == {}
+    kept.set(one, "k")
+    assert pack_values(one) == {"kept": "k"}
+
+
+def test_a_worker_unpacks_what_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, one = Kept("kept"), call()
+    monkeypatch.setattr(call_values, "_known", lambda: {"kept": kept})
+    unpack_values(one, {"kept": "k", "of a package that is not here": 1})
+    assert one.values == {kept: "k in a worker"}
+
+
+def test_the_values_of_installed_extensions_are_known_in_a_worker() -> None:
+    one = call()
+    unpack_values(one, {"share": ("team", 3)})
+    share = SHARE.get(one)
+    assert share is not None
+    assert (share.name, share.rank) == ("team", 3)
+
+
+def test_a_call_by_a_model_inherits_what_says_so() -> None:
+    here, kept, outer, inner = CallValue[int]("here"), Kept("kept"), call(), call()
+    here.set(outer, 1)
+    kept.set(outer, "")
+    inherit_values(inner, outer)
+    assert not hasattr(inner, "values")
+    kept.set(outer, "k")
+    inherit_values(inner, outer)
+    assert inner.values == {kept: "k of m"}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(Call, "team"), (MergedCall, "alice")])
+def test_the_calls_of_a_batch_are_those_of_its_principal(kind: type[Call], name: str) -> None:
+    outer, inner = call(kind, principal="alice"), call()
+    SHARE.set(outer, Share("team", 2))
+    inherit_values(inner, outer)
+    share = SHARE.get(inner)
+    assert share is not None
+    assert (share.name, share.rank) == (name, 2)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_values_end_with_the_tokens_of_their_call(fails: bool) -> None:
+    kept = Kept("kept")
+
+    async def handle(call: Call) -> Reply:
+        if fails:
+            raise InferenceFailed("no")
+        return Reply(InferenceResponse(model_name="m", outputs=[]))
+
+    for one in (call(), call()):
+        if kept.ends == []:
+            kept.set(one, "k")
+        try:
+            async with await settled(handle)(one) as reply:
+                async for _ in reply:
+                    pass
+        except InferenceFailed:
+            assert fails
+    assert kept.ends == [("k", 0 if fails else 1)]
