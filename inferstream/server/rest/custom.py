@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+import orjson
+
 from ...concurrency.scope import ClientLeft, is_own_cancel
 from ...dataplane.caller import Caller
 from ...dataplane.dataplane import DataPlane
@@ -44,7 +46,8 @@ class CustomRoutes:
         method = scope["method"]
         models = self._routes.own(scope["path"])
         if not models:
-            await respond(send, 404, b'{"error":"Not Found"}', [JSON], typed_last=True)
+            text = orjson.dumps({"error": self._routes.not_found(scope["path"])})
+            await respond(send, 404, text, [JSON], typed_last=True)
             return
         if (model := models.get(method, models.get("GET") if method == "HEAD" else None)) is None:
             methods = [*models, "HEAD"] if "GET" in models and "HEAD" not in models else models

@@ -141,3 +141,21 @@ def test_a_models_own_route_precedes_a_dialect_that_yields(method: str, path: st
 @pytest.mark.parametrize("path", ["/infer", "/generate_stream", "/versions/1/infer"])
 def test_no_inference_is_of_a_model_without_a_name(path: str) -> None:
     assert not isinstance(routes().of_path(f"/v2/models/{path}", "POST"), Route)
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/v1/v1/chat/completions", "/v1/chat/completions"),
+        ("/v1/v2/models/m/infer", "/v2/models/m/infer"),
+        ("/embeddings", "/v1/embeddings"),
+        ("/v1/api/generate", "/api/generate"),
+        ("/favicon.ico", ""),
+        ("//", ""),
+        ("/", ""),
+        (f"/{'x' * 300}/v1/chat/completions", ""),
+    ],
+)
+def test_a_path_that_differs_in_its_first_part_is_named(path: str, meant: str) -> None:
+    assert routes().not_found(path) == (f"Not Found; did you mean {meant}?" if meant else "Not Found")
