@@ -7,10 +7,12 @@ from inferstream import Settings
 from inferstream.ext.calls import PeerQuestion, Peers
 
 from ..errors import InvalidRequest
-from ..telemetry.logs import OURS
 
 LogValue = bool | int | str
 TraceValue = str | list[str]
+
+LOGGERS = ("inferstream", "mlserver", "blazerpc")
+"""The loggers of the server, and those that code written for other servers has."""
 
 OFF = logging.CRITICAL + 1
 
@@ -48,7 +50,7 @@ class LiveSettings:
 
     def log(self) -> dict[str, LogValue]:
         """The level of the server's log, in Triton's words."""
-        level = logging.getLogger(OURS[0]).getEffectiveLevel()
+        level = logging.getLogger(LOGGERS[0]).getEffectiveLevel()
         switches = {name: level <= least for name, least in LEVELS.items()}
         return {**FIXED, **switches, VERBOSE: int(level <= logging.DEBUG)}
 
@@ -64,7 +66,7 @@ class LiveSettings:
         return self.log()
 
     async def _set(self, change: SetLogLevel) -> None:
-        for name in OURS:
+        for name in LOGGERS:
             logging.getLogger(name).setLevel(change.level)
 
     def trace(self) -> dict[str, TraceValue]:

@@ -4,7 +4,8 @@ import hashlib
 import re
 import secrets
 
-from ..telemetry.masks import PREFIX
+PREFIX = "ifs_"
+"""How keys begin; logs hide what begins so."""
 
 SECRET_BYTES = 32
 """Bytes of randomness in a key: 43 characters of base64url."""

@@ -12,13 +12,13 @@ from functools import lru_cache
 from time import perf_counter, sleep
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import msgspec
 
 from inferstream.ext.http import HTTP_OF_GRPC
 from inferstream.ext.telemetry import LineFile, mask_keys
 
-from ..dataplane.call import Ids
 from ..settings.record import RecordSettings
 from ..statuses import code_of_http
 from ..telemetry.lines import open_private, reopened
@@ -81,7 +81,6 @@ class RecordFile(LineFile[PortRecording]):
         self._headers = HeaderFilter(hidden)
         self._redacted = (hidden - CREDENTIALS).union(OF_JSON, settings.redact)
         self._sink = sink
-        self._new_id = Ids().new
         self.waiting = Waiting(settings.bodies)
         self._open_recordings: dict[int, PortRecording] = {}
         self._beside = open_private(f"{settings.path}.bin" if settings.path else os.devnull)
@@ -163,7 +162,7 @@ class RecordFile(LineFile[PortRecording]):
         status = record.status  # before the events, which end with it
         events = self._events(record, record.take())
         record.whole = status is not None
-        record.id = record.id or self._new_id()
+        record.id = record.id or str(uuid4())
         request, record.request = self._request(record.request), None
         end = {"code": record.code or _code(status), "status": status} if record.whole else None
         if self._sink is not None:

@@ -4,9 +4,7 @@ import json
 import re
 import zlib
 from collections.abc import Set
-from typing import Any
-
-from ..telemetry.masks import hide_keys
+from typing import Any, AnyStr
 
 REDACTED = "[redacted]"
 
@@ -19,6 +17,20 @@ _COMPRESSED = (b"\x1f", b"\x78")
 _MOST_UNPACKED = 64 * 2**20
 _STATE = b"ifs_state_"
 _STATES = re.compile(_STATE + rb"[A-Za-z0-9_-]+")
+
+
+_FEWEST = 40
+"""Characters of a key behind its prefix, at least."""
+
+_PREFIX = b"ifs_"
+_MARKS = (b"ifs_", *(b"\\u00" + digits for digits in (b"69", b"66", b"73", b"5f", b"5F")))
+"""The prefix, and its letters as JSON may have them; a content with none of them has no key."""
+_ESCAPED_KEY = re.compile(
+    rb"(?:i|\\u0069)(?:f|\\u0066)(?:s|\\u0073)(?:_|\\u005[fF])"
+    rb"(?:[A-Za-z0-9._-]++|\\u00(?:2[dDeE]|3[0-9]|4[1-9a-fA-F]|5[0-9aAfF]|6[1-9a-fA-F]|7[0-9aA]))++"
+)
+_PIECE, _LONGEST = 32 * 1024, 2048
+"""Bytes that are searched at once, because a search holds the interpreter lock, and those of a key with escapes."""
 
 
 def without_secrets(content: bytes | str, states: bool) -> bytes | str | None:
@@ -79,3 +91,23 @@ def _clean(value: Any, names: Set[str]) -> Any:
         key: REDACTED if key in names or (tensor and key == "data") else _clean(each, names)
         for key, each in value.items()
     }
+
+
+def hide_keys(content: AnyStr) -> AnyStr:
+    """A content in which stars take the place of each key, byte by byte, so that lengths in it stay right."""
+    if isinstance(content, str):
+        raw = content.encode(errors="surrogatepass")
+        hidden = hide_keys(raw)
+        return content if hidden is raw else hidden.decode(errors="surrogatepass")
+    if not any(mark in content for mark in _MARKS):
+        return content
+    written: bytearray | None = None
+    for start in range(0, len(content), _PIECE):
+        for match in _ESCAPED_KEY.finditer(content, start, start + _PIECE + _LONGEST):
+            length = len(match[0])
+            if match.start() < start + _PIECE and length - 5 * match[0].count(b"\\") >= _FEWEST + len(
+                _PREFIX
+            ):
+                written = bytearray(content) if written is None else written
+                written[match.start() : match.end()] = _PREFIX.ljust(length, b"*")
+    return content if written is None else bytes(written)

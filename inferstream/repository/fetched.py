@@ -9,6 +9,7 @@ from inferstream import ModelSettings, Settings
 from inferstream.ext.runtimes import FolderRepository, to_absolute_path
 from inferstream.ext.sources import hide_credentials
 from inferstream.ext.telemetry import get_logger
+from inferstream.plugins.sources.untrusted_settings import bound
 
 from .. import processors
 from ..errors import InferstreamError, InvalidSettings
@@ -17,7 +18,6 @@ from .base import BrokenModel, BrokenModels, Versions
 from .blobs import BlobCache
 from .remote import ALLOW, is_remote, left_out
 from .trust import is_allowed, refusal
-from .untrusted_settings import bound
 
 PRETRAINED = frozenset(["pretrained_model", "pretrained_tokenizer"])
 """Keys of `parameters.extra` that name folders anywhere, and models at the hub."""

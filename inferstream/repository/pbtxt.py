@@ -12,12 +12,14 @@ from inferstream.ext.telemetry import get_logger
 
 from ..errors import InvalidSettings
 from ..protos import dataplane_pb2 as pb
-from ..settings.sources import MAX_FILE_BYTES
 from ..types import MetadataTensor
 
 ONNX = "inferstream.runtimes.onnx.OnnxModel"
 TORCH = "inferstream.runtimes.torch.TorchModel"
 PYTHON = "inferstream.compat.triton.model.PythonModel"
+
+MOST_BYTES = 2**20
+"""Bytes of a configuration."""
 
 RESHAPED = {
     ONNX: "inferstream.compat.triton.reshape.ReshapedOnnx",
@@ -111,8 +113,8 @@ def settings_of(path: Path) -> dict[str, Any]:
 
 def _parsed(path: Path) -> pb.ModelConfig:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise InvalidSettings(f"{path}: larger than {MAX_FILE_BYTES} bytes")
+        if path.stat().st_size > MOST_BYTES:
+            raise InvalidSettings(f"{path}: larger than {MOST_BYTES} bytes")
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidSettings(f"{path}: {getattr(error, 'strerror', None) or 'not a text'}") from None

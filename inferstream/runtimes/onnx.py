@@ -8,9 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from inferstream.ext.runtimes import PermittedCall
 from inferstream.ext.telemetry import get_logger
-from inferstream.ext.values import Array
+from inferstream.ext.values import DTYPES, Array
 
-from ..types.datatypes import INTEGERS
 from .tensors import TensorModel, TensorSpec
 
 logger = get_logger("runtimes")
@@ -21,7 +20,7 @@ DATATYPES = {
     "tensor(float)": "FP32",
     "tensor(float16)": "FP16",
     "tensor(string)": "BYTES",
-    **{f"tensor({name.lower()})": name for name in INTEGERS},
+    **{f"tensor({name.lower()})": name for name, dtype in DTYPES.items() if dtype.kind in "iu"},
 }
 """The protocol's datatypes of ONNX Runtime's types."""
 

@@ -11,11 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from inferstream import ModelSettings
 from inferstream.ext.runtimes import TORCH_LOADING, PermittedCall
-from inferstream.ext.values import Array
+from inferstream.ext.values import DTYPES, Array
 
 from ..imports.implementation import resolve_class
 from ..types import MetadataTensor
-from ..types.datatypes import INTEGERS
 from .tensors import TensorModel, TensorSpec
 
 UNREADABLE = (
@@ -28,7 +27,7 @@ REFUSED = (AssertionError, RuntimeError)
 """What a program raises for values that it does not take."""
 
 DATATYPES = {"bool": "BOOL", "float16": "FP16", "bfloat16": "BF16", "float32": "FP32", "float64": "FP64"} | {
-    name.lower(): name for name in INTEGERS
+    name.lower(): name for name, dtype in DTYPES.items() if dtype.kind in "iu"
 }
 """The protocol's datatypes of torch's dtypes."""
 

@@ -24,10 +24,10 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from inferstream.ext.http import Edge
 from inferstream.ext.telemetry import Meters
+from inferstream.plugins.otel.resource import build_resource
 
 from .meter_set import Histogram, MeterSet
 from .model_meters import ModelMeters, StreamMeters
-from .resource import build_resource
 from .stages import PROVIDER, TokenMeters
 
 logger = logging.getLogger("inferstream.push")

@@ -9,8 +9,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode, format_span_id, format_trace_id
 
+from inferstream.plugins.otel.resource import build_resource
+
 from .context import SpanIds, trace_by
-from .resource import build_resource
 
 FLUSH = 1.0
 """Seconds for the last spans to reach their collector."""

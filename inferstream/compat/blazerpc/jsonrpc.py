@@ -8,10 +8,13 @@ import httpx
 import numpy as np
 import orjson
 
-from inferstream.codecs.values.tensor_objects import KEYS, array_of_object
+from inferstream.codecs.values.tensor_objects import array_of_object
 from inferstream.ext.values import array_as_object
 
 from .errors import BlazeRPCError, SerializationError
+
+ARRAY = {"shape", "dtype", "data"}
+"""Fields of an array as an object."""
 
 
 class JsonRpcClient:
@@ -77,7 +80,7 @@ class JsonRpcClient:
 
 def is_tensor_json(obj: Any) -> bool:
     """Whether a value has the keys of an array's object."""
-    return isinstance(obj, dict) and obj.keys() >= KEYS
+    return isinstance(obj, dict) and obj.keys() >= ARRAY
 
 
 def tensor_from_json(obj: dict[str, Any]) -> Any:
@@ -87,7 +90,7 @@ def tensor_from_json(obj: dict[str, Any]) -> Any:
     except ValueError as error:
         raise SerializationError(f"the object {error}", dtype=str(obj.get("dtype"))) from None
     if array is None:
-        raise SerializationError(f"an array is an object with {', '.join(sorted(KEYS))}")
+        raise SerializationError(f"an array is an object with {', '.join(sorted(ARRAY))}")
     return array
 
 

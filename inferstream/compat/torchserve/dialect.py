@@ -30,7 +30,6 @@ from inferstream.ext.http import (
 )
 
 from ...errors import Code, InferstreamError, InvalidRequest, ModelError, Unsupported
-from ...protos.multipart import MOST_PARTS
 from ...server.rest.messages import sendable
 from ...types import InferenceResponse
 from .envelope import JSON as JSON_TYPE
@@ -43,6 +42,9 @@ FORM = "application/x-www-form-urlencoded"
 PARTS = "multipart/form-data"
 AS_THEY_ARE = "surrogateescape"
 """How bytes that are no text pass through the reader of a form."""
+
+MOST_FIELDS = 64
+"""Fields of a form."""
 
 BODY = "body"
 """The part that a body is which is no form."""
@@ -151,7 +153,7 @@ def _fields(media_type: bytes, body: bytes) -> list[PostedField]:
     if kind == FORM:
         try:
             text = body.decode()
-            pairs = parse_qsl(text, True, errors=AS_THEY_ARE, max_num_fields=MOST_PARTS)
+            pairs = parse_qsl(text, True, errors=AS_THEY_ARE, max_num_fields=MOST_FIELDS)
             names = [name.encode().decode() for name, _ in pairs]  # which raises for what is no text
             values = [value.encode(errors=AS_THEY_ARE) for _, value in pairs]
             return [PostedField(name, "", value) for name, value in zip(names, values, strict=True)]

@@ -10,7 +10,6 @@ from pydantic import ConfigDict, Field, field_validator
 from inferstream.ext.settings import MLSERVER_MODEL_PREFIX, EnvironmentModel
 
 from ...errors import InvalidSettings
-from ...settings.environment import MODEL_PREFIX
 
 PARAMETERS = "PREDICTIVE_UNIT_PARAMETERS"
 """A variable that Seldon Core 1 sets: a JSON list of names, values and types. It goes before the settings file."""
@@ -24,7 +23,7 @@ TRUE, FALSE = (
 class PipelineSettings(EnvironmentModel):
     """`parameters.extra` of a model, and below it `MLSERVER_MODEL_HUGGINGFACE_*`. Further keys are ignored."""
 
-    env_prefixes = (f"{MODEL_PREFIX}HUGGINGFACE_", f"{MLSERVER_MODEL_PREFIX}HUGGINGFACE_")
+    env_prefixes = ("INFERSTREAM_MODEL_HUGGINGFACE_", f"{MLSERVER_MODEL_PREFIX}HUGGINGFACE_")
 
     model_config = ConfigDict(extra="ignore", protected_namespaces=())
 

@@ -3,11 +3,11 @@
 import pytest
 
 from inferstream.dataplane.server_parts import ServerParts
+from inferstream.plugins.otel.resource import build_resource
 from inferstream.plugins.otel.tracer import build_tracer
 from inferstream.server.spans import build_push
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
-from inferstream.telemetry.resource import build_resource
 
 OWN = {"service.name": "inferstream", "service.version": "1"}
 

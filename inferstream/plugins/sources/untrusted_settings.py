@@ -1,10 +1,10 @@
 """Bounds of the resources that settings without trust may take."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
-from ..settings import ModelSettings, Settings
+from inferstream import ModelSettings, Settings
+from inferstream.ext.telemetry import get_logger
 
 LARGEST = {
     "max_active": 32,
@@ -17,7 +17,7 @@ LARGEST = {
 }
 """The largest values of settings that take memory or threads: the defaults."""
 
-logger = logging.getLogger("inferstream.repository")
+logger = get_logger("repository")
 
 
 def bound(settings: ModelSettings, server: Settings, workers: int, by_operator: Mapping[str, Any]) -> int:
