@@ -4,7 +4,7 @@ InferstreamError
     AlreadyExists, DeadlineExceeded, Draining, NotStarted, PayloadTooLarge, PermissionDenied, Unsupported, Overloaded
         InflightExceeded (telemetry/inflight.py)
     AnsweredMessage (JSON-RPC), OutOfMemory (processes/errors.py), FetchFailed (repository/remote.py)
-        FetchEnded (repository/transfer.py)
+        FetchEnded (plugins/sources/transfer.py)
     UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)

@@ -6,7 +6,6 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
-from ..repository.transfer import Transfer, size
 from ..telemetry.console import ERASE, StatusLine, is_terminal
 
 if TYPE_CHECKING:
@@ -52,7 +51,8 @@ class Progress:
         try:
             while not self._over.wait(EVERY):
                 loading = progress_line(self._registry.wanted, self._registry.loading.copy(), monotonic())
-                if line := fetching_line(Transfer.running.copy()) or loading:
+                others = (line() for line in StatusLine.before_loads)
+                if line := next(filter(None, others), loading):
                     StatusLine.shown = True
                     # The cursor goes back, so that output of a model overwrites the line.
                     width = shutil.get_terminal_size().columns - 1
@@ -65,17 +65,6 @@ class Progress:
     def _write(self, text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
-
-
-def fetching_line(transfers: dict[str, Transfer]) -> str:
-    """`fetching s3://models/chat: 34 % of 1.2 GB, hf://org/embed: 3 MB`; empty while nothing is transferred."""
-    parts = [
-        f"{uri}: {100 * each.done / each.total:.0f} % of {size(each.total)}"
-        if each.total
-        else f"{uri}: {size(each.done)}"
-        for uri, each in transfers.items()
-    ]
-    return f"fetching {', '.join(parts)} …" if parts else ""
 
 
 def progress_line(wanted: int, loading: dict[tuple[str, str | None], float], now: float) -> str:

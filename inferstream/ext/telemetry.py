@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ._names import export
 
 if TYPE_CHECKING:
+    from ..telemetry.console import StatusLine as StatusLine
     from ..telemetry.context import get_logger as get_logger
     from ..telemetry.ends import kind_of_end as kind_of_end
     from ..telemetry.lines import LineFile as LineFile
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
 __all__ = [
     "LineFile",
     "Meters",
+    "StatusLine",
     "get_logger",
     "kind_of_end",
     "mask_keys",
 ]
 
 _NAMES = {
+    "telemetry.console": "StatusLine",
     "telemetry.context": "get_logger",
     "telemetry.ends": "kind_of_end",
     "telemetry.lines": "LineFile",

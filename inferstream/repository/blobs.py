@@ -18,13 +18,13 @@ from inferstream import Settings
 from inferstream.ext.runtimes import MOST_MEMBERS, UnsafeArchive
 from inferstream.ext.sources import FetchFailed, RemoteFile, RemoteSource, hide_credentials
 from inferstream.ext.telemetry import get_logger
+from inferstream.plugins.sources.transfer import FetchEnded, Transfer, fault_of, size, transfer_file
 
 from ..errors import InferstreamError, InvalidSettings
 from ..imports.untrusted import UNTRUSTED
 from ..settings.fetching import FetchSettings
 from .archives import MAX_DEPTH, MAX_PATH, unpack
 from .remote import name_of, source_of
-from .transfer import FetchEnded, Transfer, fault_of, size, transfer_file
 from .trust import is_allowed
 
 logger = get_logger("repository")

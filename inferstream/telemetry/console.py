@@ -6,9 +6,10 @@ import select
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 from time import localtime, monotonic, sleep, strftime
-from typing import TextIO
+from typing import ClassVar, TextIO
 
 from .access import ACCESS, AccessRecord, Sink, log
 from .logs import LineFormatter, escaped
@@ -38,6 +39,9 @@ class StatusLine:
 
     shown = False
     """Whether there is one now. Whatever else is written erases it first."""
+
+    before_loads: ClassVar[list[Callable[[], str]]] = []
+    """What models wait for before they load, such as the transfer of their files; empty text for nothing."""
 
 
 def is_terminal(stream: TextIO | None) -> bool:

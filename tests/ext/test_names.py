@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 UNSHOWN = {
     *("COPY", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
     *(
+        "StatusLine",
         "StreamDialect",
         "StreamExchange",
         "StreamRequest",
