@@ -17,7 +17,6 @@ from ..codecs import NumpyCodec, NumpyRequestCodec
 from ..errors import InvalidRequest
 from ..imports.folders import loading_for
 from ..types import InferenceRequest, InferenceResponse, MetadataTensor, RequestOutput
-from .base import KSERVE_OUTPUT, MLSERVER
 from .refusals import refusal_of
 from .tables import DATATYPES, SignatureTable
 from .tensors import TensorSpec, arrays_of
@@ -60,8 +59,8 @@ class MLflowModel(ArtefactModel):
         self._named = False
         self._params: dict[str, Any] = {}
         self._error: Any = ()
-        # MLServer's runtime answers an array under this name.
-        self._output = "output-1" if settings.implementation_.startswith(MLSERVER) else KSERVE_OUTPUT
+        # MLServer's runtime answers an array under the first name, KServe's under the second.
+        self._output = "output-1" if settings.implementation_.startswith("mlserver_") else "output-0"
 
     def open(self, path: Path) -> Any:
         os.environ.setdefault(TELEMETRY, "true")

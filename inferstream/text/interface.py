@@ -13,7 +13,6 @@ from inferstream.ext.runtimes import Signature, TextFacts, untrusted_origin
 from inferstream.ext.values import OPTIONAL, SCHEMA, parameter_of
 from inferstream.plugins.text.settings import TextSettings
 
-from ..codecs.values.objects import Json
 from ..errors import Unsupported
 from ..types import InferenceRequest, MetadataTensor, Parameters, RequestInput, TensorData
 from .calls.formats import reading
@@ -213,7 +212,7 @@ def holds_bytes(tensor: MetadataTensor) -> bool:
 
 def holds_json(tensor: MetadataTensor) -> bool:
     """Whether a tensor holds values as JSON."""
-    return _content_type(tensor) == Json.content
+    return _content_type(tensor) == "json"
 
 
 def holds_image(tensor: MetadataTensor) -> bool:

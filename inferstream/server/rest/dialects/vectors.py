@@ -9,7 +9,6 @@ import orjson
 from inferstream.ext.calls import Admission
 from inferstream.ext.http import UnaryRequest
 
-from ....codecs.values.objects import Json
 from ....codecs.values.scalars import as_text
 from ....protos.unwritable_outputs import wrong_output
 from ....text.fields import Fields, wrong_field
@@ -86,7 +85,7 @@ def _floats(tensor: ResponseOutput) -> npt.NDArray[np.float32] | None:
     """The rows of floats of an output, also those in lists of JSON; None for another output."""
     if tensor.datatype in FLOATS and tensor.shape:
         return np.atleast_2d(tensor.data.to_numpy(tensor.datatype, tensor.shape).astype(np.float32))
-    if tensor.parameters is None or tensor.parameters.content_type != Json.content:
+    if tensor.parameters is None or tensor.parameters.content_type != "json":
         return None
     try:
         vectors = np.array([orjson.loads(as_text(each)) for each in tensor.data.flat()], np.float32)
