@@ -1,20 +1,16 @@
 """CloudEvents headers as MLServer sends them, for loggers and routers of its deployments."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from inferstream import Settings
-from inferstream.ext.calls import ServerParts, WorkerEdge
+from inferstream.ext.calls import ServerParts, StageContext, StagedModel, WorkerEdge
 from inferstream.plugins.cloudevents.settings import CloudEventsSettings
 
 from ..types import Headers, InferenceRequest
-
-if TYPE_CHECKING:
-    from .stages.base import Pipeline, Shared
 
 Text = TypeVar("Text")
 
@@ -96,10 +92,10 @@ def build_events(parts: ServerParts) -> CloudEvents | None:
     return CloudEvents(settings.server_name) if wanted(settings) else None
 
 
-def marking(model: "Pipeline", shared: "Shared") -> "Pipeline":
+def marking(model: StagedModel, shared: StageContext) -> StagedModel:
     """The stage that gives a model its headers."""
     events = shared.of(build_events)
-    return model if events is None else replace(model, marks=events)
+    return model if events is None else model.around(model.handler, marks=events)
 
 
 class WorkerEvents(WorkerEdge):

@@ -9,7 +9,6 @@ import orjson
 from inferstream.ext.http import dump_json, keys_in, parse_json, refuse_duplicate_keys, status_of
 
 from ..errors import Code, InferstreamError, InvalidRequest, ModelNotFound
-from ..protos.json_arrays import MAX_PLAIN
 from ..server.status import retry_after
 
 PARSE_ERROR = -32700
@@ -19,6 +18,9 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 SERVER_ERROR = -32000
 """Of the numbers for errors of an implementation's own; `data` says more."""
+
+MOST_BYTES = 4 * 2**20
+"""Bytes of a body whose ids may be integers beyond 64 bits, which the fast parser does not read."""
 
 MOST_CALLS = 1024
 """Calls of one batch."""
@@ -67,8 +69,8 @@ def _restore_ids(document: Any, body: bytes) -> None:
     ]
     if not rounded:
         return
-    if len(body) > MAX_PLAIN:
-        raise InvalidRequest(f"An integer beyond 64 bits is an id in a body of at most {MAX_PLAIN} bytes.")
+    if len(body) > MOST_BYTES:
+        raise InvalidRequest(f"An integer beyond 64 bits is an id in a body of at most {MOST_BYTES} bytes.")
     try:
         reread = json.loads(body)
     except RecursionError:

@@ -9,12 +9,14 @@ from inferstream.ext.http import JSON_WRITER, JsonLimits, dump_json
 from ..dataplane.cloudevents import ID, REQUEST_ID, RESPONSE, CloudEvents
 from ..errors import InferstreamError, InvalidRequest, Unsupported
 from ..protos import json_requests
-from ..protos.ids import MAX_ID
 from ..server.headers import model_headers
 from ..types import Headers, InferenceRequest, InferenceResponse
 
 PREFIXES = ("inferstream-", "mlserver-")
 """Prefixes of the headers that name model, version and method; the first has precedence."""
+
+MOST_ID = 1024
+"""Characters of an id, as in V2."""
 
 MOST_TEXT = 4096
 """Characters of an error in a response and in the log. It may repeat what a client has sent."""
@@ -45,7 +47,7 @@ def admission_of(record: Any, admit: Admit) -> Admission:
         raise InvalidRequest('The message has no header "mlserver-model".')
     method = _header(headers, "method") or "infer"
     if method != "infer":
-        raise Unsupported(f'The method "{shortened(method, MAX_ID)}" is not known here; "infer" is.')
+        raise Unsupported(f'The method "{shortened(method, MOST_ID)}" is not known here; "infer" is.')
     admission = admit(model, _header(headers, "version"), Caller(headers_of(record), "kafka"))
     admission.size = len(record.value or b"")
     return admission
@@ -98,5 +100,5 @@ def refusal(record: Any, error: InferstreamError, small: bool = False) -> KafkaM
     if small:
         key = key and key[:SHORT_KEY]
     elif (id := key_of(record)) is not None:
-        document["id"] = shortened(id, MAX_ID)
+        document["id"] = shortened(id, MOST_ID)
     return KafkaMessage(key, dump_json(document), [("inferstream-error", error.code.value.encode())])

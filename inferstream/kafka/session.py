@@ -18,7 +18,6 @@ from inferstream.plugins.otel.tracer import build_tracer
 
 from ..dataplane.cloudevents import build_events
 from ..errors import Draining, InferstreamError, PayloadTooLarge
-from ..server.rest.messages import PARSE_IN_THREAD
 from ..types import InferenceRequest
 from . import messages
 from .messages import KafkaMessage, refusal, shortened
@@ -27,6 +26,9 @@ from .reading import Offsets, Reader
 logger = logging.getLogger("inferstream.kafka")
 
 _SYSTEM = {"messaging.system": "kafka"}
+
+PARSE_IN_THREAD = 256 * 1024
+"""Bytes of a message beyond which a thread parses it."""
 
 AGAIN = 500
 """Milliseconds between the attempts of the client library."""

@@ -15,9 +15,12 @@ from inferstream.ext.http import (
 
 from .....keys.access_control import keys_configured
 from ...messages import PREFIX
-from ..metadata import ALIVE, ROOT
 from .files import page_document, page_files
 from .openapi import describe
+
+ROOT = "/"
+ALIVE = b'{"status":"alive"}'
+"""What probes get at the root, as without the page."""
 
 PAGE = "/page/"
 """The path of the files of the page."""
@@ -53,7 +56,7 @@ class Documentation(HttpDialect):
         """The page for a browser; for all other clients the answer that the server is alive."""
         if b"text/html" in dict(scope["headers"]).get(b"accept", b""):
             return await self._page(route, caller, scope)
-        return 200, [JSON_HEADER], ALIVE[ROOT]
+        return 200, [JSON_HEADER], ALIVE
 
     async def _page(self, _: ReadRoute, caller: Caller, scope: AsgiScope) -> Answer:
         prefix = scope.get(PREFIX)

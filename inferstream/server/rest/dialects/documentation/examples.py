@@ -8,8 +8,8 @@ import orjson
 
 from inferstream.ext.values import OPTIONAL, SCHEMA, parameter_of
 
-from .....codecs.values.base import CHOICES, DEFAULT, FORMAT
 from .....types import MetadataTensor
+from .flat_schema import CHOICES, DEFAULT, FORMAT
 
 Schema = dict[str, Any]
 

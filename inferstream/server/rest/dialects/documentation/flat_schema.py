@@ -7,7 +7,6 @@ import orjson
 
 from inferstream.ext.values import OPTIONAL, SCHEMA, STREAM, parameter_of
 
-from .....codecs.values.base import CHOICES, DEFAULT, DESCRIPTION, FORMAT, NULLABLE
 from .....types import MetadataTensor
 
 Schema = dict[str, Any]
@@ -20,6 +19,9 @@ CODED: dict[str | None, Schema] = {
     "pd_json": {"type": ["object", "array"]},
 }
 """Schemas of BYTES by content type. Others are texts."""
+
+CHOICES, DEFAULT, DESCRIPTION, FORMAT, NULLABLE = "choices", "default", "description", "format", "nullable"
+"""Parameters by which an input says of itself what its tensor cannot."""
 
 TIMES = {"date": "date", "time": "time"}
 
