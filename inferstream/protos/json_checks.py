@@ -233,8 +233,11 @@ def refuse_duplicate_keys(text: bytes, expected: int) -> None:
         raise InvalidRequest("The body is nested too deeply.") from None
 
 
-def refuse_rounded(parameters: Parameters, text: bytes) -> None:
-    """Raise InvalidRequest for an integer beyond 64 bits, which the parser of `text` has made a float."""
+def refuse_rounded(parameters: Parameters, text: bytes, owner: str = "") -> None:
+    """Raise InvalidRequest for an integer beyond 64 bits, which the parser of `text` has made a float.
+
+    `owner` is the beginning of the message, such as `input "x": `.
+    """
     for name, value in parameters.items():
         if type(value) is float and abs(value) >= 2**63 and MANY_DIGITS.search(text):
-            raise InvalidRequest(f'parameter "{name}": an integer beyond 64 bits is out of range')
+            raise InvalidRequest(f'{owner}parameter "{name}": an integer beyond 64 bits is out of range')

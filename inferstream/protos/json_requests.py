@@ -90,7 +90,7 @@ def build_request(
         if not isinstance(item, dict):
             raise InvalidRequest(f"inputs[{index}] must be an object")
         keys += len(item)
-        tensor, position, count = _input(item, index, tail, position, nested, regions)
+        tensor, position, count = _input(item, text, index, tail, position, nested, regions)
         keys += count
         tensors.append(tensor)
     if tail is not None and position != len(tail):
@@ -100,16 +100,15 @@ def build_request(
         request_id = check_id(given)
     default = False
     if (sent := document.get("parameters")) is not None:
-        parameters, count = _parameters(sent, "parameters", nested)
+        parameters, count = _parameters(sent, text, "parameters", nested)
         keys += count
-        refuse_rounded(parameters, text)
         default = _flag(parameters, "binary_data_output", "parameters")
         for name in parameters.__pydantic_extra__ or ():
             if name.startswith("triton_"):
                 raise InvalidRequest(f'parameters: "{name}" is reserved')
     named: dict[str, bool] = {}
     if (wanted := document.get("outputs")) is not None:
-        outputs, named, count = _outputs(wanted, nested)
+        outputs, named, count = _outputs(wanted, text, nested)
         keys += count
         if not regions:
             refuse_regions(outputs)
@@ -168,7 +167,13 @@ def _without_inputs(document: dict[str, Any]) -> str:
 
 
 def _input(
-    item: dict[str, Any], index: int, tail: memoryview | None, position: int, nested: bool, regions: bool
+    item: dict[str, Any],
+    text: bytes,
+    index: int,
+    tail: memoryview | None,
+    position: int,
+    nested: bool,
+    regions: bool,
 ) -> tuple[RequestInput, int, int]:
     name = item.get("name")
     if type(name) is not str:
@@ -182,7 +187,7 @@ def _input(
     values = item.get("data")
     parameters, count, size = None, 0, None
     if (sent := item.get("parameters")) is not None:
-        parameters, count = _parameters(sent, f'input "{name}": parameters', nested)
+        parameters, count = _parameters(sent, text, f'input "{name}": parameters', nested)
         extra = parameters.__pydantic_extra__ or {}
         size = extra.pop("binary_data_size", None)
         if REGION in extra and not (values is size is None):
@@ -239,7 +244,7 @@ def _slice(name: str, size: Any, tail: memoryview | None, position: int) -> memo
     return tail[position : position + size]
 
 
-def _parameters(present: Any, where: str, nested: bool) -> tuple[Parameters, int]:
+def _parameters(present: Any, text: bytes, where: str, nested: bool) -> tuple[Parameters, int]:
     """Parameters, and the number of their JSON keys. A null value is an absent parameter."""
     if type(present) is not dict:
         raise InvalidRequest(f"{where} must be an object, got {_kind(present)}")
@@ -264,7 +269,9 @@ def _parameters(present: Any, where: str, nested: bool) -> tuple[Parameters, int
             content_type = value
         else:
             extra[name] = value
-    return Parameters.of(extra, content_type), len(present)
+    parameters = Parameters.of(extra, content_type)
+    refuse_rounded(parameters, text, where.removesuffix("parameters"))
+    return parameters, len(present)
 
 
 def _flag(parameters: Parameters, name: str, where: str) -> bool:
@@ -274,7 +281,7 @@ def _flag(parameters: Parameters, name: str, where: str) -> bool:
     return bool(value)
 
 
-def _outputs(present: Any, nested: bool) -> tuple[list[RequestOutput], dict[str, bool], int]:
+def _outputs(present: Any, text: bytes, nested: bool) -> tuple[list[RequestOutput], dict[str, bool], int]:
     """The requested outputs, their `binary_data` by name, and the number of their JSON keys."""
     if type(present) is not list:
         raise InvalidRequest(f'"outputs" must be a list, got {_kind(present)}')
@@ -290,7 +297,7 @@ def _outputs(present: Any, nested: bool) -> tuple[list[RequestOutput], dict[str,
         parameters = None
         if (sent := item.get("parameters")) is not None:
             where = f'output "{name}": parameters'
-            parameters, count = _parameters(sent, where, nested)
+            parameters, count = _parameters(sent, text, where, nested)
             keys += count
             if parameters.get("binary_data") is not None:
                 named[name] = _flag(parameters, "binary_data", where)

@@ -1,5 +1,6 @@
 """Requests of single values mean the same as the tensors in them."""
 
+import json
 import math
 from typing import Any
 
@@ -186,3 +187,26 @@ def test_other_messages_are_read_as_tensors() -> None:
         except InvalidRequest:
             with pytest.raises(InvalidRequest):
                 request_from(other)
+
+
+@pytest.mark.parametrize("place", ["request", "input", "output"])
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 2**53 + 1, 1e30])
+@pytest.mark.parametrize("length", [1, 20_000], ids=["short", "long list"])
+def test_a_parameter_is_the_number_that_was_sent_or_refused(place: str, number: float, length: int) -> None:
+    """The parser of long lists makes floats of integers beyond 64 bits."""
+    said = {"parameters": {"p": number}}
+    given = {each: said if each == place else {} for each in ("request", "input", "output")}
+    tensor = {"name": "i", "shape": [length], "datatype": "INT64", "data": [3] * length, **given["input"]}
+    document = {"inputs": [tensor], "outputs": [{"name": "o", **given["output"]}], **given["request"]}
+    text = json.dumps(document).encode()
+    if length > 1 and isinstance(number, int) and abs(number) > 2**60:
+        owner = "" if place == "request" else f'{place} "{place[0]}": '
+        with pytest.raises(InvalidRequest) as raised:
+            build_request(load(text), text, None)
+        assert raised.value.message == f'{owner}parameter "p": an integer beyond 64 bits is out of range'
+        return
+    request, _ = build_request(load(text), text, None)
+    part = {"request": request, "input": request.inputs[0], "output": (request.outputs or [])[0]}[place]
+    assert part.parameters is not None
+    value = part.parameters.get("p")
+    assert (value, type(value)) == (number, type(number))
