@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -49,14 +50,26 @@ PROMPTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("fields") / "app"
-    folder.mkdir()
+def served(folder: Path, *flags: str) -> Iterator[str]:
     (folder / "app.py").write_text(APP)
-    running = Running(folder, target=str(folder / "app.py"))
+    running = Running(folder, *flags, target=str(folder / "app.py"))
     yield running.url
     assert running.stop() == 0, running.text()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from served(tmp_path_factory.mktemp("fields"))
+
+
+@pytest.fixture(scope="module")
+def worker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    yield from served(tmp_path_factory.mktemp("workers"), "--workers", "1")
+
+
+@pytest.fixture(params=["url", "worker_url"], ids=["in the server", "in a worker"])
+def place(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(request.param))
 
 
 def post(url: str, api: str, model: str, **fields: Any) -> httpx.Response:
@@ -65,9 +78,9 @@ def post(url: str, api: str, model: str, **fields: Any) -> httpx.Response:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_half_a_character_ends_no_text(url: str, stream: bool) -> None:
+def test_half_a_character_ends_no_text(place: str, stream: bool) -> None:
     for api in APIS | PROMPTS:
-        answer = post(url, api, "halves", stream=stream)
+        answer = post(place, api, "halves", stream=stream)
         assert answer.status_code == 200
         assert "😀b" in answer.text
         assert "c�" in answer.text
@@ -75,14 +88,14 @@ def test_half_a_character_ends_no_text(url: str, stream: bool) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_half_a_character_ends_no_call(url: str, api: str) -> None:
+def test_half_a_character_ends_no_call(place: str, api: str) -> None:
     schema = {"type": "object"}
     tool = {
         "Anthropic": {"name": "f", "input_schema": schema},
         "responses": {"type": "function", "name": "f", "parameters": schema},
     }.get(api, {"type": "function", "function": {"name": "f", "parameters": schema}})
     for stream in (False, True):
-        answer = post(url, api, "half", stream=stream, tools=[tool])
+        answer = post(place, api, "half", stream=stream, tools=[tool])
         assert (answer.status_code, "�" in answer.text) == (200, True), answer.text
 
 

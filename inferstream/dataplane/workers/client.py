@@ -148,7 +148,8 @@ class WorkerClient:
         if (remote := self._calls.get(frame.call)) is not None:
             if frame.last:
                 self._leave(frame.call)
-            remote.came(respond(self._forms[frame.form], frame.value, remote.request_id), frame.last)
+            value = frame.value.decode("utf-16-le", "surrogatepass") if frame.halved else frame.value
+            remote.came(respond(self._forms[frame.form], value, remote.request_id), frame.last)
 
     def _end(self, frame: frames.Ended) -> None:
         if frame.lingering and frame.call in self._calls:

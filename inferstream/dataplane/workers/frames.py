@@ -220,12 +220,16 @@ class Form(Frame):
 
 
 class ItemOf(Frame):
-    """A response that is one value of the form of a number; `last` as in `Item`."""
+    """A response that is one value of the form of a number; `last` as in `Item`.
+
+    `halved`: the value is a text with half a character, in UTF-16 (little endian).
+    """
 
     call: int
     form: int
     value: Any
     last: bool = False
+    halved: bool = False
 
 
 class Ended(Frame):

@@ -238,7 +238,10 @@ class ResponseSender:
         try:
             return self._link.send(ItemOf(self.number, number, response.value, self._single))
         except UNENCODABLE as error:
-            raise unwritable(error, form.name, self.call.model) from error
+            if not isinstance(error, UnicodeEncodeError) or not isinstance(response.value, str):
+                raise unwritable(error, form.name, self.call.model) from error
+        units = response.value.encode("utf-16-le", "surrogatepass")  # the writer of the answer knows what to do
+        return self._link.send(ItemOf(self.number, number, units, self._single, halved=True))
 
     def _send(self, frame: Item | Partly) -> int:
         try:
