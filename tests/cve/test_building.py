@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from inferstream.cli.main import app
 from inferstream.settings import ModelParameters, ModelSettings, Settings
 from inferstream.tools.image.image import dockerfile
+from tests.programs import write_program
 
 CVES = ("CVE-2026-33744", "CVE-2026-44345")
 
@@ -103,8 +104,7 @@ def test_a_tag_is_one_argument_of_docker(
     folder.mkdir()
     program.parent.mkdir()
     (folder / "model-settings.json").write_text('{"implementation": "model.Model"}')
-    program.write_text(TOLD.format(record=record))
-    program.chmod(0o755)
+    write_program(program, TOLD.format(record=record))
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     ran = CliRunner().invoke(app, ["build", str(folder), f"--tag={injection}"])
     assert ran.exit_code == 0, ran.output

@@ -21,6 +21,7 @@ from inferstream.settings import ModelParameters, ModelSettings, Settings
 from tests import stores
 from tests.certificates import Authority
 from tests.cve.hostile_repositories import described, repository, ways
+from tests.programs import write_program
 from tests.serving import Running
 
 CVES = ("CVE-2026-27893", "CVE-2024-3568", "CVE-2024-11392", "CVE-2025-32434")
@@ -81,8 +82,7 @@ def test_nothing_of_a_repository_runs_and_each_error_names_what_and_the_setting(
 ) -> None:
     canary = tmp_path / "canary"
     browser = tmp_path / "browser"
-    browser.write_text(f"#!/bin/sh\nmkdir -p {canary}\n")
-    browser.chmod(0o755)
+    write_program(browser, f"#!/bin/sh\nmkdir -p {canary}\n")
     (tmp_path / "local").mkdir()
     with place(repository(canary), tmp_path) as (uri, environment):
         running = Running(

@@ -14,6 +14,7 @@ from dockerfile_parse import DockerfileParser
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
+from tests.programs import write_program
 from tests.serving import SERVER
 
 ROOT = Path(__file__).parents[2]
@@ -36,8 +37,7 @@ class Image:
         programs = root / "programs"
         programs.mkdir(parents=True)
         for name in STUBS:
-            (programs / name).write_text("#!/bin/sh\n")
-            (programs / name).chmod(0o755)
+            write_program(programs / name, "#!/bin/sh\n")
         base = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
         (programs / "python").symlink_to(base)
         self.path = f"{programs}:/usr/bin:/bin"

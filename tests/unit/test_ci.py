@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.programs import write_program
+
 ROOT = Path(__file__).parents[2]
 
 SKIPPING = """
@@ -76,8 +78,7 @@ def test_each_skip_is_printed_with_its_reason_and_those_that_another_run_has_run
 
 def test_parts_that_cannot_be_had_are_named_and_stop_nothing(tmp_path: Path) -> None:
     for name, does in (("id", "echo 0"), ("apt-get", "exit 100")):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
-        (tmp_path / name).chmod(0o755)
+        write_program(tmp_path / name, f"#!/bin/sh\n{does}\n")
     path = f"{tmp_path}:{os.environ['PATH']}"
     ran = subprocess.run([ROOT / ".ci" / "install"], env={"PATH": path}, capture_output=True, text=True)
     assert ran.returncode == 0

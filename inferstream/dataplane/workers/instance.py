@@ -240,7 +240,7 @@ class ResponseSender:
         except UNENCODABLE as error:
             if not isinstance(error, UnicodeEncodeError) or not isinstance(response.value, str):
                 raise unwritable(error, form.name, self.call.model) from error
-        units = response.value.encode("utf-16-le", "surrogatepass")  # the writer of the answer knows what to do
+        units = response.value.encode("utf-16-le", "surrogatepass")  # who writes the answer decides
         return self._link.send(ItemOf(self.number, number, units, self._single, halved=True))
 
     def _send(self, frame: Item | Partly) -> int:

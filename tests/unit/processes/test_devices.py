@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from inferstream.processes.devices import visible_devices
+from tests.programs import write_program
 
 WHOLE = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5d5ba0d6-d33d-2b2c-524d-9e3d8d2b8a77)
 GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-c6d4f1ef-42e4-7de3-91c7-45d71c87eb3f)
@@ -26,8 +27,7 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write(driver: Path, listed: str, code: int = 0) -> None:
-    driver.write_text(f"#!/bin/sh\ncat <<'END'\n{listed}END\nexit {code}\n")
-    driver.chmod(0o755)
+    write_program(driver, f"#!/bin/sh\ncat <<'END'\n{listed}END\nexit {code}\n")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from inferstream.settings import Settings
 from inferstream.tools.image import wheel
 from inferstream.tools.image.image import CONDA_FILES, dockerfile
 from inferstream.tools.image.wheel import NAME as WHEEL
+from tests.programs import write_program
 
 
 def parsed(folder: Path) -> DockerfileParser:
@@ -194,8 +195,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
     def fake(version: int = 0, code: int = 0) -> Path:
         program = tmp_path / "bin" / "docker"
-        program.write_text(DOCKER.format(version=version, code=code, record=tmp_path))
-        program.chmod(0o755)
+        write_program(program, DOCKER.format(version=version, code=code, record=tmp_path))
         return tmp_path
 
     return fake
