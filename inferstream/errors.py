@@ -8,7 +8,8 @@ InferstreamError
     UnsupportedEncoding, Abandoned, Cancelled, StepFailed, AllAnswered (JSON-RPC), WrongMessage (JSON-RPC)
     ModelError
         ModelLoadFailed, ModelNotReady, RowErrors (rows.py)
-        Refused (and those of keys/errors.py)
+        Refused
+            LimitExceeded (keys/errors.py), Unauthenticated (keys/errors.py)
     InvalidRequest
         InvalidModelURI, UnopenedState (server/rest/dialects/openai), UsesRegions (protos/regions.py)
         CodecError

@@ -29,7 +29,10 @@ def run(tmp_path: Path) -> Iterator[Callable[[str], None]]:
     [
         ("```console\n$ echo a\nb\n```", "line 1: `echo a` writes\na\n\nand the page says\nb"),
         ("text\n\n```console\n$ false\n```", "line 3: `false` ends with 1"),
-        ("```console\n$ server start nothing\n```", "does not serve:\nerror: there is no file or folder nothing"),
+        (
+            "```console\n$ server start nothing\n```",
+            "does not serve:\nerror: there is no file or folder nothing",
+        ),
         ("```python\nnothing\n```", "NameError: name 'nothing' is not defined"),
         ("```python\nasync def test_it(): assert 1 == 2\n```", "AssertionError"),
         ("```python\n# app.py\ndef (\n```", "app.py does not compile"),

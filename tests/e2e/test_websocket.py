@@ -267,7 +267,7 @@ def test_draining_ends_what_runs_refuses_what_is_new_and_closes(serve, tmp_path)
     write_model(folder, "streaming", "faulty_models.Streaming")
     server = serve(folder)
     with talk(server, "streaming") as idle, talk(server, "streaming") as socket:
-        send(socket, text(id="runs", parameters={"items": 20, "delay": 0.1}))
+        send(socket, text(id="runs", parameters={"items": 20, "delay": 0.4}))
         receive(socket)
         server.process.terminate()
         # Not when the server says that it leaves: for one turn of its loop it still takes what comes.

@@ -211,7 +211,7 @@ def test_a_value_that_no_codec_knows_is_named() -> None:
 @pytest.mark.parametrize(
     ("served", "settings", "reason"),
     [
-        ("no/such/folder", {}, "is not a folder"),
+        ("no/such/folder", {}, "there is no file or folder"),
         (42, {}, "42 is neither a folder"),
         ([Doubler, ModelSettings(name="Doubler", implementation=Failing)], {}, "two models have the name"),
         ({"../up": Doubler}, {}, "not a usable model name"),

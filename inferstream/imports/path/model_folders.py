@@ -24,10 +24,10 @@ from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if __package__:
-    from . import lookups
+    from . import folder_lookups as lookups
     from . import owned_folders as owned
 else:  # in a process of a pool
-    import lookups  # type: ignore[import-not-found,no-redef]
+    import folder_lookups as lookups  # type: ignore[import-not-found,no-redef]
     import owned_folders as owned  # type: ignore[import-not-found,no-redef]
 
 if TYPE_CHECKING:

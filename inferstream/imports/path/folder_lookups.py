@@ -1,4 +1,4 @@
-"""What libraries look up by names that model code passes: specs, data of packages and installed versions.
+"""Lookups of libraries by names that model code passes: specs, data of packages and installed versions.
 
 This file is also imported in the processes of a pool.
 """
