@@ -159,13 +159,28 @@ def metric(page: str, name: str, **labels: str) -> float:
     return 0.0
 
 
+def is_ready(url: str) -> bool:
+    """Whether a server says 200. One that leaves may close a connection that it has just accepted."""
+    try:
+        return httpx.get(url, timeout=20).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
 def eventually(condition: Callable[[], object], seconds: float = 20) -> object:
     """Wait until `condition` holds; fail when it has not within `seconds`."""
     until = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (found := _holds(condition)):
         assert time.monotonic() < until, f"still not so after {seconds} s"
         time.sleep(0.01)
     return found
+
+
+def _holds(condition: Callable[[], object]) -> object:
+    try:
+        return condition()
+    except httpx.RemoteProtocolError:  # a server that leaves has closed the connection
+        return None
 
 
 def write_model(root: Path, at: str, implementation: str, code: str | None = None, **settings) -> Path:

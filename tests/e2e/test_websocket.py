@@ -10,7 +10,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from tests.serving import Running, eventually, fp32, tensor, text, write_model
+from tests.serving import Running, eventually, fp32, is_ready, tensor, text, write_model
 
 
 @contextmanager
@@ -272,7 +272,7 @@ def test_draining_ends_what_runs_refuses_what_is_new_and_closes(serve, tmp_path)
         server.process.terminate()
         # Not when the server says that it leaves: for one turn of its loop it still takes what comes.
         ready = f"{server.url}/v2/models/streaming/ready"
-        eventually(lambda: httpx.get(ready).status_code != 200)
+        eventually(lambda: not is_ready(ready))
         send(socket, text(id="new"))
 
         found = [json.loads(message) for message in socket]

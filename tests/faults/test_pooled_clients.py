@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.serving import Running, eventually, fp32, text, write_model
+from tests.serving import Running, eventually, fp32, is_ready, text, write_model
 
 PATHS = ["/v2/health/live", "/v2/models/streaming", "/nothing"]
 
@@ -42,7 +42,7 @@ def test_every_response_of_a_stop_closes_its_connection(
             ""
         }
         server.begin_stop()
-        eventually(lambda: httpx.get(f"{server.url}/v2/health/ready").status_code != 200)
+        eventually(lambda: not is_ready(f"{server.url}/v2/health/ready"))
         # The other front ends learn of the stop by the frame that makes them not ready.
         eventually(
             lambda: {httpx.get(f"{server.url}/v2/health/ready").status_code for _ in range(8)} == {503}

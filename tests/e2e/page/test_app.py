@@ -131,22 +131,22 @@ def test_a_chat_shows_markdown_and_no_html(served: Running, visit: Visit) -> Non
     message.fill("go")
     message.press("Enter")
     page.locator(".message.assistant .note[data-state=done]").wait_for()
-    said = page.locator(".message.assistant .markdown")
-    assert said.locator("h4").inner_text() == "A title"
-    assert [said.locator(tag).first.inner_text() for tag in ("strong", "em", "p code", "blockquote")] == [
+    said = page.locator(".message.assistant .markdown")  # blocks out of view have no inner text
+    assert said.locator("h4").text_content() == "A title"
+    assert [said.locator(tag).first.text_content() for tag in ("strong", "em", "p code", "blockquote")] == [
         "bold",
         "slanted",
         "coded",
         "quoted",
     ]
-    assert "a snake_case_name" in said.inner_text()
+    assert "a snake_case_name" in said.text_content()
     assert said.locator("ol > li").count() == 2
-    assert said.locator("ol ul > li").inner_text() == "inner"
-    assert said.locator("pre").inner_text() == 'print("**no markdown**")\n\nx = 1'
+    assert said.locator("ol ul > li").text_content() == "inner"
+    assert said.locator("pre").text_content() == 'print("**no markdown**")\n\nx = 1'
     links = said.get_by_role("link")
     assert [links.nth(at).get_attribute("href") for at in range(links.count())] == ["https://example.org/a"]
     assert links.first.get_attribute("rel") == "noopener noreferrer"
-    assert "<img src=x" in said.inner_text()
+    assert "<img src=x" in said.text_content()
     assert said.locator("img, script").count() == 0
     assert page.title() != "1"
 
