@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import grpc
 import httpx
@@ -130,7 +131,8 @@ def test_sigterm_answers_everything_in_progress_and_exits_zero(serve, folder) ->
         server.process.send_signal(signal.SIGTERM)
 
         eventually(lambda: httpx.get(f"{server.url}/v2/health/ready").status_code == 503)
-        assert server.infer("echo", fp32([1.0])).status_code == 503
+        with suppress(httpx.TransportError):  # a connection that has just been accepted may be closed
+            assert server.infer("echo", fp32([1.0])).status_code == 503
         assert [call.result().status_code for call in calls] == [200] * 11
         assert server.process.wait(30) == 0
         keep_alive.close()
