@@ -79,6 +79,27 @@ async def grouped(x: int) -> int:
 
 
 @app.model
+async def grouped_later(x: int) -> AsyncIterator[int]:
+    yield x
+    raise ExceptionGroup("tasks", [HTTPException(409, "changed")])
+
+
+@app.model(batch=8, within_ms=1)
+def grouped_batch(xs: list[int]) -> list[int]:
+    raise ExceptionGroup("tasks", [HTTPException(404, "no such row")])
+
+
+@app.steps
+def grouped_steps(states: list[int]) -> list[int]:
+    return [ExceptionGroup("tasks", [HTTPException(404, "no such row")]) for _ in states]
+
+
+@grouped_steps.admit
+def begin(x: int) -> int:
+    return x
+
+
+@app.model
 def redirected(x: int) -> int:
     raise HTTPException(302, "elsewhere", {"Location": "/"})
 
@@ -91,6 +112,8 @@ async def chat(prompt: str) -> AsyncIterator[str]:
 
 @app.middleware
 async def guard(call, call_next):
+    if call.headers.get("x-refuse") == "group":
+        raise ExceptionGroup("tasks", [HTTPException(451, "for legal reasons")])
     if call.headers.get("x-refuse"):
         raise HTTPException(451, "for legal reasons")
     return await call_next(call)
@@ -166,7 +189,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def generate(server: Running, model: str, action: str = "generate", **headers: str) -> httpx.Response:
-    body = {"xs": [1]} if model == "items" else {"x": 1}
+    body = {"xs": [1]} if model in ("items", "grouped_batch") else {"x": 1}
     return httpx.post(f"{server.url}/v2/models/{model}/{action}", json=body, headers=headers, timeout=20)
 
 
@@ -177,6 +200,7 @@ ROWS = {
     "items": (418, "odd"),
     "injected": (401, "who are you?"),
     "grouped": (404, "no such row"),
+    "grouped_batch": (404, "no such row"),
 }
 
 
@@ -201,16 +225,25 @@ def test_a_stream_that_has_begun_ends_with_the_detail(server: Running) -> None:
     assert json.loads(json.loads(last.data)["error"]) == {"field": "x"}
 
 
+def test_a_group_of_one_error_is_this_error_in_steps_and_later_items(server: Running) -> None:
+    answered = generate(server, "grouped_steps", "generate_stream")
+    assert (answered.status_code, answered.json()["error"]) == (404, "no such row")
+    assert '"changed"' in generate(server, "grouped_later", "generate_stream").text
+
+
 def test_a_status_that_is_no_error_is_a_failure(server: Running) -> None:
     assert generate(server, "redirected").status_code == 500
 
 
-def test_middleware_may_raise_it(server: Running) -> None:
-    answered = generate(server, "plain", **{"x-refuse": "1"})
+@pytest.mark.parametrize("how", ["1", "group"])
+def test_middleware_may_raise_it(server: Running, how: str) -> None:
+    answered = generate(server, "plain", **{"x-refuse": how})
     assert (answered.status_code, answered.json()["error"]) == (451, "for legal reasons")
 
 
-@pytest.mark.parametrize(("model", "code"), [("plain", "INVALID_ARGUMENT"), ("awaited", "NOT_FOUND")])
+@pytest.mark.parametrize(
+    ("model", "code"), [("plain", "INVALID_ARGUMENT"), ("awaited", "NOT_FOUND"), ("grouped", "NOT_FOUND")]
+)
 def test_grpc_has_the_code_of_the_status(server: Running, model: str, code: str) -> None:
     client = triton.InferenceServerClient(server.grpc)
     tensor = triton.InferInput("x", [1], "INT64")

@@ -27,6 +27,8 @@ class Told(MLModel):
             messages = json.loads(inputs["messages"])
             if "tools" in inputs and messages[-1]["role"] == "user":
                 function = {"name": "weather", "arguments": '{"city": "Zug"}'}
+                if "apply_patch" in inputs["tools"]:
+                    function = {"name": "apply_patch", "arguments": '{"input": "+ü"}'}
                 yield Token(tool_calls=[{"index": 0, "id": "call_1", "type": "function", "function": function}])
                 return
             text = json.dumps(messages, ensure_ascii=False)
@@ -158,6 +160,31 @@ def test_a_tool_is_called_and_only_its_output_is_sent_back(replicas: list[Runnin
             }
         ]
         assert (tool["tool_call_id"], tool["content"]) == ("call_1", "sun")
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_text_of_a_custom_tool_is_part_of_the_conversation(
+    replicas: list[Running], streamed: bool
+) -> None:
+    tools = [{"type": "custom", "name": "apply_patch"}]
+    with connected(replicas[1]) as client:
+        asked = client.responses.create(model="told", input="patch", tools=tools, stream=streamed, store=True)
+        if streamed:
+            *_, last = asked
+            asked = last.response
+        (call,) = asked.output
+        assert (call.type, call.input) == ("custom_tool_call", "+ü")
+        output = {"type": "custom_tool_call_output", "call_id": call.call_id, "output": "done"}
+        told = client.responses.create(
+            model="told", input=[output], tools=tools, previous_response_id=asked.id
+        )
+    _, assistant, tool = json.loads(told.output_text)
+    (made,) = assistant["tool_calls"]
+    assert (made["function"]["name"], json.loads(made["function"]["arguments"])) == (
+        "apply_patch",
+        {"input": "+ü"},
+    )
+    assert tool["content"] == "done"
 
 
 def test_a_changed_id_is_a_bad_request_that_names_the_field(replicas: list[Running]) -> None:

@@ -1,13 +1,14 @@
 """Values that model classes and Triton code return, and arrays inside objects: written exactly, or named and logged."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
 import httpx
 import numpy as np
 import pytest
+from websockets.sync.client import connect
 
 from inferstream.protos import dataplane_pb2 as messages
 from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
@@ -277,6 +278,10 @@ def half(prompt: str) -> str: return "\\ud800"
 
 
 @app.model
+def halves(prompt: str) -> Iterator[str]: yield from ("a", "\\ud800")
+
+
+@app.model
 def vectors(text: list[str]) -> Floats: return np.ones((len(text) + (len(text) - 2), 2), np.float32)
 
 
@@ -322,6 +327,47 @@ def test_arrays_are_inside_objects(app: Running, name: str) -> None:
     x = {"name": "x", "datatype": "BYTES", "shape": [1], "data": [json.dumps(sent)]}
     found = app.infer(f"whole_{name}", {"inputs": [x]}).json()["outputs"][0]["data"]
     assert json.loads(found[0]) == right
+
+
+PROMPT = {"name": "prompt", "datatype": "BYTES", "shape": [1], "data": ["x"]}
+
+
+def half_over_rest(app: Running, model: str) -> list[str]:
+    streams = "_stream" if model == "halves" else ""
+    body = {"inputs": [PROMPT]}
+    return [
+        app.infer(model, body, f"infer{streams}").text,
+        app.infer(model, {"prompt": "x"}, f"generate{streams}").text,
+    ]
+
+
+def half_over_websocket(app: Running, model: str) -> list[str]:
+    with connect(f"{app.url.replace('http', 'ws', 1)}/v2/models/{model}/stream") as socket:
+        socket.send(json.dumps({"id": "1", "inputs": [PROMPT]}))
+        return [next(text for text in map(str, socket) if "error" in text)]
+
+
+def half_over_grpc(app: Running, model: str) -> list[str]:
+    message = messages.ModelInferRequest(model_name=model)
+    message.inputs.add(name="prompt", datatype="BYTES", shape=[1]).contents.bytes_contents.append(b"x")
+    with grpc.insecure_channel(app.grpc) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        with pytest.raises(grpc.RpcError) as failed:
+            if model == "half":
+                stub.ModelInfer(message, timeout=20)
+            else:
+                list(stub.ModelStreamInfer(iter([message]), timeout=20))
+    assert failed.value.code() is grpc.StatusCode.INTERNAL
+    return [str(failed.value.details())]
+
+
+@pytest.mark.parametrize("model", ["half", "halves"])
+@pytest.mark.parametrize("ask", [half_over_rest, half_over_websocket, half_over_grpc])
+def test_half_a_character_is_a_fault_of_the_output(
+    app: Running, model: str, ask: Callable[[Running, str], list[str]]
+) -> None:
+    for text in ask(app, model):
+        assert "Output output cannot be written" in text.replace("\\", "").replace('"', "")
 
 
 def test_a_named_tuple_of_arrays_has_named_outputs(app: Running) -> None:
