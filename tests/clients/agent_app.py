@@ -13,6 +13,10 @@ USUAL = ("multiply", "exec_command", "shell", "Bash", "bash", "run_commands")
 
 COMMAND = "echo found-it"
 
+PATCHES = "apply_patch"
+PATCH = "*** Begin Patch\n*** Add File: made.txt\n+grüße\n*** End Patch\n"
+"""What Codex makes a file of."""
+
 
 def filled(schema: dict[str, Any], root: dict[str, Any]) -> Any:
     """A value of this schema, with what it requires, or all that it has if it requires nothing."""
@@ -31,15 +35,22 @@ def filled(schema: dict[str, Any], root: dict[str, Any]) -> Any:
     return {"integer": 6, "number": 6, "boolean": True}.get(kind, COMMAND)
 
 
-def call(tools: list[dict[str, Any]]) -> Iterator[Token]:
-    """A call in three pieces, as language models write them."""
+def called(name: str, arguments: str) -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {"index": 0, "id": "call_1", "type": "function", "function": function}
+
+
+def call(tools: list[dict[str, Any]], wanted: str) -> Iterator[Token]:
+    """A call in three pieces, as language models write them; of a patch if the user wants one."""
     functions = {tool["function"]["name"]: tool["function"] for tool in tools}
+    if PATCHES in functions and wanted == PATCHES:
+        yield Token(tool_calls=[called(PATCHES, json.dumps({"input": PATCH}))])
+        return
     name = next((each for each in USUAL if each in functions), next(iter(functions)))
     schema = functions[name]["parameters"]
     arguments = json.dumps(filled({"type": "object", **schema}, schema))
     middle = len(arguments) // 2
-    first = {"index": 0, "id": "call_1", "type": "function", "function": {"name": name, "arguments": ""}}
-    yield Token(tool_calls=[first])
+    yield Token(tool_calls=[called(name, "")])
     for piece in (arguments[:middle], arguments[middle:]):
         yield Token(tool_calls=[{"index": 0, "function": {"arguments": piece}}])
 
@@ -49,7 +60,7 @@ def agent(messages: str, tools: str = "", response_format: str = "") -> Iterator
     turns = json.loads(messages)
     result = next((turn["content"] for turn in turns if turn["role"] == "tool"), None)
     if tools and result is None:
-        yield from call(json.loads(tools))
+        yield from call(json.loads(tools), turns[-1]["content"])
     elif response_format:
         schema = json.loads(response_format).get("json_schema", {}).get("schema", {"type": "object"})
         text = json.dumps(filled(schema, schema))

@@ -96,6 +96,25 @@ def test_codex(program: Program) -> None:
     assert "found-it" in said.rpartition("It is")[2]
 
 
+def test_codex_patches_files(program: Program) -> None:
+    """Codex offers a custom tool if its list of models says that the model takes one."""
+    program.write(".codex/config.toml", "")
+    known = json.loads(program.run("codex", "debug", "models").rpartition("\n{")[2].join(("{", "")))
+    model = {**known["models"][0], "slug": "agent", "apply_patch_tool_type": "freeform"}
+    for name in ("tool_mode", "multi_agent_version", "multi_agent_reasoning_effort"):
+        model.pop(name, None)
+    model |= {
+        "use_responses_lite": False,
+        "supports_search_tool": False,
+    }  # those are for OpenAI's own servers
+    program.write("models.json", json.dumps({"models": [model]}))
+    listed = f'model_catalog_json = "{program.home / "models.json"}"'
+    program.write(".codex/config.toml", f"{listed}\n{CODEX.format(url=program.url)}")
+    flags = ("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
+    program.run("codex", "exec", *flags, "apply_patch", SERVER_KEY="none")
+    assert (program.work / "made.txt").read_text() == "grüße\n"
+
+
 def test_claude_code(program: Program) -> None:
     flags = ("--model", "agent", "--max-turns", "3", "--allowedTools", "Bash")
     variables = {
