@@ -40,13 +40,15 @@ class CustomRoutes:
         self._limit = settings.max_body_bytes
         self._profile = settings.status_profile
         self._compress_from = settings.gzip_min_bytes if settings.gzip_enabled else None
+        self._root_path = settings.root_path
         self._routes = routes
 
     async def serve(self, exchange: AsgiExchange, scope: Scope, send: Send, caller: Caller) -> None:
         method = scope["method"]
         models = self._routes.own(scope["path"])
         if not models:
-            text = orjson.dumps({"error": self._routes.not_found(scope["path"])})
+            prefix = str(scope.get(PREFIX, self._root_path))
+            text = orjson.dumps({"error": self._routes.not_found(scope["path"], prefix)})
             await respond(send, 404, text, [JSON], typed_last=True)
             return
         if (model := models.get(method, models.get("GET") if method == "HEAD" else None)) is None:

@@ -133,8 +133,11 @@ class Routes:
         """Whether a model has a route of its own at a path of a dialect that yields."""
         return route.dialect.yields and method in self.own(path)
 
-    def not_found(self, path: str) -> str:
-        """The message for a path that nothing claims. It names an inference whose first part is another, as `/v1`."""
+    def not_found(self, path: str, prefix: str = "") -> str:
+        """The message for a path that no dialect has. It suggests an inference that differs in the first part only.
+
+        `prefix` is the part before the suggested path, such as the root path behind a proxy.
+        """
         ended = [each for each in self._open if each.behind and not isinstance(each.claim, ReadClaim)]
         firsts = {each.split("/")[1] for each in (*self._inferences, *(each.before for each in ended))}
         near = [f"/{path.split('/', 2)[-1]}", *(f"/{first}{path}" for first in sorted(firsts, reverse=True))]
@@ -142,7 +145,7 @@ class Routes:
             if (meant in self._inferences and meant != "/") or any(
                 meant.startswith(each.before) and meant.endswith(each.behind) for each in ended
             ):
-                return f"Not Found; did you mean {meant}?"
+                return f"Not Found; did you mean {prefix}{meant}?"
         return "Not Found"
 
     def own(self, path: str) -> dict[str, str]:

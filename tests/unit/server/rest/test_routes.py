@@ -159,3 +159,8 @@ def test_no_inference_is_of_a_model_without_a_name(path: str) -> None:
 )
 def test_a_path_that_differs_in_its_first_part_is_named(path: str, meant: str) -> None:
     assert routes().not_found(path) == (f"Not Found; did you mean {meant}?" if meant else "Not Found")
+
+
+def test_the_suggested_path_has_the_prefix_of_the_proxy() -> None:
+    said = routes().not_found("/chat/completions", "/models")
+    assert said == "Not Found; did you mean /models/v1/chat/completions?"
