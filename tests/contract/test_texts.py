@@ -32,9 +32,10 @@ def anthropic_client(url: str) -> Anthropic:
 def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     running = request.param(tmp_path_factory.mktemp("texts"))
     # Before threads make one each, of which only one would be closed.
-    anthropic = anthropic_client(running.url)
+    clients = client(running), anthropic_client(running.url)
     yield running
-    anthropic.close()
+    for each in clients:
+        each.close()
     assert running.stop() == 0
 
 
