@@ -128,7 +128,11 @@ def _collection(value: Any, name: str) -> Any:
     if name == "DataFrame":
         return columns_of(value)
     if hasattr(value, "tolist"):
-        return value.tolist()
+        try:
+            return value.tolist()
+        except RuntimeError as error:  # of torch, for sparse, quantized and meta tensors
+            reason = str(error).partition("\n")[0]
+            raise TypeError(f"JSON cannot hold this {name}: {reason}") from None
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Collection):

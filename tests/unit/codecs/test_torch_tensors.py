@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from inferstream import App, testing
 from inferstream.codecs import NumpyCodec
-from inferstream.errors import CodecError
+from inferstream.errors import CallFailed, CodecError
 from inferstream.types import ResponseOutput
 
 torch = pytest.importorskip("torch")
@@ -68,3 +68,16 @@ def test_codecs_take_tensors(name: str) -> None:
 def test_a_tensor_without_values_is_named(name: str) -> None:
     with pytest.raises(CodecError, match='output "o"'):
         NumpyCodec.encode_output("o", WITHOUT_VALUES[name]())
+
+
+@pytest.mark.parametrize("name", WITHOUT_VALUES)
+async def test_a_tensor_without_values_inside_an_object_is_named(name: str) -> None:
+    app = App()
+
+    @app.model
+    def anything() -> dict[str, Any]:
+        return {"a": WITHOUT_VALUES[name]()}
+
+    async with testing.run(app) as t:
+        with pytest.raises(CallFailed, match='output "output": cannot be written as JSON'):
+            await t.predict("anything")

@@ -127,6 +127,13 @@ def test_values_become_json(value: Any, right: Any) -> None:
     pydantic.TypeAdapter(Any).dump_json(jsonable(value))
 
 
+class Tensor:
+    """One as of torch, whose values cannot be had."""
+
+    def tolist(self) -> list[float]:
+        raise NotImplementedError("it is sparse\nException raised from C++")
+
+
 SELF: list[Any] = []
 SELF.append(SELF)
 
@@ -138,6 +145,7 @@ SELF.append(SELF)
         (np.complex64(1), "complex64"),
         ({"a": np.array([1j])}, "complex128"),
         (object(), "object"),
+        (Tensor(), "this Tensor: it is sparse$"),
         ((each for each in range(3)), "generator"),
         ({(1, 2): 1}, "key of type tuple"),
         (SELF, "refers to itself"),
