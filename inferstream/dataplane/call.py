@@ -105,7 +105,7 @@ class Call(Scope):
         self.dialect = dialect
         self.pace = pace
         self.affinity: object = None
-        """What it has in common with other calls that run in the same process of workers; None without one."""
+        """Calls with the same affinity run in the same worker process; None for any process."""
         self.waits = False
         """Whether it waits in a queue."""
         self.waited = 0.0

@@ -35,7 +35,7 @@ class ErrorMap:
     def translated(self, error: Exception) -> Exception:
         """The error to raise in place of `error`: the mapped one, that of an `HTTPException`, or the same.
 
-        A group of one error stands for this error.
+        An exception group with exactly one exception counts as this exception.
         """
         single = single_error(error)
         if isinstance(single, InferstreamError):

@@ -7,7 +7,7 @@ from ..errors import ModelError, Refused
 
 
 def single_error(error: BaseException) -> BaseException:
-    """The error that a group of one error stands for, as task groups raise it; else the same."""
+    """Unwrap exception groups with exactly one exception, as task groups raise them."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

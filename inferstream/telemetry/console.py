@@ -41,7 +41,7 @@ class StatusLine:
     """Whether there is one now. Whatever else is written erases it first."""
 
     before_loads: ClassVar[list[Callable[[], str]]] = []
-    """What models wait for before they load, such as the transfer of their files; empty text for nothing."""
+    """Functions that describe work before models load, such as downloads. They return "" when idle."""
 
 
 def is_terminal(stream: TextIO | None) -> bool:

@@ -1,10 +1,10 @@
-"""The ends of calls, as metrics and logs name them."""
+"""Names of the outcomes of calls in metrics and logs."""
 
 from ..errors import Abandoned, InferstreamError
 
 
 def kind_of_end(error: BaseException | None) -> str:
-    """The end of a call in a word: `success`, the code of its error, `cancelled`, or `internal` for any other error."""
+    """Return the outcome of a call: `success`, the code of its error, `cancelled`, or `internal` for other errors."""
     if error is None:
         return "success"
     if isinstance(error, InferstreamError) and not isinstance(error, Abandoned):

@@ -222,7 +222,7 @@ class Form(Frame):
 class ItemOf(Frame):
     """A response that is one value of the form of a number; `last` as in `Item`.
 
-    `halved`: the value is a text with half a character, in UTF-16 (little endian).
+    `halved`: the value is a string with an unpaired surrogate, encoded as UTF-16 (little endian).
     """
 
     call: int

@@ -240,7 +240,9 @@ class ResponseSender:
         except UNENCODABLE as error:
             if not isinstance(error, UnicodeEncodeError) or not isinstance(response.value, str):
                 raise unwritable(error, form.name, self.call.model) from error
-        units = response.value.encode("utf-16-le", "surrogatepass")  # who writes the answer decides
+        units = response.value.encode(
+            "utf-16-le", "surrogatepass"
+        )  # the encoder of the response replaces or refuses it
         return self._link.send(ItemOf(self.number, number, units, self._single, halved=True))
 
     def _send(self, frame: Item | Partly) -> int:

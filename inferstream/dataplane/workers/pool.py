@@ -184,7 +184,7 @@ class Pool:
         return process
 
     def _worker_of(self, affinity: object) -> WorkerClient:
-        """The worker that has run the first call of this affinity. Raises WorkerLost where it is gone."""
+        """Return the worker that ran the first call with this affinity. Raises WorkerLost if it has stopped."""
         known = self._by_affinity.get(affinity)
         if known is None:
             known = self._by_affinity[affinity] = self._worker()

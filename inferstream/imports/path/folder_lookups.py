@@ -1,4 +1,4 @@
-"""Lookups of libraries by names that model code passes: specs, data of packages and installed versions.
+"""Standard library functions that look up packages by name, for code in model folders.
 
 This file is also imported in the processes of a pool.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def install_lookups(full_name: Callable[[str], str]) -> None:
-    """Let `find_spec` and `pkgutil.get_data` read plain names as the code that calls them does."""
+    """Make `find_spec` and `pkgutil.get_data` resolve names in the folder of the calling model first."""
     find_spec, get_data = importlib.util.find_spec, pkgutil.get_data
 
     @wraps(find_spec)
@@ -29,7 +29,7 @@ def install_lookups(full_name: Callable[[str], str]) -> None:
 
 
 def distributions_in(paths: Sequence[str], name: str | None) -> Iterator["Distribution"]:
-    """The distributions in these folders and archives: of all names, or of one."""
+    """Yield the distributions in these folders and archives; with `name`, only those with this name."""
     from importlib.metadata import DistributionFinder, MetadataPathFinder  # late: most models ask for none
 
     context = DistributionFinder.Context(name=name, path=[*paths])

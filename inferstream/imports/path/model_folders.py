@@ -154,7 +154,7 @@ def _owner_of(name: str) -> str:
 
 
 def _full_name(name: str) -> str:
-    """The name under which the module is imported that code on the stack means by this name."""
+    """Return the name in `sys.modules` of the module that the calling code means by `name`."""
     owner = "" if name.startswith((".", owned.PREFIX)) else _owner()
     owning = find_package(owner, name) if owner else ""
     return f"{owning}.{name}" if owning else name

@@ -188,7 +188,7 @@ def _is_of_another_version(path: str, folder: str) -> bool:
 
 
 def own_paths(package: str, entries: Iterable[Any]) -> list[str]:
-    """Those entries of `sys.path` that lie in folders of a package, and its own folder."""
+    """Return the entries of `sys.path` inside the folders of a package, and its own folder."""
     folder, roots = folder_of(package), roots_of(package)
     own = [entry for entry in entries if isinstance(entry, str) and f"{entry}{os.sep}".startswith(roots)]
     return [*dict.fromkeys([*(entry for entry in own if not _is_of_another_version(entry, folder)), folder])]

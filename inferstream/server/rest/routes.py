@@ -134,7 +134,7 @@ class Routes:
         return route.dialect.yields and method in self.own(path)
 
     def not_found(self, path: str, prefix: str = "") -> str:
-        """The message for a path that no dialect has. It suggests an inference that differs in the first part only.
+        """Return the message for an unknown path. It suggests an inference path that differs only in its first segment.
 
         `prefix` is the part before the suggested path, such as the root path behind a proxy.
         """

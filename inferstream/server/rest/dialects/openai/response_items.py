@@ -21,7 +21,7 @@ TOOLS = ("function", "custom")
 
 
 class Tool(NamedTuple):
-    """A tool as the client knows it. The input of a custom tool is free text."""
+    """A tool under the name that the client uses. The input of a custom tool is free text."""
 
     namespace: str
     name: str
@@ -100,9 +100,9 @@ def _flat(namespace: str | None, name: str) -> str:
 
 
 def read_functions(fields: Fields) -> tuple[list[dict[str, Any]], Names]:
-    """The tools that the client runs, as functions. Those of namespaces have their full names.
+    """Return the tools that the client runs as functions, and how the client names them.
 
-    Tools that the server would have to run are left out, because Codex sends them to every server.
+    Hosted tools, such as web search, are ignored: Codex sends them to every server.
     """
     functions: list[dict[str, Any]] = []
     names: dict[str, Tool] = {}
@@ -129,7 +129,7 @@ def read_functions(fields: Fields) -> tuple[list[dict[str, Any]], Names]:
 
 
 def _custom(tool: Fields) -> dict[str, Any]:
-    """A custom tool as a function with one argument. The model reads of the grammar of the text in its description."""
+    """Describe a custom tool as a function with one string argument, with its grammar in the description."""
     described = tool.text("description") or ""
     format = tool.object("format")
     if format is not None and format.choice("type", ("text", "grammar")) == "grammar":
@@ -141,7 +141,7 @@ def _custom(tool: Fields) -> dict[str, Any]:
 
 
 def free_text(arguments: str) -> str:
-    """The input of a call of a custom tool: the argument, or all that the model wrote in place of it."""
+    """Return the input of a custom tool call: the argument `input`, or the raw output if it is not such JSON."""
     try:
         read = orjson.loads(arguments)
     except orjson.JSONDecodeError:
