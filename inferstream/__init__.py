@@ -4,10 +4,13 @@ Everything that a model's author needs is a name of this package. Each is import
 `import inferstream` stays cheap.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
     from . import codecs, errors, testing, types
     from .cli.serve import serve
     from .clients.blocking import Client
@@ -140,3 +143,16 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module(".settings.server", __name__).own_version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class MovedModules:
+    """Finds what no other finder has found: modules that have left this package for a plug-in."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> "ModuleSpec | None":
+        if not name.startswith(f"{__name__}."):
+            return None
+        return import_module(".compat.moved", __name__).find_moved(name)  # type: ignore[no-any-return]
+
+
+sys.meta_path.append(MovedModules)

@@ -34,6 +34,7 @@ CODECS = "inferstream.codecs"
 RUNTIMES = "inferstream.runtimes"
 SOURCES = "inferstream.sources"
 MODULES = "inferstream.modules"
+MOVED = "inferstream.moved"
 FACETS = "inferstream.facets"
 HINTS = "inferstream.hints"
 ADAPTERS = "inferstream.adapters"
@@ -57,6 +58,7 @@ FIELDS = {
     RUNTIMES: ("runtimes",),
     SOURCES: ("sources",),
     MODULES: ("modules",),
+    MOVED: ("moved",),
     FACETS: ("facets",),
     HINTS: ("hints",),
     ADAPTERS: ("adapters",),

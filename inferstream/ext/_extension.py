@@ -134,3 +134,8 @@ class Extension:
     """Names of inputs that a request may leave out in every model that declares them."""
     modules: Named = _nothing()
     """Tables of the modules of another server that exist here: a module with `MODULES`, by the name of the server."""
+    moved: Named = _nothing()
+    """Modules of the plug-in by their former paths below `inferstream`, which still work.
+
+    The modules of a package are at the same places below its new path.
+    """
