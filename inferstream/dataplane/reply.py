@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, Self
 from ..concurrency.scope import Scope, swallowed
 from ..concurrency.tasks import Tasks
 from ..errors import Abandoned
+from ..tokens import ToldUsage, usage_of
 from ..types import InferenceResponse, Parameters
 
 
@@ -78,6 +79,11 @@ class LastParameters(Watcher):
         self.parameters = response.parameters
         self.items += 1
 
+    @property
+    def usage(self) -> ToldUsage:
+        """Tokens of the call and the reason of its end, as far as the responses tell them."""
+        return usage_of(self.parameters, self.first)
+
 
 ItemSeen = Callable[[InferenceResponse], None]
 
@@ -126,6 +132,11 @@ class Reply:
     def parameters(self) -> Parameters | None:
         """Those of the first response, until it is read."""
         return None if self.first is None else self.first.parameters
+
+    @property
+    def usage(self) -> ToldUsage:
+        """Tokens of the call and the reason of its end, as far as the first response tells them."""
+        return usage_of(self.parameters)
 
     def watch(self, watcher: Watcher) -> Self:
         """Show `watcher` every response and the end. A single reply has already ended.

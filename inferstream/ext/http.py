@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..server.edge import OpenSocket as OpenSocket
     from ..server.edge import Serve as Serve
     from ..server.edge import ServeBytes as ServeBytes
-    from ..server.edge import ServeOther as ServeOther
     from ..server.rest.dialects.base import Answer as Answer
     from ..server.rest.dialects.base import Gathering as Gathering
     from ..server.rest.dialects.base import GatheringRequest as GatheringRequest
@@ -76,7 +75,6 @@ __all__ = [
     "Send",
     "Serve",
     "ServeBytes",
-    "ServeOther",
     "UnaryRequest",
     "describe_get",
     "describe_post",
@@ -98,7 +96,7 @@ _NAMES = {
     "protos.json_checks": "JsonLimits keys_of=keys_in refuse_duplicate_keys",
     "protos.json_responses": "IN_JSON=JSON_WRITER dump=dump_json",
     "protos.multipart": "parts_of=read_parts",
-    "server.edge": "Edge Listener OpenSocket Serve ServeBytes ServeOther",
+    "server.edge": "Edge Listener OpenSocket Serve ServeBytes",
     "server.rest.dialects.base": "Answer Gathering GatheringRequest HttpDialect InferenceDialect "
     "ParsedRequest ReadClaim ReadRoute Route in_json=json_answer",
     "server.rest.dialects.operations": "EVENTS=EVENT_STREAM OBJECT OBJECTS getting=describe_get posting=describe_post",
