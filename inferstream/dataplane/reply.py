@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
+from ..concurrency.outgoing import give
 from ..concurrency.scope import Scope, swallowed
 from ..concurrency.tasks import Tasks
 from ..errors import Abandoned
@@ -147,6 +148,14 @@ class Reply:
             watcher.item(self.first)
         watcher.end(None)
         return self
+
+    def for_each(self, take: Callable[[InferenceResponse], Awaitable[None] | None]) -> Awaitable[None]:
+        """Call `take` with each response, and let other tasks run in between.
+
+        What `take` returns is awaited before the next response, for example `aclose(None)` for a client that wants no
+        further one.
+        """
+        return give(self, take)
 
     def end(self, reason: Exception) -> None:
         """End the reply: the reader gets `reason` at its pending or next step, and the model's `finally` runs."""
