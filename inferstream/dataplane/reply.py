@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
+from ..concurrency.outgoing import give
 from ..concurrency.scope import Scope, swallowed
 from ..concurrency.tasks import Tasks
 from ..errors import Abandoned
+from ..tokens import ToldUsage, usage_of
 from ..types import InferenceResponse, Parameters
 
 
@@ -78,6 +80,11 @@ class LastParameters(Watcher):
         self.parameters = response.parameters
         self.items += 1
 
+    @property
+    def usage(self) -> ToldUsage:
+        """Tokens of the call and the reason of its end, as far as the responses tell them."""
+        return usage_of(self.parameters, self.first)
+
 
 ItemSeen = Callable[[InferenceResponse], None]
 
@@ -127,6 +134,11 @@ class Reply:
         """Those of the first response, until it is read."""
         return None if self.first is None else self.first.parameters
 
+    @property
+    def usage(self) -> ToldUsage:
+        """Tokens of the call and the reason of its end, as far as the first response tells them."""
+        return usage_of(self.parameters)
+
     def watch(self, watcher: Watcher) -> Self:
         """Show `watcher` every response and the end. A single reply has already ended.
 
@@ -136,6 +148,14 @@ class Reply:
             watcher.item(self.first)
         watcher.end(None)
         return self
+
+    def for_each(self, take: Callable[[InferenceResponse], Awaitable[None] | None]) -> Awaitable[None]:
+        """Call `take` with each response, and let other tasks run in between.
+
+        What `take` returns is awaited before the next response, for example `aclose(None)` for a client that wants no
+        further one.
+        """
+        return give(self, take)
 
     def end(self, reason: Exception) -> None:
         """End the reply: the reader gets `reason` at its pending or next step, and the model's `finally` runs."""

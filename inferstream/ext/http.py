@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from ..protos.multipart import parts_of as read_parts
     from ..server.edge import Edge as Edge
     from ..server.edge import Listener as Listener
-    from ..server.edge import OpenSocket as OpenSocket
     from ..server.edge import Serve as Serve
     from ..server.edge import ServeBytes as ServeBytes
-    from ..server.edge import ServeOther as ServeOther
     from ..server.rest.dialects.base import Answer as Answer
     from ..server.rest.dialects.base import Gathering as Gathering
     from ..server.rest.dialects.base import GatheringRequest as GatheringRequest
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from ..server.rest.messages import Receive as Receive
     from ..server.rest.messages import Scope as AsgiScope
     from ..server.rest.messages import Send as Send
+    from ..server.rest.routing import build_action_finder as build_action_finder
     from ..server.status import http_headers as error_headers
     from ..server.status import status_of as status_of
     from ..statuses import HTTP_OF_GRPC as HTTP_OF_GRPC
@@ -65,7 +64,6 @@ __all__ = [
     "Listener",
     "OBJECT",
     "OBJECTS",
-    "OpenSocket",
     "ParsedRequest",
     "RawHeaders",
     "ReadClaim",
@@ -76,8 +74,8 @@ __all__ = [
     "Send",
     "Serve",
     "ServeBytes",
-    "ServeOther",
     "UnaryRequest",
+    "build_action_finder",
     "describe_get",
     "describe_post",
     "dump_json",
@@ -98,13 +96,14 @@ _NAMES = {
     "protos.json_checks": "JsonLimits keys_of=keys_in refuse_duplicate_keys",
     "protos.json_responses": "IN_JSON=JSON_WRITER dump=dump_json",
     "protos.multipart": "parts_of=read_parts",
-    "server.edge": "Edge Listener OpenSocket Serve ServeBytes ServeOther",
+    "server.edge": "Edge Listener Serve ServeBytes",
     "server.rest.dialects.base": "Answer Gathering GatheringRequest HttpDialect InferenceDialect "
     "ParsedRequest ReadClaim ReadRoute Route in_json=json_answer",
     "server.rest.dialects.operations": "EVENTS=EVENT_STREAM OBJECT OBJECTS getting=describe_get posting=describe_post",
     "server.rest.dialects.whole": "WholeRequest=UnaryRequest",
     "server.rest.exchange": "Exchange",
     "server.rest.messages": "JSON=JSON_HEADER RawHeaders Receive Scope=AsgiScope Send",
+    "server.rest.routing": "build_action_finder",
     "server.status": "http_headers=error_headers status_of",
     "statuses": "HTTP_OF_GRPC TABLE=STATUSES",
 }

@@ -5,14 +5,18 @@ from typing import TYPE_CHECKING
 from ._names import export
 
 if TYPE_CHECKING:
+    from ..telemetry.background import BackgroundWriter as BackgroundWriter
     from ..telemetry.console import StatusLine as StatusLine
     from ..telemetry.context import get_logger as get_logger
     from ..telemetry.ends import kind_of_end as kind_of_end
     from ..telemetry.lines import LineFile as LineFile
+    from ..telemetry.masks import CredentialMask as CredentialMask
     from ..telemetry.masks import without_keys as mask_keys
     from ..telemetry.metrics import Meters as Meters
 
 __all__ = [
+    "BackgroundWriter",
+    "CredentialMask",
     "LineFile",
     "Meters",
     "StatusLine",
@@ -22,11 +26,12 @@ __all__ = [
 ]
 
 _NAMES = {
+    "telemetry.background": "BackgroundWriter",
     "telemetry.console": "StatusLine",
     "telemetry.context": "get_logger",
     "telemetry.ends": "kind_of_end",
     "telemetry.lines": "LineFile",
-    "telemetry.masks": "without_keys=mask_keys",
+    "telemetry.masks": "CredentialMask without_keys=mask_keys",
     "telemetry.metrics": "Meters",
 }
 

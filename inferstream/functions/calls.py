@@ -3,7 +3,7 @@
 import functools
 import inspect
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -79,6 +79,7 @@ class FunctionCalls:
     """Begins calls of one function, and checks what it returns or yields."""
 
     def __init__(self, function: Function) -> None:
+        self._call = function.function
         self._awaits = function.awaits
         self._arguments = arguments = function.arguments
         self._rows = (
@@ -105,6 +106,12 @@ class FunctionCalls:
     async def begin_awaiting(self, model: Any, payloads: Any, payload: InferenceRequest) -> Begun:
         """The same for a function whose arguments are awaited."""
         return self._begun(payloads, payload, await self.arguments(model, payload))
+
+    async def open(self, model: Any, payloads: Any, payload: InferenceRequest) -> tuple[Begun, Any]:
+        """Begin a stream whose first request is `payload`, and call the function."""
+        begun = await self.begin_awaiting(model, payloads, payload)
+        items = self._call(**begun[0])
+        return begun, await items if inspect.isawaitable(items) else items
 
     def _begun(self, payloads: Any, payload: InferenceRequest, given: dict[str, Any]) -> Begun:
         sizes = self._arguments.sizes(payload) if self._arguments.names_sizes else {}
@@ -161,13 +168,8 @@ def stream_method(function: Function) -> Method:
         function.arguments,
     )
 
-    async def opened(model: Any, payloads: Any, first: InferenceRequest) -> tuple[Begun, Any]:
-        begun = await calls.begin_awaiting(model, payloads, first)
-        items = call(**begun[0])
-        return begun, await items if inspect.isawaitable(items) else items
-
     async def large(model: Any, payloads: Any, first: InferenceRequest) -> Any:
-        return (await opened(model, payloads, first))[1]
+        return (await calls.open(model, payloads, first))[1]
 
     def start(model: Any, payloads: Any) -> Any:
         first = payloads.take()
@@ -175,7 +177,29 @@ def stream_method(function: Function) -> Method:
             return large(model, payloads, first)
         return call(**calls.begin(payloads, first)[0])
 
-    def blocking(model: Any, payloads: Any, begun: Begun | None = None) -> Iterator[Any]:
+    blocking = _blocking(function, calls)
+
+    async def awaiting(model: Any, payloads: Any) -> Iterator[Any]:
+        try:
+            begun = await calls.begin_awaiting(model, payloads, payloads.take())
+        except Exception as error:
+            errors.fail(error)
+        return blocking(model, payloads, begun)
+
+    plain = function.streams and not (calls.check or errors or function.awaits)
+    if plain and (function.yields or not function.blocks):
+        return functools.update_wrapper(start, call)  # the server sees the kind of generator that `call` is
+    kind = (awaiting if function.awaits else blocking) if function.blocks else _on_loop(function, calls)
+    method = functools.update_wrapper(kind, call)
+    del method.__wrapped__  # the server must see this method's own kind
+    return method
+
+
+def _blocking(function: Function, calls: FunctionCalls) -> Callable[..., Iterator[Any]]:
+    """The `predict_stream` of a function that blocks."""
+    call, errors = function.function, function.errors
+
+    def stream(model: Any, payloads: Any, begun: Begun | None = None) -> Iterator[Any]:
         items = None
         try:
             begun = begun or calls.begin(payloads, payloads.take())
@@ -190,10 +214,17 @@ def stream_method(function: Function) -> Method:
             if (close := getattr(items, "close", None)) is not None:
                 close()
 
-    async def on_loop(model: Any, payloads: Any) -> AsyncIterator[Any]:
+    return stream
+
+
+def _on_loop(function: Function, calls: FunctionCalls) -> Method:
+    """The `predict_stream` of a function that runs on the event loop."""
+    errors = function.errors
+
+    async def stream(model: Any, payloads: Any) -> AsyncIterator[Any]:
         items = None
         try:
-            begun, items = await opened(model, payloads, payloads.take())
+            begun, items = await calls.open(model, payloads, payloads.take())
             async for item in items if function.streams else _only(items):
                 calls.check_item(model, begun, item)
                 try:
@@ -209,20 +240,7 @@ def stream_method(function: Function) -> Method:
             if (close := getattr(items, "aclose", None)) is not None:
                 await close()
 
-    async def awaiting(model: Any, payloads: Any) -> Iterator[Any]:
-        try:
-            begun = await calls.begin_awaiting(model, payloads, payloads.take())
-        except Exception as error:
-            errors.fail(error)
-        return blocking(model, payloads, begun)
-
-    plain = function.streams and not (calls.check or errors or function.awaits)
-    if plain and (function.yields or not function.blocks):
-        return functools.update_wrapper(start, call)  # the server sees the kind of generator that `call` is
-    kind: Method = (awaiting if function.awaits else blocking) if function.blocks else on_loop
-    method = functools.update_wrapper(kind, call)
-    del method.__wrapped__  # the server must see this method's own kind
-    return method
+    return stream
 
 
 async def _only(item: Any) -> AsyncIterator[Any]:

@@ -3,21 +3,18 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from inferstream.errors import InferstreamError, PermissionDenied
 from inferstream.ext.calls import Admission, Operation, Reply
 from inferstream.ext.http import JSON_HEADER, GatherLimit, ParsedRequest, RawHeaders, dump_json
 from inferstream.ext.values import array_as_object
+from inferstream.plugins.agents.joined_items import JoinedItems
+from inferstream.types import InferenceRequest, InferenceResponse
 
-from ..codecs.values.flat import FlatResults
-from ..concurrency.outgoing import give
-from ..dataplane.gathering import JoinedItems
-from ..errors import InferstreamError, PermissionDenied
 from ..keys.errors import LimitExceeded, Unauthenticated
-from ..server.rest.messages import wrap
-from ..types import InferenceRequest, InferenceResponse
 from . import messages
 
 REFUSALS = (Unauthenticated, PermissionDenied, LimitExceeded)
@@ -25,7 +22,16 @@ REFUSALS = (Unauthenticated, PermissionDenied, LimitExceeded)
 AT_ONCE = 64
 """Calls of one batch that run or wait in queues at the same time."""
 
-Write = Callable[[FlatResults, InferenceResponse], bytes]
+
+class JsonResults(Protocol):
+    """Makes one JSON value of a response, as `InferenceResponse.accept` asks it to."""
+
+    def tensors(self, response: InferenceResponse) -> Any: ...
+
+    def value(self, form: Any, response: InferenceResponse) -> Any: ...
+
+
+Write = Callable[[JsonResults, InferenceResponse], bytes]
 """Writes the result of a response as JSON."""
 
 
@@ -34,7 +40,7 @@ class Ready(NamedTuple):
 
     admission: Admission
     request: InferenceRequest
-    results: FlatResults
+    results: JsonResults
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +143,7 @@ class RpcRequest(ParsedRequest):
                 result = items.list_document()
             prepared.answer = messages.result_document(prepared.id, result)
         except Exception as error:
-            prepared.failed(wrap(error))
+            prepared.failed(self.wrap_error(error))
 
     def response(self, response: InferenceResponse) -> tuple[RawHeaders, bytes]:
         return [JSON_HEADER], body_of(self._prepared, self._batch)
@@ -157,7 +163,7 @@ async def ask(
         take(reply.first)
         return
     async with await admission.open(Operation.STREAM, request) as reply:
-        await give(reply, take)
+        await reply.for_each(take)
 
 
 def body_of(prepared: Sequence[Prepared], batch: bool) -> bytes:
@@ -168,14 +174,14 @@ def body_of(prepared: Sequence[Prepared], batch: bool) -> bytes:
     return messages.list_document(answers) if batch else answers[0]
 
 
-def written(results: FlatResults, response: InferenceResponse) -> bytes:
+def written(results: JsonResults, response: InferenceResponse) -> bytes:
     """A result, arrays as nested lists."""
     form = response.form
     names = [tensor.name for tensor in response.outputs] if form is None else [form.name]
     return dump_json(response.accept(results), names[0] if len(names) == 1 else None)
 
 
-def written_with_objects(results: FlatResults, response: InferenceResponse) -> bytes:
+def written_with_objects(results: JsonResults, response: InferenceResponse) -> bytes:
     """A result, arrays as objects with their numbers in base64."""
     result = response.accept(results)
     if isinstance(result, dict):

@@ -5,13 +5,12 @@ from typing import Any
 
 import orjson
 
+from inferstream.errors import Code, InferstreamError, InvalidRequest, ModelNotFound, PermissionDenied
 from inferstream.ext import sse
 from inferstream.ext.calls import Admission, Caller, Operation, ServerModels
 from inferstream.ext.http import JSON_HEADER, Exchange, InferenceDialect, ParsedRequest, RawHeaders, Route
+from inferstream.types import InferenceRequest, InferenceResponse
 
-from ..errors import Code, InferstreamError, InvalidRequest, ModelNotFound, PermissionDenied
-from ..server.rest.messages import error_response
-from ..types import InferenceRequest, InferenceResponse
 from . import messages
 from .calls import REFUSALS, AllAnswered, Prepared, Ready, RpcRequest, Write, written, written_with_objects
 
@@ -70,8 +69,8 @@ class JsonRpc(InferenceDialect):
         if isinstance(error, AllAnswered):
             if error.refusal is None:
                 return 200, [JSON_HEADER], error.body
-            return *error_response(error.refusal, self._settings.status_profile)[:2], error.body
-        status, headers, _ = error_response(error, self._settings.status_profile)
+            return *super().error(error.refusal)[:2], error.body
+        status, headers, _ = super().error(error)
         shown = error.code in REFUSED_UNREAD or isinstance(error, REFUSALS)
         return status if shown else 200, headers, messages.error_document(None, error)
 
@@ -97,7 +96,7 @@ class JsonRpcStreams(InferenceDialect):
 
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         """The event of a stream that fails, because clients of this dialect read no status."""
-        status, headers, _ = error_response(error, self._settings.status_profile)
+        status, headers, _ = super().error(error)
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), *headers[1:]]
         return status, headers, failure_events(error)
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import orjson
 
+from inferstream.errors import InferstreamError, InvalidRequest, ModelNotFound, NotFound
 from inferstream.ext.calls import Admission, Caller, NotLoaded, Operation, Reply, new_id
 from inferstream.ext.http import JSON_HEADER, Exchange, InferenceDialect, ParsedRequest, RawHeaders, Route
+from inferstream.types import InferenceRequest
 
-from ..errors import InferstreamError, InvalidRequest, ModelNotFound, NotFound
-from ..server.rest.messages import error_response
-from ..types import InferenceRequest
 from . import messages
 from .calls import REFUSALS
 from .dialect import ready
@@ -77,7 +76,7 @@ class Mcp(InferenceDialect):
     def error(self, error: InferstreamError) -> tuple[int, RawHeaders, bytes]:
         if isinstance(error, AnsweredMessage):
             return error.status, error.headers, error.body
-        status, headers, _ = error_response(error, self._settings.status_profile)
+        status, headers, _ = super().error(error)
         return status, headers, messages.error_document(None, error)
 
     def _initialized(self, params: dict[str, Any]) -> dict[str, Any]:

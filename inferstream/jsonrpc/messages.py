@@ -6,10 +6,15 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from inferstream.ext.http import dump_json, keys_in, parse_json, refuse_duplicate_keys, status_of
-
-from ..errors import Code, InferstreamError, InvalidRequest, ModelNotFound
-from ..server.status import retry_after
+from inferstream.errors import Code, InferstreamError, InvalidRequest, ModelNotFound
+from inferstream.ext.http import (
+    dump_json,
+    error_headers,
+    keys_in,
+    parse_json,
+    refuse_duplicate_keys,
+    status_of,
+)
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -133,8 +138,8 @@ def error_document(id: str | int | float | None, error: InferstreamError) -> byt
     fault: dict[str, Any] = {"code": number_of(error), "message": error.message}
     if not isinstance(error, WrongMessage):
         fault["data"] = {"code": error.code.value, "status": status_of(error).http}
-        if (seconds := retry_after(error)) is not None:
-            fault["data"]["retry_after"] = seconds
+        if (seconds := dict(error_headers(error)).get(b"retry-after", b"")).isdigit():
+            fault["data"]["retry_after"] = int(seconds)
     return dump_json({"jsonrpc": "2.0", "error": fault, "id": orjson.Fragment(_id_text(id))})
 
 

@@ -5,16 +5,15 @@ from typing import Any
 
 import orjson
 
+from inferstream.errors import InferstreamError, ModelNotFound, ModelNotReady
 from inferstream.ext import sse
 from inferstream.ext.calls import Caller, Operation, Reply, ServerModels
 from inferstream.ext.http import JSON_HEADER, GatherLimit, ParsedRequest, RawHeaders
 from inferstream.ext.values import STREAM, parameter_of
+from inferstream.plugins.agents.joined_items import JoinedItems
+from inferstream.types import InferenceResponse
 
-from ..dataplane.gathering import JoinedItems
-from ..errors import InferstreamError, ModelNotFound, ModelNotReady
 from ..server.rest.dialects.documentation.flat_schema import flat_schema
-from ..server.rest.messages import wrap
-from ..types import InferenceResponse
 from . import messages
 from .calls import NOTHING, REFUSALS, Ready, ask, written
 
@@ -81,7 +80,7 @@ class ToolCall(ParsedRequest):
         except REFUSALS:
             raise
         except Exception as error:
-            raise AnsweredMessage(200, [JSON_HEADER], failed(self._id, wrap(error))) from error
+            raise AnsweredMessage(200, [JSON_HEADER], failed(self._id, self.wrap_error(error))) from error
         return Reply(NOTHING)
 
     def _take(self, response: InferenceResponse) -> None:

@@ -9,8 +9,9 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from inferstream.ext.telemetry import BackgroundWriter
+
 from ..dataplane.cloudevents import namespace
-from ..telemetry.background import BackgroundWriter
 
 REQUEST, RESPONSE = "org.kubeflow.serving.inference.request", "org.kubeflow.serving.inference.response"
 

@@ -16,13 +16,11 @@ from uuid import uuid4
 
 import msgspec
 
+from inferstream.errors import ModelError
 from inferstream.ext.http import HTTP_OF_GRPC
-from inferstream.ext.telemetry import LineFile, mask_keys
+from inferstream.ext.telemetry import CredentialMask, LineFile, mask_keys
 
 from ..settings.record import RecordSettings
-from ..statuses import code_of_http
-from ..telemetry.lines import open_private, reopened
-from ..telemetry.masks import without_credentials
 from .events import EventSink, RecordedContents
 from .recording import CREDENTIALS, OF_JSON, Event, HeaderFilter, PortRecording, RecordedRequest, Waiting
 from .redaction import redacted, without_secrets
@@ -79,11 +77,12 @@ class RecordFile(LineFile[PortRecording]):
     ) -> None:
         self._settings = settings
         self._headers = HeaderFilter(hidden)
+        self._targets = CredentialMask()
         self._redacted = (hidden - CREDENTIALS).union(OF_JSON, settings.redact)
         self._sink = sink
         self.waiting = Waiting(settings.bodies)
         self._open_recordings: dict[int, PortRecording] = {}
-        self._beside = open_private(f"{settings.path}.bin" if settings.path else os.devnull)
+        self._beside = self.open_private(f"{settings.path}.bin" if settings.path else os.devnull)
         super().__init__(settings.path or os.devnull)
 
     def open(self, recording: PortRecording) -> None:
@@ -142,7 +141,7 @@ class RecordFile(LineFile[PortRecording]):
             fcntl.flock(before, fcntl.LOCK_EX)
             super().open_replaced()
         if self._settings.bodies:
-            self._beside = reopened(f"{self._target}.bin", self._beside)
+            self._beside = self.reopen(f"{self._target}.bin", self._beside)
 
     def text(self, records: Sequence[PortRecording]) -> bytes:
         """Lines of those that are wanted. Writes their binary parts before."""
@@ -220,7 +219,7 @@ class RecordFile(LineFile[PortRecording]):
         if head.query and self._settings.bodies and not self._settings.redact:
             target += "?" + head.query.decode("latin-1")
         request = {
-            "target": without_credentials(target),
+            "target": self._targets.mask_target(target),
             "headers": self._headers.shown(tuple(head.headers)).json,
         }
         if head.method:
@@ -296,4 +295,4 @@ def _code(status: int | str | None) -> str:
     http = HTTP_OF_GRPC.get(status, 500) if isinstance(status, str) else status or 0
     if status == "OK" or http < 400:
         return "success"
-    return "cancelled" if http == 499 else code_of_http(http).value
+    return "cancelled" if http == 499 else ModelError("", http).code.value

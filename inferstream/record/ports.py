@@ -1,15 +1,18 @@
 """Wrappers of exchanges, RPCs and WebSockets, which record what passes."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from random import random
 from typing import Any
 
-from inferstream.ext.http import Edge, Listener, OpenSocket, RawHeaders, Serve, ServeBytes
+from inferstream.errors import InferstreamError
+from inferstream.ext.http import Edge, Listener, RawHeaders, Serve, ServeBytes
 
-from ..errors import InferstreamError
 from ..settings.record import RecordSettings
 from .file import RecordFile
 from .recording import PortRecording, RecordedRequest
+
+OpenListener = Callable[[Any, str, RawHeaders, bytes | None], Listener]
+"""Opens a conversation with a socket, of a path, with headers and perhaps the id of the request."""
 
 
 class Recorder(Edge):
@@ -72,7 +75,7 @@ class Recorder(Edge):
 
         return recorded
 
-    def socket(self, open: OpenSocket) -> OpenSocket:
+    def socket(self, open: OpenListener) -> OpenListener:
         """Record the messages of a WebSocket."""
 
         def recorded(socket: Any, path: str, headers: RawHeaders, request_id: bytes | None) -> Listener:

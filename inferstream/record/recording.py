@@ -7,16 +7,15 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from inferstream.ext.telemetry import mask_keys
+from inferstream.ext.telemetry import CredentialMask, mask_keys
 
 from ..keys.credentials import HEADERS
-from ..telemetry.masks import SECRETS, plain_name
 from .events import RecordedContents
 
 OF_JSON = frozenset((*HEADERS, "proxy-authorization", "cookie", "set-cookie"))
 """Credentials that are names of JSON too; other names, such as `token`, have other meanings there."""
 
-CREDENTIALS = SECRETS | OF_JSON
+CREDENTIALS = CredentialMask(OF_JSON).names
 """Headers that are never recorded."""
 
 MOST_HEADERS = 64
@@ -133,17 +132,12 @@ class HeaderFilter:
     """Makes headers shown. Most requests of a client have the same ones, and so have most responses of a model."""
 
     def __init__(self, hidden: frozenset[str]) -> None:
-        self.hidden = hidden
+        self._mask = CredentialMask(hidden)
         self.shown = lru_cache(MOST_HEADERS)(self._shown)
 
     def _shown(self, headers: tuple[tuple[Any, Any], ...]) -> ShownHeaders:
         pairs = [(_text(name).lower(), _text(value)) for name, value in headers]
-        hidden = self.hidden
-        shown = [
-            (name, mask_keys(value))
-            for name, value in pairs
-            if name not in hidden and plain_name(name) not in hidden
-        ]
+        shown = [(name, mask_keys(value)) for name, value in pairs if not self._mask.hides(name)]
         json = msgspec.json.encode(shown)
         return ShownHeaders(msgspec.Raw(json), dict(pairs).get("content-encoding", ""))
 

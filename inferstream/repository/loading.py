@@ -132,12 +132,7 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                         each.close()
             if is_own_cancel(error) or isinstance(error, ModelLoadFailed):
                 raise
-            if isinstance(error, TimeoutError):
-                raise ModelLoadFailed(f"Model {settings.name} did not load within {timeout:g} s.") from None
-            reason = error.message if isinstance(error, InferstreamError) else one_line(error)
-            reason = f"Model {settings.name} did not load: {reason}"
-            said = isinstance(error, InferstreamError) and not passed_own_code(error)
-            raise ModelLoadFailed(reason, own_status(error)) from None if said else error
+            raise _load_failed(error, settings.name, timeout)  # noqa: B904  # it has its cause
         loaded.model.ready = True
         keep_server_log()
         if "nest_asyncio" in sys.modules and not isinstance(
@@ -148,6 +143,19 @@ async def load_model(settings: ModelSettings, timeout: float) -> LoadedModel:
                 settings.name,
             )
         return loaded
+
+
+def _load_failed(error: BaseException, model: str, timeout: float) -> ModelLoadFailed:
+    """The failure of a load that ended with `error`, which is its cause unless the reason says all."""
+    if isinstance(error, TimeoutError):
+        reason, says_all = f" within {timeout:g} s.", True
+    elif isinstance(error, InferstreamError):
+        reason, says_all = f": {error.message}", not passed_own_code(error)
+    else:
+        reason, says_all = f": {one_line(error)}", False
+    failure = ModelLoadFailed(f"Model {model} did not load{reason}", own_status(error))
+    failure.__cause__ = None if says_all else error
+    return failure
 
 
 def has_own_loop(kind: type[MLModel], settings: ModelSettings) -> bool:

@@ -1,7 +1,9 @@
 """The edge: what a plug-in puts around the requests, RPCs and sockets of a server."""
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
+
+from ..telemetry import probes
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -40,8 +42,17 @@ class Edge:
     A stage of the same plug-in can find its calls by `Headers.origin`.
     """
 
+    unlogged_paths: ClassVar[tuple[str, ...]] = probes.PATHS
+    """How the paths of probes and scrapes begin, which logs and traces omit."""
+
+    unlogged_rpcs: ClassVar[tuple[str, ...]] = probes.RPCS
+    """The names of such RPCs, without their service."""
+
     headers: Callable[[RawHeaders], RawHeaders] | None = None
     """Headers of the response to an inference with these headers, before it is sent."""
+
+    current_span: Callable[[], tuple[str, str] | None] | None = None
+    """The trace id and the span id of the code that is running, for log lines; it returns None outside of spans."""
 
     def http(self, serve: Serve) -> Serve:
         """Wrap what serves inferences over HTTP."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from .. import extensions
 from ..dataplane.server_parts import ServerParts
+from ..telemetry.context import trace_by
 from .edge import Edge
 from .grpc.identified import IdentifiedRpcs
 
@@ -26,6 +27,8 @@ def build_edges(parts: ServerParts) -> list[Edge]:
             continue
         if isinstance(edge, Edge):
             edges.append(edge)
+            if edge.current_span is not None:
+                trace_by(edge.current_span)
         elif plugin is not None and edge is not None:
             extensions.leave_out(plugin, f"it returned a {type(edge).__name__}, not an Edge", strict)
     return edges

@@ -1,21 +1,21 @@
 """The edge of a server with traces: a span around each request and RPC except those of health and metrics."""
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from inferstream.ext.http import AsgiScope, Edge, RawHeaders, Receive, Send, Serve, ServeBytes, ServeOther
+from inferstream.ext.http import AsgiScope, Edge, RawHeaders, Receive, Send, Serve, ServeBytes
 from inferstream.ext.rpc import RpcFailed, StatusCode
 from inferstream.ext.telemetry import mask_keys
-
-from ..telemetry.rpcs import UNLOGGED as UNLOGGED_RPCS
-from ..types import Headers
-from .grpc.context import headers_of
-from .rest.layers import UNLOGGED
+from inferstream.types import Headers
 
 if TYPE_CHECKING:
     from ..telemetry.tracing import Span, Tracer
 
 CONTEXT = (b"traceparent", b"tracestate")
 """Headers of W3C's trace context."""
+
+ServeAsgi = Callable[[Any, AsgiScope, Receive, Send], Awaitable[None]]
+"""Serves a request that is no inference, with its route or None."""
 
 FAILURES = frozenset(
     (
@@ -35,6 +35,7 @@ class SpanEdge(Edge):
 
     def __init__(self, tracer: "Tracer") -> None:
         self._tracer = tracer
+        self.current_span = tracer.current_span
 
     def http(self, serve: Serve) -> Serve:
         async def in_span(exchange: Any, route: Any, method: str = "POST", query: bytes = b"") -> int:
@@ -51,9 +52,9 @@ class SpanEdge(Edge):
 
         return in_span
 
-    def request(self, serve: ServeOther) -> ServeOther:
+    def request(self, serve: ServeAsgi) -> ServeAsgi:
         async def in_span(route: Any, scope: AsgiScope, receive: Receive, send: Send) -> None:
-            if scope["path"].startswith(UNLOGGED):
+            if scope["path"].startswith(self.unlogged_paths):
                 await serve(route, scope, receive, send)
                 return
             path, headers = mask_keys(scope["path"]), scope["headers"]
@@ -79,12 +80,12 @@ class SpanEdge(Edge):
 
     def rpc(self, path: str, serve: ServeBytes, infers: bool) -> ServeBytes:
         name = path[1:]
-        if name.rpartition("/")[2] in UNLOGGED_RPCS:
+        if name.rpartition("/")[2] in self.unlogged_rpcs:
             return serve
         values = {"rpc.system.name": "grpc", "rpc.method": name}
 
         async def in_span(incoming: bytes | None, context: Any) -> bytes | None:
-            span = self._tracer.door(name, headers_of(context), values)
+            span = self._tracer.door(name, Headers(context.metadata.pairs), values)
             failure: str | None = None
             code = StatusCode.CANCELLED
             try:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
 
 from ..context import request_id_var
 
@@ -17,22 +16,15 @@ def get_logger(area: str) -> logging.Logger:
     return logging.getLogger(f"{__package__.partition('.')[0]}.{area}")
 
 
-class SpanIds(NamedTuple):
-    """The current span in W3C's form."""
-
-    trace_id: str
-    span_id: str
-
-
-def _no_span() -> SpanIds | None:
+def _no_span() -> tuple[str, str] | None:
     return None
 
 
-_current_span: Callable[[], SpanIds | None] = _no_span  # until there is a tracer
+_current_span: Callable[[], tuple[str, str] | None] = _no_span  # until there is a tracer
 
 
-def trace_by(current: Callable[[], SpanIds | None]) -> None:
-    """Let log lines ask `current` for the current span from now on."""
+def trace_by(current: Callable[[], tuple[str, str] | None]) -> None:
+    """Let log lines have the trace id and the span id that `current` returns from now on."""
     global _current_span
     _current_span = current
 
@@ -40,7 +32,7 @@ def trace_by(current: Callable[[], SpanIds | None]) -> None:
 def call_fields() -> dict[str, str]:
     """What identifies the call whose code is running: its span, and the id that its client gave it."""
     span = _current_span()
-    fields = {} if span is None else span._asdict()
+    fields = {} if span is None else {"trace_id": span[0], "span_id": span[1]}
     if request_id := request_id_var.get():
         fields["request_id"] = request_id
     return fields

@@ -29,14 +29,13 @@ def families(
 ) -> Iterable[Metric]:
     """The families of these sets' meters, each set with the values of its labels, in the declared order."""
     made: dict[str, Any] = {}
-    declared = {attribute: meter for attribute, meter in kind.declared.items() if meter.name}
-    for meter in declared.values():
+    for meter in kind.declared.values():
         if meter.name not in made:
             names = kind.label_names if meter.labels is None else meter.labels
             name = meter.name.replace("rest_server", prefix, 1)
             made[meter.name] = FAMILIES[meter.kind](name, meter.help, labels=[*names, *meter.by])
     for labels, meters in sets:
-        for attribute, meter in declared.items():
+        for attribute, meter in kind.declared.items():
             own = labels if meter.labels is None else labels[: len(meter.labels)]
             for key, value in meters.series(attribute).items():
                 _add(made[meter.name], [*own, *key], value)

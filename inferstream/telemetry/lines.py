@@ -28,7 +28,7 @@ class LineFile(BackgroundWriter[Line]):
 
     def __init__(self, path: str) -> None:
         self._torn = False
-        self._descriptor = open_private(path)
+        self._descriptor = self.open_private(path)
         self._encode = msgspec.json.Encoder().encode
         super().__init__(path)
 
@@ -69,19 +69,19 @@ class LineFile(BackgroundWriter[Line]):
 
     def open_replaced(self) -> None:
         """Open the path again if another file, or none, is there now."""
-        self._descriptor = reopened(self._target, self._descriptor)
+        self._descriptor = self.reopen(self._target, self._descriptor)
 
+    @staticmethod
+    def open_private(path: str) -> int:
+        """Open a file to append to it, which its owner alone may read if it is new. Raises OSError."""
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-def open_private(path: str) -> int:
-    """Open a file to append to it, which its owner alone may read if it is new. Raises OSError."""
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def reopened(path: str, descriptor: int) -> int:
-    """The descriptor of a file, or a new one if another file, or none, is at its path now. Raises OSError."""
-    with suppress(FileNotFoundError):
-        if os.path.samestat(os.stat(path), os.fstat(descriptor)):
-            return descriptor
-    new = open_private(path)
-    os.close(descriptor)
-    return new
+    @classmethod
+    def reopen(cls, path: str, descriptor: int) -> int:
+        """The descriptor of a file, or a new one if another file, or none, is at its path now. Raises OSError."""
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                return descriptor
+        new = cls.open_private(path)
+        os.close(descriptor)
+        return new

@@ -1,6 +1,7 @@
 """Keys of clients in texts and contents that are written down."""
 
 import re
+from collections.abc import Iterable
 from urllib.parse import unquote, unquote_plus
 
 PREFIX = "ifs_"
@@ -29,17 +30,27 @@ def without_keys(text: str) -> str:
     return _KEY.sub(f"{PREFIX}***", text) if PREFIX in text else text
 
 
-def without_credentials(target: str) -> str:
-    """The target of a request without keys, and without the values of `SECRETS` in its query."""
-    path, mark, query = target.partition("?")
-    if (plain := unquote(path)) != without_keys(plain):
-        path = without_keys(plain)
-    return path + mark + "".join(map(_shown_parameter, re.split("([&;])", query)))
+class CredentialMask:
+    """Hides credentials in requests that are written down: keys, and the values of headers and parameters by name."""
 
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """`names` are further names, in lower case."""
+        self.names = SECRETS.union(names)
 
-def _shown_parameter(parameter: str) -> str:
-    name, equals, _ = parameter.partition("=")
-    shown, plain = unquote_plus(name), unquote_plus(parameter)
-    if equals and plain_name(shown) in SECRETS:
-        return f"{name}=***"
-    return without_keys(plain) if plain != without_keys(plain) else parameter
+    def hides(self, name: str) -> bool:
+        """Whether the value of a header or parameter of this name is a credential."""
+        return name.lower() in self.names or plain_name(name) in self.names
+
+    def mask_target(self, target: str) -> str:
+        """The target of a request without keys, and without the values of credentials in its query."""
+        path, mark, query = target.partition("?")
+        if (plain := unquote(path)) != without_keys(plain):
+            path = without_keys(plain)
+        return path + mark + "".join(map(self._mask_parameter, re.split("([&;])", query)))
+
+    def _mask_parameter(self, parameter: str) -> str:
+        name, equals, _ = parameter.partition("=")
+        plain = unquote_plus(parameter)
+        if equals and self.hides(unquote_plus(name)):
+            return f"{name}=***"
+        return without_keys(plain) if plain != without_keys(plain) else parameter

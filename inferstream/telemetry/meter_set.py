@@ -1,7 +1,7 @@
 """Meters, each declared once: its kind, name, help and labels.
 
-A scrape, the changes that a worker reports, the push to a collector, and the table of the documentation read the
-declarations. The numbers are plain attributes of each set, so that counting costs one addition.
+A scrape, the changes that a worker reports, and the table of the documentation read the declarations. The numbers are
+plain attributes of each set, so that counting costs one addition.
 """
 
 from bisect import bisect_left
@@ -90,7 +90,7 @@ class Meter(NamedTuple):
 
     kind: Literal["gauge", "counter", "summary", "histogram"]
     name: str
-    """Prometheus' name; empty for a meter that only an OpenTelemetry collector gets."""
+    """Prometheus' name."""
     help: str
     bounds: Bounds = SECONDS
     labels: tuple[str, ...] | None = None
@@ -100,8 +100,6 @@ class Meter(NamedTuple):
     """The value of the label that `by` names, where several attributes are series of one metric."""
     read: Callable[[Any], object] | None = None
     """Makes the value from the set at a scrape, where it is no attribute. None and empty mappings have no series."""
-    pushed: tuple[str, str] | None = None
-    """The name and the unit for an OpenTelemetry collector, if it gets this one."""
 
 
 def _declare(kind: str) -> Callable[..., Any]:

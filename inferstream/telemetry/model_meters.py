@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 from .meter_set import Buckets, Durations, Histogram, MeterSet, counter, gauge, histogram, summary
-from .stages import ComputeMeters, QueueMeters
+from .stages import ComputeMeters, QueueMeters, TokenMeters
 
 DEFAULT = Buckets()
 
@@ -17,7 +17,6 @@ class StreamMeters(MeterSet):
     items: int = counter(
         "inferstream_stream_items",
         "Responses sent in streams",
-        pushed=("inferstream.stream.items", "{item}"),
     )
     first: Histogram = histogram(
         "inferstream_time_to_first_item_seconds", "Seconds from call to a stream's first response"
@@ -57,19 +56,10 @@ class ModelMeters(MeterSet):
         "Calls by how they ended",
         by=("end",),
         read=lambda self: self.ends,
-        pushed=("inferstream.calls", "{call}"),
     )
     in_flight: int = gauge(
         "inferstream_calls_in_progress",
         "Calls waiting or running",
-        pushed=("inferstream.calls.in_progress", "{call}"),
-    )
-    seconds_by_end = histogram(
-        "",
-        "Seconds from call to end",
-        by=("end",),
-        read=lambda self: self.durations,
-        pushed=("inferstream.call.duration", "s"),
     )
     seconds = histogram("inferstream_call_seconds", "Seconds from call to end", read=lambda self: self.every)
     load = gauge(
@@ -113,6 +103,12 @@ class ModelMeters(MeterSet):
     def ends(self) -> dict[str, int]:
         """Calls by how they ended."""
         return {end: durations.count for end, durations in self.durations.items()}
+
+    @property
+    def tokens(self) -> TokenMeters | None:
+        """Tokens of the calls of a model of text; None for another model."""
+        meters = self.stages.get(TokenMeters)
+        return meters if isinstance(meters, TokenMeters) else None
 
     def computing(self) -> ComputeMeters:
         """Count executions apart from calls from now on."""

@@ -4,13 +4,14 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from time import time_ns
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
+    Histogram,
     HistogramDataPoint,
     Metric,
     MetricsData,
@@ -19,16 +20,12 @@ from opentelemetry.sdk.metrics.export import (
     ScopeMetrics,
     Sum,
 )
-from opentelemetry.sdk.metrics.export import Histogram as HistogramPoints
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from inferstream.ext.http import Edge
 from inferstream.ext.telemetry import Meters
+from inferstream.plugins.otel.gen_ai import model_attributes
 from inferstream.plugins.otel.resource import build_resource
-
-from .meter_set import Histogram, MeterSet
-from .model_meters import ModelMeters, StreamMeters
-from .stages import PROVIDER, TokenMeters
 
 logger = logging.getLogger("inferstream.push")
 
@@ -36,6 +33,28 @@ LAST = 2.0
 """Seconds for the last push to reach its collector."""
 
 Labels = dict[str, str]
+
+Value = TypeVar("Value")
+
+Series = Sequence[tuple[Labels, Value]]
+"""The numbers of one metric, each with its labels."""
+
+
+class Observed(Protocol):
+    """A histogram of the meters."""
+
+    @property
+    def bounds(self) -> Sequence[float]: ...
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """Observations in each bucket; the last one has no upper bound."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def total(self) -> float: ...
 
 
 class MetricPush(Edge):
@@ -77,67 +96,79 @@ class MetricPush(Edge):
             logger.exception("metrics cannot be pushed")
 
     def _data(self) -> MetricsData:
-        now = time_ns()
-        metrics = [
-            *self._declared(ModelMeters, lambda meters: meters, now),
-            *self._declared(StreamMeters, lambda meters: meters.streams, now),
-            *self._generative(now),
-        ]
+        metrics = [*self._of_calls(), *self._of_texts()]
         scope = ScopeMetrics(self._scope, [metric for metric in metrics if metric.data.data_points], "")
         return MetricsData([ResourceMetrics(self._resource, [scope], "")])
 
-    def _declared(
-        self, kind: type[MeterSet], of: Callable[[ModelMeters], MeterSet], now: int
-    ) -> Iterator[Metric]:
-        """What the sets of this kind declare for a collector."""
-        for attribute, meter in kind.declared.items():
-            if meter.pushed is not None:
-                labels = [f"call.{label}" for label in meter.by]
-                series = [
-                    ({**_labels(meters), **dict(zip(labels, key, strict=True))}, value)
-                    for meters in self._meters.models.values()
-                    for key, value in of(meters).series(attribute).items()
-                ]
-                name, unit = meter.pushed
-                yield Metric(name, meter.help, unit, self._data_of(meter.kind, series, now))
+    def _of_calls(self) -> Iterator[Metric]:
+        """Counts and durations of the calls of all models."""
+        models = [
+            ({"model.name": meters.labels[0], "model.version": meters.labels[1]}, meters)
+            for meters in self._meters.models.values()
+        ]
+        ends = [
+            ({**labels, "call.end": end}, count)
+            for labels, each in models
+            for end, count in each.ends.items()
+        ]
+        running = [(labels, each.in_flight) for labels, each in models]
+        seconds = [
+            ({**labels, "call.end": end}, histogram)
+            for labels, each in models
+            for end, histogram in each.durations.items()
+        ]
+        items = [(labels, each.streams.items) for labels, each in models]
+        yield self._sum("inferstream.calls", "Calls by how they ended", "{call}", ends)
+        yield self._sum(
+            "inferstream.calls.in_progress", "Calls waiting or running", "{call}", running, falls=True
+        )
+        yield self._histogram("inferstream.call.duration", "Seconds from call to end", "s", seconds)
+        yield self._sum("inferstream.stream.items", "Responses sent in streams", "{item}", items)
 
-    def _data_of(self, kind: str, series: list[tuple[Labels, Any]], now: int) -> HistogramPoints | Sum:
-        if kind == "histogram":
-            points = [self._point(labels, value, now) for labels, value in series]
-            return HistogramPoints(points, AggregationTemporality.CUMULATIVE)
-        numbers = [NumberDataPoint(labels, self._began, now, value) for labels, value in series]
-        return Sum(numbers, AggregationTemporality.CUMULATIVE, is_monotonic=kind == "counter")
-
-    def _generative(self, now: int) -> Iterator[Metric]:
+    def _of_texts(self) -> Iterator[Metric]:
         """OpenTelemetry's metrics of generative models, for models of text."""
         texts = [
-            (_gen_ai_labels(meters, tokens.operation), meters, tokens)
+            (model_attributes(meters.labels[0], meters.tokens.operation), meters, meters.tokens)
             for meters in self._meters.models.values()
-            if isinstance(tokens := meters.stages.get(TokenMeters), TokenMeters) and tokens.operation
+            if meters.tokens is not None and meters.tokens.operation
         ]
         durations = [
-            self._point(labels if end == "success" else {**labels, "error.type": end}, seconds, now)
+            (labels if end == "success" else {**labels, "error.type": end}, seconds)
             for labels, meters, _ in texts
             for end, seconds in meters.durations.items()
         ]
-        first = [self._point(labels, meters.streams.first, now) for labels, meters, _ in texts]
-        gaps = [self._point(labels, meters.streams.gaps, now) for labels, meters, _ in texts]
         used = [
-            self._point({**labels, "gen_ai.token.type": kind}, tokens, now)
-            for labels, _, meters in texts
-            for kind, tokens in (("input", meters.input), ("output", meters.output))
-            if tokens.count
+            ({**labels, "gen_ai.token.type": kind}, histogram)
+            for labels, _, tokens in texts
+            for kind, histogram in (("input", tokens.input), ("output", tokens.output))
+            if histogram.count
         ]
-        for name, description, unit, points in (
+        first = [(labels, meters.streams.first) for labels, meters, _ in texts]
+        gaps = [(labels, meters.streams.gaps) for labels, meters, _ in texts]
+        for name, description, unit, series in (
             ("gen_ai.server.request.duration", "Seconds from call to end", "s", durations),
             ("gen_ai.server.time_to_first_token", "Seconds from call to the first response", "s", first),
             ("gen_ai.server.time_per_output_token", "Seconds between responses", "s", gaps),
             ("gen_ai.client.token.usage", "Tokens of a call", "{token}", used),
         ):
-            histogram = HistogramPoints(points, AggregationTemporality.CUMULATIVE)
-            yield Metric(name, description, unit, histogram)
+            yield self._histogram(name, description, unit, series)
 
-    def _point(self, labels: Labels, histogram: Histogram, now: int) -> HistogramDataPoint:
+    def _sum(
+        self, name: str, description: str, unit: str, series: Series[int], *, falls: bool = False
+    ) -> Metric:
+        """A counter, or a number that `falls` too."""
+        now = time_ns()
+        points = [NumberDataPoint(labels, self._began, now, number) for labels, number in series]
+        return Metric(
+            name, description, unit, Sum(points, AggregationTemporality.CUMULATIVE, is_monotonic=not falls)
+        )
+
+    def _histogram(self, name: str, description: str, unit: str, series: Series[Observed]) -> Metric:
+        now = time_ns()
+        points = [self._point(labels, histogram, now) for labels, histogram in series]
+        return Metric(name, description, unit, Histogram(points, AggregationTemporality.CUMULATIVE))
+
+    def _point(self, labels: Labels, histogram: Observed, now: int) -> HistogramDataPoint:
         unknown: Any = None  # the protocol allows it, the class of the library does not say so
         return HistogramDataPoint(
             labels,
@@ -150,18 +181,3 @@ class MetricPush(Edge):
             min=unknown,
             max=unknown,
         )
-
-
-def _labels(meters: ModelMeters) -> Labels:
-    model, version = meters.labels
-    return {"model.name": model, "model.version": version}
-
-
-def _gen_ai_labels(meters: ModelMeters, operation: str) -> Labels:
-    model, _ = meters.labels
-    return {
-        "gen_ai.operation.name": operation,
-        "gen_ai.provider.name": PROVIDER,
-        "gen_ai.request.model": model,
-        "gen_ai.response.model": model,
-    }

@@ -1,9 +1,7 @@
 """Meters of gRPC, with the names of py-grpc-prometheus, which MLServer uses."""
 
+from . import probes
 from .meter_set import SECONDS, Bounds, Histogram, MeterSet, counter, histogram
-
-UNLOGGED = ("Check", "List", "Watch", "ServerLive", "ServerReady", "ModelReady")
-"""Frequent RPCs of probes, which logs and traces omit."""
 
 
 class RpcMeters(MeterSet):
@@ -22,7 +20,7 @@ class RpcMeters(MeterSet):
         self.kind = kind
         self.labels = [kind, service, method]
         self.name = f"{service}/{method}"
-        self.unlogged = method in UNLOGGED
+        self.unlogged = method in probes.RPCS
         """Whether logs and traces omit it."""
         self.ends: dict[str, int] = {}
         self.duration = Histogram(bounds)

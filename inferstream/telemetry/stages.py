@@ -108,10 +108,6 @@ class StepMeters(MeterSet):
         self.durations.observe(seconds)
 
 
-PROVIDER = "inferstream"
-"""The value of OpenTelemetry's `gen_ai.provider.name`."""
-
-
 class TokenMeters(MeterSet):
     """Tokens of calls, counted when each call ends: of prompts as far as models tell them, and of texts."""
 

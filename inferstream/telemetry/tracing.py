@@ -11,8 +11,6 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, format_span_id, fo
 
 from inferstream.plugins.otel.resource import build_resource
 
-from .context import SpanIds, trace_by
-
 FLUSH = 1.0
 """Seconds for the last spans to reach their collector."""
 
@@ -51,14 +49,6 @@ class Span:
         self._parent.set_status(Status(StatusCode.ERROR, failure))
 
 
-def current_span() -> SpanIds | None:
-    """The current span of this task or thread."""
-    span = trace.get_current_span().get_span_context()
-    if not span.is_valid:
-        return None
-    return SpanIds(format_trace_id(span.trace_id), format_span_id(span.span_id))
-
-
 class Tracer:
     """Makes spans, also those of model code, and sends them to the collector at `endpoint`."""
 
@@ -71,7 +61,6 @@ class Tracer:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         trace.set_tracer_provider(self._provider)
         self._tracer = self._provider.get_tracer("inferstream", version)
-        trace_by(current_span)
 
     def door(self, name: str, headers: Mapping[str, str], values: SpanValues) -> Span:
         """The span of a request, a child of the client's span if these headers name one."""
@@ -86,6 +75,14 @@ class Tracer:
     def enter(self, carrier: Mapping[str, str]) -> None:
         """Make the span of another process the current one of this task."""
         context.attach(propagate.extract(carrier))
+
+    @staticmethod
+    def current_span() -> tuple[str, str] | None:
+        """The trace id and the span id of this task or thread, as W3C's trace context has them."""
+        span = trace.get_current_span().get_span_context()
+        if not span.is_valid:
+            return None
+        return format_trace_id(span.trace_id), format_span_id(span.span_id)
 
     async def stop(self) -> None:
         """Send the remaining spans, for at most `FLUSH` seconds."""

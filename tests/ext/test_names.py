@@ -30,13 +30,21 @@ MOST_WITH_ONE_USER = 45
 ROOT = Path(__file__).parents[2]
 
 UNSHOWN = {
-    *("COPY", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
     *(
+        "BackgroundWriter",
+        "COPY",
+        "CredentialMask",
+        "Faceted",
+        "LastParameters",
+        "Listener",
+        "Peers",
+        "RpcExchange",
         "StatusLine",
         "StreamDialect",
         "StreamExchange",
         "StreamRequest",
         "Turns",
+        "build_action_finder",
         "caller_of",
         "read_json",
         "untrusted_origin",

@@ -20,6 +20,7 @@ from ...repository.classes import location_in
 from ...repository.loading import LoadedModel, load_model
 from ...rows import RowErrors
 from ...settings import ModelSettings
+from ...signature import Signature
 from ...telemetry.context import model_name_var, model_version_var
 from ...telemetry.model_meters import ModelMeters
 from ...telemetry.stages import StepMeters
@@ -27,7 +28,7 @@ from ...types import Headers, InferenceRequest, InferenceResponse, MetadataModel
 from ...types.parameters import CarriedHeaders
 from ..call import INFER, Call
 from ..checks import Strictness, checks_of, most_rows_of, strictness_of
-from ..outputs import finish_of
+from ..outputs import Finish, finish_of
 from ..reply import Reply
 from ..slots import Slots
 from ..turns import Turns
@@ -76,23 +77,9 @@ class Local:
         selects = model.selects_outputs
         if selects is None and self.strictness == "strict":
             selects = False
-        # Triton does not compare an output with its declaration.
-        triton = settings.input_validation == "auto" and self.strictness == "strict"
-        outputs_strictness: Strictness = "declared" if triton else self.strictness
         known = signature if selects is False else self.signature
         self._checks = checks_of(known, self.strictness, most_rows_of(settings))
-        self._finish = finish_of(
-            model.name,
-            model.version,
-            selects,
-            signature.declared_outputs,
-            outputs_strictness,
-            model.writer() if isinstance(model, DescribedModel) else None,
-        )
-        self._finish.place = location_in(model)
-        self._finish.rewriters = tuple(
-            make(settings) for _, make in extensions.loaded(extensions.OUTPUTS, strict=False)
-        )
+        self._finish = _build_finish(model, signature, selects, self.strictness)
         own = self._loaded.threads if settings.threads == 1 else None  # `load` may have changed the number
         self._threads = own or Threads(model.name, settings.threads)
         predicts = type(model).predict is not MLModel.predict
@@ -309,6 +296,27 @@ class Local:
         async for request in payloads:
             call = self._in_thread if self._predict_blocks else self._coroutines.predict
             yield await call(request)
+
+
+def _build_finish(
+    model: MLModel, signature: Signature, selects: bool | None, strictness: Strictness
+) -> Finish:
+    """What finishes the responses of a model, which `selects` the outputs itself, or which is asked for all."""
+    settings = model.settings
+    # Triton does not compare an output with its declaration.
+    lenient = settings.input_validation == "auto" and strictness == "strict"
+    finish = finish_of(
+        model.name,
+        model.version,
+        selects,
+        signature.declared_outputs,
+        "declared" if lenient else strictness,
+        model.writer() if isinstance(model, DescribedModel) else None,
+    )
+    finish.place = location_in(model)
+    made = (make(settings) for _, make in extensions.loaded(extensions.OUTPUTS, strict=False))
+    finish.rewriters = tuple(made)
+    return finish
 
 
 def adapt(model: MLModel) -> frozenset[str]:

@@ -17,11 +17,10 @@ from inferstream.ext.calls import (
 )
 from inferstream.ext.runtimes import TextFacts
 from inferstream.ext.telemetry import kind_of_end
+from inferstream.plugins.otel.gen_ai import model_attributes
 from inferstream.plugins.otel.tracer import build_tracer
 
 from ...errors import InferstreamError
-from ...telemetry.stages import PROVIDER
-from ...tokens import usage_of
 from ...types import InferenceRequest, Parameters
 
 if TYPE_CHECKING:
@@ -46,12 +45,7 @@ class GenAi:
     """The attributes of one model's calls."""
 
     def __init__(self, model: str, operation: str) -> None:
-        self._fixed: Values = {
-            "gen_ai.operation.name": operation,
-            "gen_ai.provider.name": PROVIDER,
-            "gen_ai.request.model": model,
-            "gen_ai.response.model": model,
-        }
+        self._fixed = model_attributes(model, operation)
 
     def asked(self, call: Call) -> Values:
         """What is known when a call begins."""
@@ -63,9 +57,9 @@ class GenAi:
         return values
 
 
-def responded(last: Parameters | None, items: int | None, first: Parameters | None = None) -> Values:
-    """What the parameters of the responses of a call tell. `items` is the number of responses of a stream."""
-    usage = usage_of(last, first)
+def describe_usage(responses: Reply | LastParameters, items: int | None) -> Values:
+    """Attributes of the tokens of a call. `items` is the number of responses of a stream."""
+    usage = responses.usage
     values: Values = {}
     if usage.prompt_tokens is not None:
         values["gen_ai.usage.input_tokens"] = usage.prompt_tokens
@@ -115,7 +109,7 @@ class Tracing:
             raise
         if reply.single:
             if gen_ai is not None:
-                span.note(responded(reply.parameters, None))
+                span.note(describe_usage(reply, None))
             _end(span, None)
             return reply
         if reply.first is not None:
@@ -135,7 +129,7 @@ class TracedText(LastParameters):
         self._span = span
 
     def end(self, error: BaseException | None) -> None:
-        self._span.note(responded(self.parameters, self.items, self.first))
+        self._span.note(describe_usage(self, self.items))
         _end_stream(self._span, error)
 
 

@@ -14,6 +14,9 @@ class WorkerEdge:
     mark: Callable[[InferenceRequest, str], None] | None = None
     """Called with each request, and its model, before the model gets it."""
 
+    current_span: Callable[[], tuple[str, str] | None] | None = None
+    """The trace id and the span id of the code that is running, for log lines; it returns None outside of spans."""
+
     def __init__(self, given: Any) -> None:
         """`given` was sent as MessagePack."""
 

@@ -21,6 +21,7 @@ from ...processes.link import Link
 from ...settings import ModelSettings
 from ...signature import SIGNATURE
 from ...telemetry.console import configure_console
+from ...telemetry.context import trace_by
 from ...telemetry.logs import configure_logging
 from ..execution.base import BuildRouteHandler
 from ..execution.local import Local
@@ -98,6 +99,8 @@ class Worker:
             self._models.edges.append(edge)
             if edge.mark is not None:
                 self._models.marks.append(edge.mark)
+            if edge.current_span is not None:
+                trace_by(edge.current_span)
 
     async def _ping(self, frame: frames.Ping) -> int:
         return sum(peer.awaited for peer in self._front_ends)

@@ -25,6 +25,7 @@ class WorkerSpans(WorkerEdge):
             logger.error("no traces from this worker's environment: %s: %s", type(error).__name__, error)
         else:
             self._tracer = tracing.Tracer(*given)
+            self.current_span = self._tracer.current_span
 
     @classmethod
     def of(cls, settings: Settings) -> Any:

@@ -60,11 +60,6 @@ class RpcContext(Protocol):
     def add_trailing_metadata(self, metadata: Metadata, /) -> None: ...
 
 
-def headers_of(context: RpcContext) -> Headers:
-    """The call's metadata, decoded when somebody reads it."""
-    return Headers(context.metadata.pairs, None, context)
-
-
 def caller_of(context: RpcContext, access: Access) -> Caller:
     """The client of an RPC, with its priority and the earlier of its two time limits. Raises InvalidRequest."""
     metadata = context.metadata

@@ -16,6 +16,7 @@ from ...dataplane.json_limits import json_limits
 from ...errors import ModelNotFound, ModelNotReady, PermissionDenied
 from ...protos.json_checks import JsonLimits
 from ...settings import Settings
+from ...telemetry import probes
 from ...telemetry.metrics import Meters
 from ...types import Headers
 from ..connections import SCOPE_KEY, ScopeOrigin, below
@@ -26,7 +27,7 @@ from .dialects.base import ReadRoute, Route
 from .dialects.metadata import ROOT
 from .exchange import AsgiExchange
 from .inference import InferenceDoor, queried
-from .layers import UNLOGGED, IdentifiedApp, noted_send
+from .layers import IdentifiedApp, noted_send
 from .messages import (
     BODY_SETTING,
     JSON,
@@ -128,7 +129,7 @@ class RestApp:
 
     async def _serve(self, route: ReadRoute | None, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that is no inference."""
-        if not scope["path"].startswith(UNLOGGED):
+        if not scope["path"].startswith(probes.PATHS):
             lines = self._dataplane.lines
             if lines.on or logger.isEnabledFor(logging.DEBUG):
                 send = noted_send(scope, send, lines)

@@ -13,9 +13,6 @@ from .messages import Receive, Scope, Send
 
 logger = logging.getLogger("inferstream.rest")
 
-UNLOGGED = ("/v2/health/", "/health", "/metrics")
-"""Paths that are asked for all the time, by nobody who reads logs."""
-
 
 class IdentifiedApp:
     """Gives each response of an application the X-Request-Id of its request. Other requests pass as they are."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
+from ...dataplane.access import Action
 from ...dataplane.dataplane import DataPlane
 from ...extensions import DIALECTS, leave_out, loaded
 from ...handlers import CustomHandler
 from ...settings import Settings
 from ...telemetry.metrics import Meters
 from ..door import Door
-from .dialects.base import HttpDialect
+from .dialects.base import HttpDialect, ReadRoute
 from .dialects.metadata import Metadata
 from .dialects.metrics import MetricsRoute
 from .dialects.requests import Requests
@@ -56,3 +57,18 @@ def build_routes(
     for dialect in dialects:
         dialect.siblings = dialects
     return routes
+
+
+def build_action_finder(settings: Settings) -> Callable[[str, str], Action | None]:
+    """A function of a decoded path and a method, which returns the action that such a request asks for.
+
+    It returns None for a path that no dialect claims, as those of models' own routes.
+    """
+    # Routes are found without a dataplane, which only answers them.
+    routes = build_routes(None, settings, Meters())  # type: ignore[arg-type]
+
+    def find(path: str, method: str) -> Action | None:
+        route = routes.of_path(path, method)
+        return route.claim.action if isinstance(route, ReadRoute) else route and route.action
+
+    return find

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
 
 from inferstream.ext.rpc import METHODS
 from inferstream.ext.settings import Tolerance
 
 from ...dataplane.comparison import numbers_apart
-from ...protos.dataplane_pb2_grpc import classes_of
 from .records import Content, Recorded, octets
 from .sending import ReplayedAnswer
 
@@ -120,7 +120,8 @@ def _readable(recorded: Recorded, part: Content) -> str:
         method = next((each for each in METHODS if each.name == name), None)
         if method is not None:
             try:
-                return MessageToJson(classes_of(method)[1].FromString(octets(part)), indent=None)
+                response = GetMessageClass(method.output_type).FromString(octets(part))
+                return MessageToJson(response, indent=None)
             except DecodeError:
                 pass
     return octets(part).decode("utf-8", "surrogateescape")

@@ -6,11 +6,9 @@ from urllib.parse import unquote
 
 from inferstream import Settings
 from inferstream.ext.calls import Action
-from inferstream.ext.http import ReadRoute
+from inferstream.ext.http import build_action_finder
 from inferstream.ext.rpc import TYPED_PREFIX
-from inferstream.ext.telemetry import Meters
 
-from ...server.rest.routing import build_routes
 from .records import Recorded
 
 INFERENCES = (Action.INFER, Action.STREAM)
@@ -24,8 +22,7 @@ _RPC = re.compile(r"/[\w.]+/(\w+)")
 
 def refuser() -> Callable[[Recorded], str]:
     """A function that says why a recording is not sent; empty for one that is."""
-    # Routes are found without a dataplane, which only answers them.
-    routes = build_routes(None, Settings(), Meters())  # type: ignore[arg-type]
+    find_action = build_action_finder(Settings())
 
     def refuse(recorded: Recorded) -> str:
         target = recorded.request.target
@@ -39,8 +36,7 @@ def refuser() -> Callable[[Recorded], str]:
         if not {".", ".."}.isdisjoint(re.split(r"[/\\]", path)):
             return "its target leaves its path"
         method = recorded.request.method or "GET"
-        route = routes.of_path(path, method) if method in ("GET", "POST") else None
-        action = route.claim.action if isinstance(route, ReadRoute) else route and route.action
+        action = find_action(path, method) if method in ("GET", "POST") else None
         return "" if action in INFERENCES else "its target is not an inference"
 
     return refuse

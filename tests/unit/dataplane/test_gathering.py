@@ -5,8 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from inferstream.dataplane.gathering import ITEM_BYTES, GatherLimit, JoinedItems
+from inferstream.dataplane.gathering import ITEM_BYTES, GatherLimit
 from inferstream.errors import PayloadTooLarge
+from inferstream.plugins.agents.joined_items import JoinedItems
 from inferstream.types import InferenceResponse, ResponseOutput, TensorData
 
 

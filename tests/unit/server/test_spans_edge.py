@@ -46,6 +46,8 @@ class Tracing:
         self.spans.append(Span(*parts))
         return self.spans[-1]
 
+    def current_span(self) -> None: ...
+
 
 class Failing(Echo):
     async def predict(self, payload: Any) -> Any:

@@ -15,7 +15,7 @@ from .test_logs import record
 def test_a_record_has_the_span_and_the_request_of_its_call(monkeypatch) -> None:
     assert not context.call_fields()
     monkeypatch.setattr(context, "_current_span", context._current_span)
-    context.trace_by(lambda: context.SpanIds("0af7", "b7ad"))
+    context.trace_by(lambda: ("0af7", "b7ad"))
     token = request_id_var.set("mine ] ERROR - 7")
     try:
         found = json.loads(JSONFormatter().format(record("x")))

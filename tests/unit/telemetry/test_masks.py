@@ -7,7 +7,7 @@ import pytest
 
 from inferstream.keys.secret import new_key
 from inferstream.telemetry.logs import JSONFormatter, LineFormatter
-from inferstream.telemetry.masks import without_keys
+from inferstream.telemetry.masks import CredentialMask, without_keys
 
 
 def test_keys_leave_texts() -> None:
@@ -29,3 +29,16 @@ def test_no_line_of_the_log_has_a_key(formatter: logging.Formatter) -> None:
     assert line.count("ifs_***") == 2
     if isinstance(formatter, JSONFormatter):
         assert json.loads(line)["message"] == "request ifs_*** failed"
+
+
+def test_the_value_of_a_credential_is_hidden_by_its_name() -> None:
+    mask = CredentialMask(["x-mine"])
+    assert all(
+        map(mask.hides, ("x-mine", "X-Mine", "x_mine", "Authorization", "x-goog-api-key", "token-bin"))
+    )
+    assert not mask.hides("content-type")
+    key = new_key("abc")
+    assert (
+        mask.mask_target(f"/v1/{key}?x_mine=a&b=c;api%2Dkey=d") == "/v1/ifs_***?x_mine=***&b=c;api%2Dkey=***"
+    )
+    assert CredentialMask().mask_target("/v1/a%20b?x-mine=a") == "/v1/a%20b?x-mine=a"

@@ -19,7 +19,7 @@ from ....telemetry.console import TITLES
 from ....telemetry.metrics import Meters
 from ....types import InferenceRequest, InferenceResponse, RequestInput
 from ..exchange import Exchange
-from ..messages import JSON, RawHeaders, Scope, error_response
+from ..messages import JSON, RawHeaders, Scope, error_response, wrap
 
 GET = ("GET", "HEAD")
 """RFC 9110, section 9.1: what serves GET serves HEAD. Monitors probe with it, and so does the ollama command."""
@@ -194,6 +194,14 @@ class ParsedRequest(ABC):
     def open(self) -> Awaitable[Reply]:
         """Open the reply to the request."""
         return self.admission.open(self.operation, self.request)
+
+    @staticmethod
+    def wrap_error(error: BaseException) -> InferstreamError:
+        """The error that a client gets: one of this package as it is. Any other is logged, without details for clients.
+
+        A request needs it for calls whose failures are parts of its response.
+        """
+        return wrap(error)
 
     @property
     def is_streamed(self) -> bool:

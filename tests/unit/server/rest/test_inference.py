@@ -3,9 +3,11 @@
 import asyncio
 from typing import Any
 
-from inferstream import (
-    Application,
-)
+import pytest
+
+from inferstream import Application
+from inferstream.dataplane.admission import Admission
+from inferstream.dataplane.first_calls import NotLoaded
 
 from ..asgi import BODY, Client, Echo, http, request, waiting
 
@@ -58,3 +60,25 @@ async def test_http_2_gets_no_header_of_the_connection() -> None:
             scope = http("/v2/models/Echo/infer", http_version=version)
             assert (await client.ask(application.asgi, scope))[0] == 413
             assert ((b"connection", b"close") in client.sent[0]["headers"]) is expected
+
+
+async def test_a_model_that_leaves_memory_while_a_body_arrives_loads_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Application(Echo) as application:
+        dataplane, renewed = application.dataplane, Admission.renew
+        loads: list[str] = []
+
+        def renew(admission: Admission) -> None:
+            if not loads:
+                raise NotLoaded(("Echo", None))
+            renewed(admission)
+
+        async def admit_loaded(*of: Any) -> Admission:
+            loads.append(of[0])
+            return dataplane.admit(*of)
+
+        monkeypatch.setattr(Admission, "renew", renew)
+        monkeypatch.setattr(dataplane, "admit_loaded", admit_loaded)
+        status, _ = await Client(request()).ask(application.asgi, http("/v2/models/Echo/infer"))
+        assert (status, loads) == (200, ["Echo"])

@@ -11,6 +11,7 @@ from inferstream.server.door import Door
 from inferstream.server.rest import routing
 from inferstream.server.rest.dialects.base import Answer, HttpDialect, ReadClaim, ReadRoute
 from inferstream.server.rest.routes import Routes
+from inferstream.server.rest.routing import build_action_finder
 from inferstream.settings import Settings
 from inferstream.telemetry.metrics import Meters
 
@@ -93,3 +94,16 @@ def test_an_error_of_ours_is_raised(build: Any) -> None:
 
 def test_a_door_is_no_dialect_and_no_fault(build: Any, caplog: pytest.LogCaptureFixture) -> None:
     assert names(build(NoPort, strict=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "action"),
+    [
+        ("/v2/models/m/infer", "POST", Action.INFER),
+        ("/v2/models/m/infer_stream", "POST", Action.STREAM),
+        ("/v2/health/live", "GET", Action.HEALTH),
+        ("/nowhere", "GET", None),
+    ],
+)
+def test_the_action_of_a_request_is_that_of_its_route(path: str, method: str, action: Action | None) -> None:
+    assert build_action_finder(Settings())(path, method) is action

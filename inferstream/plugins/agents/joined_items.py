@@ -1,0 +1,42 @@
+"""The items of a call as one JSON text, as they come."""
+
+from inferstream.ext.http import GatherLimit
+
+
+class JoinedItems:
+    """The JSON of the items of a call, joined as they come: each as bytes of its own would take over 1 KB.
+
+    `text` is the JSON of all items as one string, if all are strings.
+    """
+
+    __slots__ = ("_limit", "_text", "count", "joined", "last")
+
+    def __init__(self, limit: GatherLimit, joins_text: bool = False) -> None:
+        self._limit = limit
+        self._text = bytearray() if joins_text else None
+        self.count = 0
+        self.joined = bytearray()
+        """The items, with commas between them."""
+        self.last = b""
+
+    def add(self, item: bytes) -> None:
+        """Raises PayloadTooLarge."""
+        self._limit.take(len(item) + 1)
+        if self.count:
+            self.joined += b","
+        self.count += 1
+        self.joined += item
+        self.last = item
+        if self._text is not None:
+            if item.startswith(b'"'):
+                self._text += memoryview(item)[1:-1]
+            else:
+                self._text = None
+
+    @property
+    def text(self) -> bytes | None:
+        return None if self._text is None else b"".join((b'"', self._text, b'"'))
+
+    def list_document(self) -> bytes:
+        """A JSON list."""
+        return b"".join((b"[", self.joined, b"]"))
