@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ..settings.environment import expanded as expand_path
     from ..settings.sections import Section as Section
     from ..settings.sources import read_json as read_json
-    from ..settings.tolerance import Tolerance as Tolerance
 
 __all__ = [
     "EnvironmentModel",
@@ -23,7 +22,6 @@ __all__ = [
     "MODEL_SETTINGS_FILE",
     "SETTINGS_FILE",
     "Section",
-    "Tolerance",
     "expand_path",
     "load_settings",
     "read_json",
@@ -34,7 +32,6 @@ _NAMES = {
     "settings.environment": "EnvironmentModel expanded=expand_path",
     "settings.sections": "Section",
     "settings.sources": "read_json",
-    "settings.tolerance": "Tolerance",
 }
 
 __getattr__ = export(__name__, _NAMES)

@@ -6,6 +6,7 @@ from inferstream.plugins.kafka.settings import KafkaSettings
 from inferstream.plugins.keys.settings import KeysSettings
 from inferstream.plugins.kubernetes.settings import KubernetesSettings
 from inferstream.plugins.otel.settings import OtelSettings
+from inferstream.plugins.page.settings import PageSettings
 from inferstream.plugins.text.settings import TextSettings
 from inferstream.plugins.triton.settings import SequenceSettings, TritonSettings
 from inferstream.settings.fetching import FetchSettings
@@ -21,6 +22,7 @@ class Settings(
     StateSettings,
     FetchSettings,
     RecordSection,
+    PageSettings,
     OtelSettings,
     KubernetesSettings,
     KeysSettings,

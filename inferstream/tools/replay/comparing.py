@@ -10,7 +10,7 @@ from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import DecodeError
 
 from inferstream.ext.rpc import METHODS
-from inferstream.ext.settings import Tolerance
+from inferstream.plugins.tools.tolerance import Tolerance
 
 from ...dataplane.comparison import numbers_apart
 from ...protos.dataplane_pb2_grpc import classes_of

@@ -293,6 +293,8 @@ class ReadClaim(NamedTuple):
     """The methods that are allowed; None for all."""
     takes_body: bool = False
     """Whether the route gets the body of the request."""
+    gives_way: bool = False
+    """Whether a dialect that joins later may claim the path instead, if it has no placeholder."""
 
 
 def in_json(content: Any, status: int = 200) -> Answer:
