@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..settings.environment import expanded as expand_path
     from ..settings.sections import Section as Section
     from ..settings.sources import read_json as read_json
+    from ..settings.start import ServerStart as ServerStart
 
 __all__ = [
     "EnvironmentModel",
@@ -22,6 +23,7 @@ __all__ = [
     "MODEL_SETTINGS_FILE",
     "SETTINGS_FILE",
     "Section",
+    "ServerStart",
     "expand_path",
     "load_settings",
     "read_json",
@@ -32,6 +34,7 @@ _NAMES = {
     "settings.environment": "EnvironmentModel expanded=expand_path",
     "settings.sections": "Section",
     "settings.sources": "read_json",
+    "settings.start": "ServerStart",
 }
 
 __getattr__ = export(__name__, _NAMES)

@@ -40,13 +40,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("models")
-    (folder / "settings.json").write_text('{"shout_hush_header": "x-hush"}')
+    (folder / "settings.json").write_text('{"shout_hush_header": "x-other"}')
     for name in ("loud", "free"):
         write_model(folder, name, "shouting.Loud", name=name)
     write_model(folder, "far", "shouting.Loud", name="far", parallel_workers=1)
     numbers = [{"name": "x", "datatype": "FP32", "shape": [1]}]
     write_model(folder, "numbers", "shouting.Loud", name="numbers", inputs=numbers)
-    running = Running(folder, "--strict", PYTHONPATH=str(site))
+    running = Running(folder, "--strict", "--shout-hush-header", "x-hush", PYTHONPATH=str(site))
     yield running
     running.stop()
 
@@ -141,6 +141,13 @@ def test_a_command_is_one_of_the_commands(site: Path) -> None:
     ran = run(site, "shout", "hello")
     assert (ran.returncode, ran.stdout) == (0, "HELLO\n")
     assert "Print TEXT in capitals." in run(site, "--help").stdout
+
+
+def test_a_flag_is_below_the_one_that_it_names(site: Path) -> None:
+    lines = run(site, "start", "--help").stdout.splitlines()
+    flags = [line.split()[1] for line in lines if line.startswith("│ --")]
+    assert flags[flags.index("--strict") + 1 :][:2] == ["--shout-hush-header", "--trust-remote-code"]
+    assert "Header of calls that are refused." in "".join(lines)
 
 
 @pytest.fixture(scope="module")
