@@ -6,9 +6,14 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import grpc
 import httpx
 import pytest
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.wrappers_pb2 import Int64Value
 
+from inferstream.protos import dataplane_pb2 as pb
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.serving import SERVER, Running, write_model
 
 SHOUT = Path(__file__).parents[1] / "packages" / "shout"
@@ -112,6 +117,43 @@ def test_a_stage_is_around_calls_of_every_dialect(server: Running) -> None:
     url = f"{server.url}/v2/models/loud/infer"
     assert httpx.post(url, json=request).json()["outputs"][0]["data"] == ["HELLO"]
     assert httpx.post(url, json=request, headers={"x-hush": "1"}).status_code == 403
+
+
+def test_the_text_of_a_stream_dialect_is_an_id(server: Running) -> None:
+    messages = [pb.ModelInferRequest(model_name="loud", id=word) for word in ("one", "two")]
+    with grpc.insecure_channel(server.grpc) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        answers = stub.ModelStreamInfer(iter(messages), metadata=[("x-stream-dialect", "shout")])
+        assert [answer.id for answer in answers] == ["ONE", "TWO"]
+        assert dict(answers.initial_metadata())["x-stream-dialect"] == "shout"
+
+
+def test_an_rpc_asks_the_other_front_ends(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    # A name of another server, which the package has.
+    write_model(tmp_path / "models", "loud", "megaphone.Loud", name="loud")
+    running = Running(tmp_path / "models", "--frontends", "2", "--strict", PYTHONPATH=str(site))
+    try:
+        for _ in range(20):  # each over a new connection, which either front end gets
+            httpx.post(f"{running.url}/shout/loud", content="hello").raise_for_status()
+        with grpc.insecure_channel(running.grpc) as channel:
+            count = channel.unary_unary("/shout.Shout/Count", Empty.SerializeToString, Int64Value.FromString)
+            assert [count(Empty()).value for _ in range(2)] == [20, 20]
+    finally:
+        running.stop()
+
+
+def test_a_folder_with_an_artefact_alone_is_a_model(site: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    (folder / "sum").mkdir(parents=True)
+    (folder / "sum" / "weights.json").write_text('{"a": 2, "b": 3}')
+    running = Running(folder, "--strict", PYTHONPATH=str(site))
+    try:
+        inputs = [{"name": name, "datatype": "FP64", "shape": [1], "data": [1]} for name in ("a", "b")]
+        answer = httpx.post(f"{running.url}/v2/models/sum/infer", json={"inputs": inputs})
+        assert answer.json()["outputs"][0]["data"] == [5]
+    finally:
+        running.stop()
 
 
 def test_a_codec_decodes_what_names_its_content_type(server: Running) -> None:

@@ -33,9 +33,6 @@ UNSHOWN = {
     *("COPY", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
     *(
         "StatusLine",
-        "StreamDialect",
-        "StreamExchange",
-        "StreamRequest",
         "Turns",
         "caller_of",
         "read_json",
