@@ -294,7 +294,7 @@ class ReadClaim(NamedTuple):
     takes_body: bool = False
     """Whether the route gets the body of the request."""
     gives_way: bool = False
-    """Whether a dialect that joins later may claim the path instead, if it has no placeholder."""
+    """Whether a dialect that joins may claim the path instead. Only the server's own claims give way."""
 
 
 def in_json(content: Any, status: int = 200) -> Answer:
