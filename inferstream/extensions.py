@@ -20,6 +20,7 @@ logger = logging.getLogger("inferstream.extensions")
 EXTENSIONS = "inferstream.extensions"
 """The group of the values that say everything that a plug-in brings."""
 
+STARTS = "inferstream.starts"
 COMMANDS = "inferstream.commands"
 DIALECTS = "inferstream.dialects"
 STREAM_DIALECTS = "inferstream.stream_dialects"
@@ -44,6 +45,7 @@ SETTINGS = "inferstream.settings"
 MODEL_SETTINGS = "inferstream.model_settings"
 
 FIELDS = {
+    STARTS: ("starts",),
     COMMANDS: ("commands",),
     DIALECTS: ("dialects", "doors"),
     STREAM_DIALECTS: ("stream_dialects",),

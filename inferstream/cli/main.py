@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .commands import Commands
+from .commands import Commands, StartCommand
 
 app = typer.Typer(
     name="server",
@@ -50,8 +50,9 @@ def main(
     """A streaming model server for the V2 / Open Inference Protocol."""
 
 
-@app.command(context_settings={"token_normalize_func": _dashed})
+@app.command(cls=StartCommand, context_settings={"token_normalize_func": _dashed})
 def start(
+    context: typer.Context,
     target: Annotated[
         str,
         typer.Argument(
@@ -68,23 +69,9 @@ def start(
         bool, typer.Option("--one-port", help="Serve gRPC at REST's port, and metrics too.")
     ] = False,
     metrics_port: MetricsPort = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port of gRPC for an app of BlazeRPC, else the same as --http-port.")
-    ] = None,
-    transport: Annotated[
-        str | None,
-        typer.Option(help="grpc, jsonrpc or both, as of `blaze serve`: the other has any free port."),
-    ] = None,
     workers: Annotated[int | None, typer.Option(help="Worker processes; 0 for none.")] = None,
     frontends: Annotated[int | None, typer.Option(help="Processes that share the ports.")] = None,
     strict: Annotated[bool | None, typer.Option("--strict", help="End when a model fails to load.")] = None,
-    trust_remote_code: Annotated[
-        bool | None,
-        typer.Option("--trust-remote-code", help="Run code and unpickle files of a remote TARGET."),
-    ] = None,
-    offline: Annotated[
-        bool | None, typer.Option("--offline", help="Serve remote URIs from the cache alone.")
-    ] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Reload models when their files change.")] = False,
     access_log: Annotated[
         bool | None,
@@ -118,14 +105,12 @@ def start(
         "parallel_workers": workers,
         "frontends": frontends,
         "strict": strict,
-        "trust_remote_code": trust_remote_code,
-        "offline": offline,
         "access_log": access_log,
         "use_structured_logging": log_json,
         "debug": debug,
     }
     tls = tls_options(tls_cert, tls_key)
-    raise typer.Exit(run(target, Flags(settings, port, transport, tls, one_port, model_name), reload))
+    raise typer.Exit(run(target, Flags(settings, context.obj, tls, one_port, model_name), reload))
 
 
 @app.command()

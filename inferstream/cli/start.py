@@ -72,11 +72,11 @@ def run(target: str | Path, flags: Flags, watch: bool, say: "Callable[[Server], 
             raise InvalidSettings("--model-name is for a folder with one model; an app names its own")
         source = str(target) if elsewhere else real_path(folder)
         # Before an app is imported, so that its own configuration of `logging` stays.
-        settings = (flags if app is None else flags._replace(port=None)).load_settings(source, False)
+        settings = flags.load_settings(source, None if app else False)
         _configure_logging(settings)
         repository = _repository(app, real_path(folder), flags.model_name)
         keep_server_log()
-        if repository is not None and (repository.classic or flags.port is not None):
+        if repository is not None and flags.start(repository.classic) != flags.start(None):
             access_log = settings.access_log
             settings = flags.load_settings(source, repository.classic)
             settings.access_log = access_log

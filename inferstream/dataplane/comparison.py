@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from inferstream.ext.settings import Tolerance
+from inferstream.plugins.tools.tolerance import Tolerance
 
 from ..types import InferenceResponse, ResponseOutput
 

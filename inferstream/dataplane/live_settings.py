@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from inferstream import Settings
 from inferstream.ext.calls import PeerQuestion, Peers
+from inferstream.plugins.otel.settings import OtelSettings
 
 from ..errors import InvalidRequest
 
@@ -44,7 +45,7 @@ class LiveSettings:
     """The log and the trace of a server. What changes, changes in every front end, until the server ends."""
 
     def __init__(self, settings: Settings, peers: Peers) -> None:
-        self._tracing = settings.tracing is not None
+        self._tracing = bool(settings.section(OtelSettings).tracing_server)
         self._peers = peers
         peers.answers(SetLogLevel, self._set)
 

@@ -1,5 +1,5 @@
 """The extension API, version 1: what a plug-in may import beside the public names of the package."""
 
-from ._extension import API, Artefact, Extension, Position
+from ._extension import API, Artefact, Extension, Flag, Position
 
-__all__ = ["API", "Artefact", "Extension", "Position"]
+__all__ = ["API", "Artefact", "Extension", "Flag", "Position"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
-__all__ = ["API", "Artefact", "Extension", "Position"]
+__all__ = ["API", "Artefact", "Extension", "Flag", "Position"]
 
 API = 1
 """The version of the extension API that this server has."""
@@ -33,6 +33,18 @@ Placed = Mapping[str, str | Position]
 
 def _nothing() -> dict[str, str]:
     return field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag of `server start`. It sets the setting of its name, unless a function of `starts` takes it."""
+
+    help: str
+    kind: type[bool] | type[int] | type[str] = str
+    """The type of its value. One of `bool` has no value on the command line."""
+    _: KW_ONLY
+    after: str = ""
+    """The flag below which help shows it; if there is no such flag, it is the last."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,10 @@ class Extension:
     """The same for `model-settings.json` and the variables of models."""
     variables: Sequence[str] = ()
     """Variables that it reads besides its settings, without the prefix `INFERSTREAM_`."""
+    flags: Mapping[str, Flag] = field(default_factory=dict)
+    """Flags of `server start`, by name, as `max-words`."""
+    starts: Named = _nothing()
+    """Functions of a `ServerStart`, which turn flags into settings, and give settings that nobody names."""
     commands: Named = _nothing()
     """Commands of `server`: functions with annotations of Typer, or an application of Typer."""
     dialects: Named = _nothing()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..settings.environment import expanded as expand_path
     from ..settings.sections import Section as Section
     from ..settings.sources import read_json as read_json
-    from ..settings.tolerance import Tolerance as Tolerance
+    from ..settings.start import ServerStart as ServerStart
 
 __all__ = [
     "EnvironmentModel",
@@ -23,7 +23,7 @@ __all__ = [
     "MODEL_SETTINGS_FILE",
     "SETTINGS_FILE",
     "Section",
-    "Tolerance",
+    "ServerStart",
     "expand_path",
     "load_settings",
     "read_json",
@@ -34,7 +34,7 @@ _NAMES = {
     "settings.environment": "EnvironmentModel expanded=expand_path",
     "settings.sections": "Section",
     "settings.sources": "read_json",
-    "settings.tolerance": "Tolerance",
+    "settings.start": "ServerStart",
 }
 
 __getattr__ = export(__name__, _NAMES)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from inferstream.ext.calls import ServerParts
-from inferstream.plugins.otel.settings import PushSettings
+from inferstream.plugins.otel.settings import OtelSettings
 from inferstream.plugins.otel.tracer import build_tracer, importing, is_off
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def build_edge(parts: ServerParts) -> "SpanEdge | None":
 
 def build_push(parts: ServerParts) -> "MetricPush | None":
     """What pushes the meters, or None if the settings name no collector. Raises InvalidSettings as for traces."""
-    settings, push = parts.settings, parts.settings.section(PushSettings)
+    settings, push = parts.settings, parts.settings.section(OtelSettings)
     endpoint = push.metrics_push_server
     if not endpoint or is_off("METRICS"):
         return None

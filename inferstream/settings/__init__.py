@@ -7,7 +7,6 @@ from .cors import CORSSettings
 from .environment import ENV_FILE as ENV_FILE_SETTINGS
 from .environment import MLSERVER_MODEL_PREFIX, MLSERVER_PREFIX, MODEL_PREFIX, PREFIX
 from .model import SLOWEST, ModelParameters
-from .tolerance import Tolerance
 
 if TYPE_CHECKING:
     from .composed import ModelSettings, Settings
@@ -26,7 +25,6 @@ __all__ = [
     "SLOWEST",
     "SETTINGS_FILE",
     "Settings",
-    "Tolerance",
     "load_model_settings",
     "load_settings",
 ]

@@ -5,9 +5,10 @@ from inferstream.plugins.cloudevents.settings import CloudEventsSettings
 from inferstream.plugins.kafka.settings import KafkaSettings
 from inferstream.plugins.keys.settings import KeysSettings
 from inferstream.plugins.kubernetes.settings import KubernetesSettings
-from inferstream.plugins.otel.settings import PushSettings
+from inferstream.plugins.otel.settings import OtelSettings
+from inferstream.plugins.page.settings import PageSettings
 from inferstream.plugins.text.settings import TextSettings
-from inferstream.plugins.triton.settings import TritonSettings
+from inferstream.plugins.triton.settings import SequenceSettings, TritonSettings
 from inferstream.settings.fetching import FetchSettings
 from inferstream.settings.model import CoreModelSettings
 from inferstream.settings.record import RecordSection
@@ -21,7 +22,8 @@ class Settings(
     StateSettings,
     FetchSettings,
     RecordSection,
-    PushSettings,
+    PageSettings,
+    OtelSettings,
     KubernetesSettings,
     KeysSettings,
     KafkaSettings,
@@ -30,6 +32,7 @@ class Settings(
 ): ...
 
 class ModelSettings(
+    SequenceSettings,
     VersionSettings,
     TextSettings,
     CoreModelSettings,

@@ -182,10 +182,6 @@ class CoreModelSettings(Composed):
     request_timeout: float | None = Field(default=None, ge=0)
     """Seconds a call may take, waiting included; null or 0 for no limit. If absent: the server's."""
 
-    sequence_idle: float | None = Field(default=None, gt=0)
-    """The model serves sequences (the parameters `sequence_id`, `sequence_start`, `sequence_end`): one runs in one
-    worker, a request after the other, and ends after so many seconds without any."""
-
     input_validation: InputValidation = "auto"
     """How tensors are checked against the model's declaration; `auto` is `off` for models written for MLServer and
     `declared` for others."""
@@ -196,10 +192,6 @@ class CoreModelSettings(Composed):
 
     calls: list[str] = Field(default_factory=list)
     """Names of the models that its code calls. It runs in the server's process; they may have workers."""
-
-    openai: bool | None = None
-    """Whether the text routes (`/v1`, `/generate`) serve the model. If absent: whether it takes a BYTES input and
-    returns texts or vectors."""
 
     def __init__(self, **values: Any) -> None:
         source = values.pop("_source", None)
@@ -236,15 +228,6 @@ class CoreModelSettings(Composed):
                     "a model with `calls` loads at the start; the models that it calls may load on demand"
                 )
             self.parallel_workers = 0
-        return self
-
-    @model_validator(mode="after")
-    def _keep_sequences_apart(self) -> Self:
-        if self.sequence_idle is not None and (self.max_batch_size > 1 or self.cache_enabled):
-            raise ValueError(
-                "a model with sequence_idle has neither max_batch_size above 1 nor cache_enabled: "
-                "its answers depend on the requests before"
-            )
         return self
 
     @field_validator("input_validation", mode="before")

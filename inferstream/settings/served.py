@@ -59,9 +59,6 @@ class ServedSettings(EnvironmentModel):
     """Further values of `Host` that lead to a server on loopback; `.example.org` is every name below it, `*` any.
     Beyond loopback every value does."""
 
-    page: bool = True
-    """Serve the page for people at `/` and `/docs`."""
-
     model_repository_root: str = "."
     """Folder of models; the command line's argument wins."""
 

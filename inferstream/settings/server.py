@@ -163,9 +163,6 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     logging_settings: str | dict[str, Any] | None = None
     """Logging configuration, file or inline."""
 
-    tracing_server: str | None = None
-    """OTLP/gRPC collector of traces; needs the extra `tracing`."""
-
     keep_freed_memory: bool = True
     """Use the memory of freed tensors again, without a return to the kernel; needs glibc."""
 
@@ -227,11 +224,6 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     def shows_errors(self) -> bool:
         """Whether clients near the server see the exceptions of models."""
         return self.show_errors == "auto" and (self.debug or self._reloads)
-
-    @property
-    def tracing(self) -> tuple[str, str, str] | None:
-        """Collector of traces, service name and service version; None if tracing is off."""
-        return (self.tracing_server, self.server_name, self.server_version) if self.tracing_server else None
 
     @field_validator("metrics_buckets")
     @classmethod

@@ -142,7 +142,8 @@ def text_interface(
     an output of texts or floats. A model that declares no inputs may take text if it streams; lists show it only
     with `openai: true`. `origin` says which files are of authors who are not trusted.
     """
-    if settings.openai is False:
+    text = settings.section(TextSettings)
+    if text.openai is False:
         return None
     inputs = signature.inputs or ()
     sampling = {tensor.name: tensor for tensor in inputs if tensor.name in SAMPLING}
@@ -150,11 +151,11 @@ def text_interface(
     extras = {tensor.name: tensor for tensor in texts if tensor.name in SPECIAL}
     prompt = next((tensor for tensor in texts if tensor.name not in SPECIAL and holds_text(tensor)), None)
     known = {*sampling, *extras, *([] if prompt is None else [prompt.name])}
-    if not settings.openai and any(
+    if not text.openai and any(
         tensor.name not in known and not parameter_of(tensor, OPTIONAL) for tensor in inputs
     ):
         return None
-    if not signature.inputs and (signature.streams or settings.openai):
+    if not signature.inputs and (signature.streams or text.openai):
         prompt = UNDECLARED
     if prompt is None and MESSAGES not in extras:
         return None
@@ -162,12 +163,10 @@ def text_interface(
     outputs = signature.outputs or settings.outputs
     generates = not outputs or any(map(holds_text, outputs))
     embeds = not generates and all(map(holds_vectors, outputs))
-    if not generates and not embeds and not settings.openai:
+    if not generates and not embeds and not text.openai:
         return None
     calls, reasoning = (signature.formats or text_formats(settings, origin)) if generates else (None, None)
-    if signature.formats or (
-        settings.section(TextSettings).reasoning_format is None and MESSAGES not in extras
-    ):
+    if signature.formats or (text.reasoning_format is None and MESSAGES not in extras):
         reasoning = reasoning and reasoning.removesuffix(OPENED)  # each text or prompt shows it
     return TextInterface(
         prompt,
@@ -180,7 +179,7 @@ def text_interface(
         token_ids=signature.token_ids,
         function=signature.function,
         streams=signature.streams,
-        listed=bool(settings.openai) or (bool(signature.inputs) and bool(outputs)),
+        listed=bool(text.openai) or (bool(signature.inputs) and bool(outputs)),
         calls=calls,
         reasoning=reasoning,
     )

@@ -6,9 +6,14 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import grpc
 import httpx
 import pytest
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.wrappers_pb2 import Int64Value
 
+from inferstream.protos import dataplane_pb2 as pb
+from inferstream.protos.dataplane_pb2_grpc import GRPCInferenceServiceStub
 from tests.serving import SERVER, Running, write_model
 
 SHOUT = Path(__file__).parents[1] / "packages" / "shout"
@@ -40,13 +45,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("models")
-    (folder / "settings.json").write_text('{"shout_hush_header": "x-hush"}')
+    (folder / "settings.json").write_text('{"shout_hush_header": "x-other"}')
     for name in ("loud", "free"):
         write_model(folder, name, "shouting.Loud", name=name)
     write_model(folder, "far", "shouting.Loud", name="far", parallel_workers=1)
     numbers = [{"name": "x", "datatype": "FP32", "shape": [1]}]
     write_model(folder, "numbers", "shouting.Loud", name="numbers", inputs=numbers)
-    running = Running(folder, "--strict", PYTHONPATH=str(site))
+    running = Running(folder, "--strict", "--shout-hush-header", "x-hush", PYTHONPATH=str(site))
     yield running
     running.stop()
 
@@ -114,6 +119,43 @@ def test_a_stage_is_around_calls_of_every_dialect(server: Running) -> None:
     assert httpx.post(url, json=request, headers={"x-hush": "1"}).status_code == 403
 
 
+def test_the_text_of_a_stream_dialect_is_an_id(server: Running) -> None:
+    messages = [pb.ModelInferRequest(model_name="loud", id=word) for word in ("one", "two")]
+    with grpc.insecure_channel(server.grpc) as channel:
+        stub = GRPCInferenceServiceStub(channel)
+        answers = stub.ModelStreamInfer(iter(messages), metadata=[("x-stream-dialect", "shout")])
+        assert [answer.id for answer in answers] == ["ONE", "TWO"]
+        assert dict(answers.initial_metadata())["x-stream-dialect"] == "shout"
+
+
+def test_an_rpc_asks_the_other_front_ends(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    # A name of another server, which the package has.
+    write_model(tmp_path / "models", "loud", "megaphone.Loud", name="loud")
+    running = Running(tmp_path / "models", "--frontends", "2", "--strict", PYTHONPATH=str(site))
+    try:
+        for _ in range(20):  # each over a new connection, which either front end gets
+            httpx.post(f"{running.url}/shout/loud", content="hello").raise_for_status()
+        with grpc.insecure_channel(running.grpc) as channel:
+            count = channel.unary_unary("/shout.Shout/Count", Empty.SerializeToString, Int64Value.FromString)
+            assert [count(Empty()).value for _ in range(2)] == [20, 20]
+    finally:
+        running.stop()
+
+
+def test_a_folder_with_an_artefact_alone_is_a_model(site: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    (folder / "sum").mkdir(parents=True)
+    (folder / "sum" / "weights.json").write_text('{"a": 2, "b": 3}')
+    running = Running(folder, "--strict", PYTHONPATH=str(site))
+    try:
+        inputs = [{"name": name, "datatype": "FP64", "shape": [1], "data": [1]} for name in ("a", "b")]
+        answer = httpx.post(f"{running.url}/v2/models/sum/infer", json={"inputs": inputs})
+        assert answer.json()["outputs"][0]["data"] == [5]
+    finally:
+        running.stop()
+
+
 def test_a_codec_decodes_what_names_its_content_type(server: Running) -> None:
     tensor = {
         "name": "text",
@@ -141,6 +183,13 @@ def test_a_command_is_one_of_the_commands(site: Path) -> None:
     ran = run(site, "shout", "hello")
     assert (ran.returncode, ran.stdout) == (0, "HELLO\n")
     assert "Print TEXT in capitals." in run(site, "--help").stdout
+
+
+def test_a_flag_is_below_the_one_that_it_names(site: Path) -> None:
+    lines = run(site, "start", "--help").stdout.splitlines()
+    flags = [line.split()[1] for line in lines if line.startswith("│ --")]
+    assert flags[flags.index("--strict") + 1 :][:2] == ["--shout-hush-header", "--trust-remote-code"]
+    assert "Header of calls that are refused." in "".join(lines)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import asyncio
 
 from inferstream.ext.calls import AtEnd, Call, Handler, Reply, StageContext, StagedModel
+from inferstream.plugins.triton.settings import SequenceSettings
 
 from ...errors import InvalidRequest, ModelLoadFailed, Overloaded
 from ..sequence import OpenSequence
@@ -117,12 +118,13 @@ class Sequences:
 def sequences(model: StagedModel, shared: StageContext) -> StagedModel:
     """Off without `sequence_idle`. Raises ModelLoadFailed where a sequence would not meet its own state."""
     settings = model.settings
-    if settings.sequence_idle is None:
+    idle = settings.section(SequenceSettings).sequence_idle
+    if idle is None:
         return model
     if shared.settings.frontends > 1:
         raise ModelLoadFailed(
             f"Model {settings.name} did not load: sequence_idle needs frontends 1, because the requests of a sequence "
             "may come over different front ends."
         )
-    handler = Sequences(model.handler, settings.name, settings.sequence_idle, max(1, settings.max_queue))
+    handler = Sequences(model.handler, settings.name, idle, max(1, settings.max_queue))
     return model.around(handler, at_retirement=(*model.at_retirement, handler.close))

@@ -5,6 +5,7 @@ from inferstream.ext import Extension, Position
 extension = Extension(
     "kubernetes",
     settings="inferstream.plugins.kubernetes.settings:KubernetesSettings",
+    starts={"platform": "inferstream.plugins.kubernetes.ports:set_port"},
     dialects={
         "instances": "inferstream.server.rest.dialects.instances:Instances",
         "load": "inferstream.plugins.kubernetes.load_dialect:LoadRoutes",

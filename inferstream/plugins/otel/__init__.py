@@ -4,7 +4,7 @@ from inferstream.ext import Extension, Position
 
 extension = Extension(
     "otel",
-    settings="inferstream.plugins.otel.settings:PushSettings",
+    settings="inferstream.plugins.otel.settings:OtelSettings",
     stages={
         "tracing": Position("inferstream.dataplane.stages.tracing:tracing", outside="access_log"),
     },

@@ -1,12 +1,15 @@
-"""Settings of metrics that are pushed."""
+"""Settings of traces, and of metrics that are pushed."""
 
 from pydantic import Field
 
 from inferstream.ext.settings import Section
 
 
-class PushSettings(Section):
-    """Where metrics are pushed, and how often."""
+class OtelSettings(Section):
+    """Where traces are sent, where metrics are pushed, and how often."""
+
+    tracing_server: str | None = None
+    """OTLP/gRPC collector of traces; needs the extra `tracing`."""
 
     metrics_push_server: str | None = None
     """OTLP/gRPC collector that gets counts and durations of calls; needs the extra `tracing`."""

@@ -5,8 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from inferstream import Settings
 from inferstream.errors import InvalidSettings, MissingExtra
 from inferstream.ext.calls import ServerParts
+
+from .settings import OtelSettings
 
 if TYPE_CHECKING:
     from inferstream.telemetry.tracing import Tracer
@@ -14,11 +17,18 @@ if TYPE_CHECKING:
 
 def build_tracer(parts: ServerParts) -> "Tracer | None":
     """The tracer, or None if the settings name no collector. Raises InvalidSettings if the extra cannot be imported."""
-    if parts.settings.tracing is None or is_off("TRACES"):
+    collector = collector_of(parts.settings)
+    if collector is None or is_off("TRACES"):
         return None
     with importing("tracing_server"):
         from inferstream.telemetry.tracing import Tracer
-    return Tracer(*parts.settings.tracing)
+    return Tracer(*collector)
+
+
+def collector_of(settings: Settings) -> tuple[str, str, str] | None:
+    """Collector of traces, service name and service version; None if tracing is off."""
+    server = settings.section(OtelSettings).tracing_server
+    return (server, settings.server_name, settings.server_version) if server else None
 
 
 def is_off(signal: str) -> bool:

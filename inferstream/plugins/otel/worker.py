@@ -8,6 +8,8 @@ from inferstream import Settings
 from inferstream.ext.calls import Call, Handler, Reply, WorkerEdge
 from inferstream.types import Headers
 
+from .tracer import collector_of
+
 if TYPE_CHECKING:
     from inferstream.telemetry.tracing import Tracer
 
@@ -29,7 +31,7 @@ class WorkerSpans(WorkerEdge):
 
     @classmethod
     def of(cls, settings: Settings) -> Any:
-        return settings.tracing
+        return collector_of(settings)
 
     def call(self, handler: Handler) -> Handler:
         tracer = self._tracer

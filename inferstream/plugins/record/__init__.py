@@ -4,6 +4,7 @@ from inferstream.ext import Extension
 
 extension = Extension(
     "record",
+    requires=["tools"],
     settings="inferstream.settings.record:RecordSection",
     stages={
         "record": "inferstream.record.stage:record",

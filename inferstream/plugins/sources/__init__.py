@@ -1,10 +1,14 @@
 """Sources: models from object stores, registries, hubs and HTTPS."""
 
-from inferstream.ext import Extension
+from inferstream.ext import Extension, Flag
 
 extension = Extension(
     "sources",
     settings="inferstream.settings.fetching:FetchSettings",
+    flags={
+        "trust-remote-code": Flag("Run code and unpickle files of a remote TARGET.", bool, after="strict"),
+        "offline": Flag("Serve remote URIs from the cache alone.", bool, after="trust-remote-code"),
+    },
     sources={
         "az": "inferstream.sources.objects:Objects",
         "gs": "inferstream.sources.objects:Objects",

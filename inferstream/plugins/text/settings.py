@@ -15,7 +15,11 @@ ReasoningFormat = Literal[
 
 
 class TextSettings(Section):
-    """How prompts are made, and how calls and reasoning are found in the text of a model."""
+    """Which models take text, how prompts are made, and how calls and reasoning are found in the text of a model."""
+
+    openai: bool | None = None
+    """Whether the text routes (`/v1`, `/generate`) serve the model. If absent: whether it takes a BYTES input and
+    returns texts or vectors."""
 
     chat_template: str | None = None
     """Jinja template that makes a prompt of chat messages, or the path of its file. If absent: that of the tokenizer in

@@ -4,6 +4,7 @@ from inferstream.ext import Extension, Position
 
 extension = Extension(
     "traffic",
+    requires=["tools"],
     settings="inferstream.settings.traffic:TrafficSettings",
     model_settings="inferstream.settings.traffic:VersionSettings",
     stages={

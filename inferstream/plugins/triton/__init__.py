@@ -5,7 +5,8 @@ from inferstream.ext import Artefact, Extension, Position
 extension = Extension(
     "triton",
     settings="inferstream.plugins.triton.settings:TritonSettings",
-    requires=("frameworks",),
+    model_settings="inferstream.plugins.triton.settings:SequenceSettings",
+    requires=("frameworks", "otel"),
     artefacts=(
         Artefact(
             "inferstream.compat.triton.model.PythonModel",

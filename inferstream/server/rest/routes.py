@@ -66,11 +66,14 @@ class Routes:
 
         A path that every method may ask for is not among them, nor are those of dialects that yield.
         """
+        self._giving_way: set[tuple[str, str]] = set()
         self.dialects: list[HttpDialect] = []
         self._owners: dict[tuple[str, str], str] = {}
         self._remembered = lru_cache(1024)(self._of_target)
         for dialect in dialects:
             self.add(dialect)
+        reads = (claim for each in dialects for claim in each.reads() if claim.gives_way)
+        self._giving_way = {(method, claim.path) for claim in reads for method in _methods(claim)}
 
     def add(self, dialect: HttpDialect) -> None:
         """Add the paths of a dialect. Raises InvalidSettings, and adds none, where another claims one of them."""
@@ -80,12 +83,16 @@ class Routes:
         owners = dict(self._owners)
         for path, claim in claims:
             for method in _owned(path, _methods(claim)):
-                if (owner := owners.get((_key(path), method))) is not None:
+                owner = owners.get((_key(path), method))
+                if owner is not None and (method, path) not in self._giving_way:
                     raise InvalidSettings(f'The dialects "{owner}" and "{dialect.name}" both claim {path}.')
                 owners[_key(path), method] = dialect.name
         self._owners = owners
         self.dialects.append(dialect)
         for path, claim in claims:
+            if taken := self._giving_way & {(method, path) for method in _owned(path, _methods(claim))}:
+                self._giving_way -= taken
+                self.claims = [each for each in self.claims if each not in taken]
             if not dialect.yields:
                 self.claims += [(method, path) for method in _methods(claim)]
             claimed = _claimed(path, dialect, claim)

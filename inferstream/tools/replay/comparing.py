@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from inferstream.ext.rpc import METHODS
-from inferstream.ext.settings import Tolerance
+from inferstream.plugins.tools.tolerance import Tolerance
 
 from ...dataplane.comparison import numbers_apart
 from .records import Content, Recorded, octets

@@ -9,6 +9,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from inferstream.cli import commands
+from inferstream.ext import Extension, Flag
 from inferstream.extensions import COMMANDS, OURS, Plugin
 
 JOINED = """
@@ -99,3 +100,21 @@ def test_what_is_no_command_is_left_out_with_its_reason(
 def test_an_error_of_ours_is_raised(joined: dict[str, Plugin]) -> None:
     joined["broken"] = plugin("broken", "absent", OURS)
     assert isinstance(called("broken").exception, AttributeError)
+
+
+def test_a_flag_that_the_server_has_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    loud = Extension(
+        "loud", flags={"name": Flag("Another name."), "times": Flag("Times.", int, after="name")}
+    )
+    monkeypatch.setattr(commands, "extensions", lambda: {"loud": loud})
+    application, kept = typer.Typer(), []
+
+    @application.command(cls=commands.StartCommand)
+    def start(context: typer.Context, name: str = "", last: bool = False) -> None:
+        kept.append((context.obj, name))
+
+    ran = CliRunner().invoke(application, ["--times", "2", "--name", "n"])
+    assert (ran.exit_code, kept) == (0, [({"times": 2}, "n")])
+    assert ran.stderr == 'warning: extension "loud": there is a flag --name\n'
+    helped = CliRunner().invoke(application, ["--help"]).stdout
+    assert helped.index("--name") < helped.index("--times") < helped.index("--last")

@@ -20,13 +20,13 @@ def ports(flags: Flags, folder: Path, classic: bool) -> tuple[int, int]:
     ("flags", "classic", "others"),
     [
         (Flags({}), (8080, 50051), (8080, 8081)),
-        (Flags({}, port=7), (8080, 7), (7, 8081)),
+        (Flags({}, {"port": 7}), (8080, 7), (7, 8081)),
         (Flags({"grpc_port": 7}), (8080, 7), (8080, 7)),
-        (Flags({"http_port": 6}, port=6, transport="both"), (6, 6), (6, 8081)),
-        (Flags({}, transport="grpc"), (0, 50051), (0, 8081)),
-        (Flags({}, transport="jsonrpc"), (8080, 0), (8080, 0)),
-        (Flags({}, port=7, transport="grpc"), (0, 7), (7, 8081)),
-        (Flags({"http_port": 6}, transport="jsonrpc"), (6, 0), (6, 0)),
+        (Flags({"http_port": 6}, {"port": 6, "transport": "both"}), (6, 6), (6, 8081)),
+        (Flags({}, {"transport": "grpc"}), (0, 50051), (0, 8081)),
+        (Flags({}, {"transport": "jsonrpc"}), (8080, 0), (8080, 0)),
+        (Flags({}, {"port": 7, "transport": "grpc"}), (0, 7), (7, 8081)),
+        (Flags({"http_port": 6}, {"transport": "jsonrpc"}), (6, 0), (6, 0)),
     ],
     ids=str,
 )
@@ -38,16 +38,16 @@ def test_the_file_and_the_environment_say_it_first(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("INFERSTREAM_HTTP_PORT", "5")
     (tmp_path / "settings.json").write_text(json.dumps({"grpc_port": 4}))
     for transport in (None, "grpc", "jsonrpc", "both"):
-        assert ports(Flags({}, transport=transport), tmp_path, True) == (5, 4)
+        assert ports(Flags({}, {"transport": transport}), tmp_path, True) == (5, 4)
 
 
 def test_wrong_flags(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match='--transport "http" is not grpc, jsonrpc or both'):
-        Flags({}, transport="http").load_settings(tmp_path, True)
+        Flags({}, {"transport": "http"}).load_settings(tmp_path, True)
     with pytest.raises(InvalidSettings, match="--port and --grpc-port are the same port here"):
-        Flags({"grpc_port": 1}, port=2).load_settings(tmp_path, True)
+        Flags({"grpc_port": 1}, {"port": 2}).load_settings(tmp_path, True)
     with pytest.raises(InvalidSettings, match="--port and --http-port are the same port here"):
-        Flags({"http_port": 1}, port=2).load_settings(tmp_path, False)
+        Flags({"http_port": 1}, {"port": 2}).load_settings(tmp_path, False)
 
 
 def test_a_certificate_is_for_all_ports_beside_their_other_options(tmp_path: Path) -> None:

@@ -55,14 +55,17 @@ def test_flags_are_settings_and_those_that_are_absent_are_none(started: list[Any
     given = {name: value for name, value in flags.settings.items() if value is not None}
     assert (target, watch) == ("folder", True)
     assert given == {"http_port": 1, "access_log": False, "strict": True}
-    assert flags == Flags(flags.settings)
+    assert not any(value is not None for value in flags.joined.values())
+    assert flags == Flags(flags.settings, flags.joined)
 
 
 def test_flags_that_are_no_settings_have_places_of_their_own(started: list[Any]) -> None:
     called(
         "start", "app.py", "--port", "5", "--transport", "jsonrpc", "--one-port", "--model-name", "m", code=3
     )
-    assert started[1][1:] == (5, "jsonrpc", {}, True, "m")
+    given = {name: value for name, value in started[1].joined.items() if value is not None}
+    assert given == {"port": 5, "transport": "jsonrpc"}
+    assert started[1][2:] == ({}, True, "m")
 
 
 def test_kserve_writes_flags_with_underscores(started: list[Any]) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from inferstream.codecs import NumpyCodec, StringCodec
 from inferstream.dataplane.comparison import difference
-from inferstream.settings import Tolerance
+from inferstream.plugins.tools.tolerance import Tolerance
 from inferstream.types import InferenceResponse, ResponseOutput
 
 

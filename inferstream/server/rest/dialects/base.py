@@ -301,6 +301,8 @@ class ReadClaim(NamedTuple):
     """The methods that are allowed; None for all."""
     takes_body: bool = False
     """Whether the route gets the body of the request."""
+    gives_way: bool = False
+    """Whether a dialect that joins may claim the path instead. Only the server's own claims give way."""
 
 
 def in_json(content: Any, status: int = 200) -> Answer:

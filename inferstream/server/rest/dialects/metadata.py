@@ -12,7 +12,9 @@ from .base import Answer, HttpDialect, ReadClaim, ReadRoute, in_json
 
 ROOT = "/"
 
-ALIVE = {ROOT: b'{"status":"alive"}', "/v2/health/live": b'{"live":true}'}
+LIVE = "/v2/health/live"
+
+ALIVE = {ROOT: b'{"status":"alive"}', LIVE: b'{"live":true}'}
 """The paths that say that the server is alive, and what they answer."""
 
 
@@ -24,10 +26,9 @@ class Metadata(HttpDialect):
     name = "metadata"
 
     def reads(self) -> Sequence[ReadClaim]:
-        # With a page, its dialect owns the root.
-        alive = {path: body for path, body in ALIVE.items() if path != ROOT or not self._settings.page}
         return [
-            *(ReadClaim(path, Action.HEALTH, partial(_alive, body)) for path, body in alive.items()),
+            ReadClaim(ROOT, Action.HEALTH, partial(_alive, ALIVE[ROOT]), gives_way=True),
+            ReadClaim(LIVE, Action.HEALTH, partial(_alive, ALIVE[LIVE])),
             ReadClaim("/v2", Action.SERVER_METADATA, self._server),
             ReadClaim("/v2/health/ready", Action.HEALTH, self._ready),
             ReadClaim("/v2/models", Action.SERVER_METADATA, self._names),

@@ -3,6 +3,7 @@
 from inferstream import ModelSettings
 from inferstream.ext.calls import Admission, Caller, Described, ServerModels
 from inferstream.ext.runtimes import Faceted
+from inferstream.plugins.text.settings import TextSettings
 
 from ....errors import ModelNotFound
 from ....text.interface import TextInterface
@@ -10,7 +11,7 @@ from ....text.interface import TextInterface
 
 def is_hidden(settings: ModelSettings) -> bool:
     """Whether the settings of a model hide it from clients of texts."""
-    return settings.openai is False
+    return settings.section(TextSettings).openai is False
 
 
 def described(dataplane: ServerModels, name: str, version: str | None = None) -> Described:

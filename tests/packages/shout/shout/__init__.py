@@ -1,12 +1,16 @@
-"""One of each: settings, a command, a dialect, a stage, a facet, a call value, a worker edge, a codec, a runtime and a source."""
+"""One of each part that a package can bring."""
 
-from inferstream.ext import Extension
+from inferstream.ext import Artefact, Extension, Flag
 
 extension = Extension(
     "shout",
     settings="shout.settings:ShoutSettings",
+    flags={"shout-hush-header": Flag("Header of calls that are refused.", after="strict")},
     commands={"shout": "shout.command:shout"},
     dialects={"shout": "shout.dialect:Shout"},
+    stream_dialects={"shout": "shout.stream:ShoutStream"},
+    rpcs={"shout": "shout.rpc:ShoutService"},
+    messages={"count": "shout.count"},
     stages={"hush": "shout.stage:hush"},
     facets={"voice": "shout.facet:voice"},
     call_values={"volume": "shout.volume:VOLUME"},
@@ -14,4 +18,6 @@ extension = Extension(
     codecs={"rot13": "shout.codec"},
     runtimes={"shouting.Loud": "shout.runtime:Loud"},
     sources={"shout": "shout.source:ShoutSource"},
+    artefacts=[Artefact("shout.table.WeightedSum", names=["weights.json"])],
+    modules={"megaphone": "shout.names"},
 )

@@ -19,6 +19,7 @@ from inferstream.ext.http import (
 )
 from inferstream.types import InferenceRequest, InferenceResponse
 
+from .count import Shouts
 from .facet import Voice
 
 
@@ -42,6 +43,7 @@ class Shout(InferenceDialect):
         voice = admission.pipeline.facet(Voice)
         if voice is None:
             raise InvalidRequest(f"{admission.model} takes no single text")
+        self._dataplane.of(Shouts).count += 1
         return ShoutRequest(admission, voice, body.decode())
 
 

@@ -85,6 +85,25 @@ def test_a_path_that_two_dialects_claim_names_both(path: str) -> None:
         routes().add(Other(None, Settings(), Meters()))
 
 
+class Greeting(HttpDialect):
+    name = "greeting"
+
+    def __init__(self) -> None: ...
+
+    def reads(self) -> list[ReadClaim]:
+        return [ReadClaim("/", Action.PAGE, None)]
+
+
+def test_a_claim_gives_way_once_to_a_dialect_that_joins() -> None:
+    found = routes(page=False)
+    assert (found.owner_of("/"), found.claims.count(("GET", "/"))) == ("metadata", 1)
+    found.add(Greeting())
+    assert (found.owner_of("/"), found.claims.count(("GET", "/"))) == ("greeting", 1)
+    with pytest.raises(InvalidSettings, match='"greeting" and "greeting" both claim /'):
+        found.add(Greeting())
+    assert routes().owner_of("/") == "documentation"
+
+
 def test_metrics_at_the_path_of_another_route_stop_the_start() -> None:
     with pytest.raises(InvalidSettings, match='"metadata" and "metrics" both claim /v2'):
         routes(metrics_endpoint="/v2")

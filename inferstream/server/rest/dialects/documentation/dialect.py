@@ -12,6 +12,7 @@ from inferstream.ext.http import (
     ReadRoute,
     json_answer,
 )
+from inferstream.plugins.page.settings import PageSettings
 
 from .....keys.access_control import keys_configured
 from ...messages import PREFIX
@@ -40,7 +41,7 @@ class Documentation(HttpDialect):
                 "/v2/models/{name}/docs/dataplane.json", Action.MODEL_METADATA, self._document_of_model
             ),
         ]
-        if not self._settings.page:
+        if not self._settings.section(PageSettings).page:
             return documents
         page_document("./")  # read at load, as the files are
         return [

@@ -37,7 +37,9 @@ class Nobody(DataPlane):
 
 def routes(**settings: Any) -> Routes:
     own = Settings(**settings)
-    return Routes([dialect(Nobody(), own, Meters()) for dialect in (Metadata, Documentation)])
+    made = Routes([Metadata(Nobody(), own, Meters())])
+    made.add(Documentation(Nobody(), own, Meters()))
+    return made
 
 
 async def get(
