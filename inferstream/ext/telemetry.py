@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ._names import export
 
 if TYPE_CHECKING:
+    from ..telemetry.console import AccessFormatter as AccessFormatter
     from ..telemetry.console import StatusLine as StatusLine
     from ..telemetry.context import get_logger as get_logger
     from ..telemetry.ends import kind_of_end as kind_of_end
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from ..telemetry.metrics import Meters as Meters
 
 __all__ = [
+    "AccessFormatter",
     "LineFile",
     "Meters",
     "StatusLine",
@@ -22,7 +24,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "telemetry.console": "StatusLine",
+    "telemetry.console": "AccessFormatter StatusLine",
     "telemetry.context": "get_logger",
     "telemetry.ends": "kind_of_end",
     "telemetry.lines": "LineFile",
