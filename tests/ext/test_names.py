@@ -30,6 +30,8 @@ MOST_WITH_ONE_USER = 45
 ROOT = Path(__file__).parents[2]
 
 UNSHOWN = {
+    *("MODEL_SETTINGS_FILE", "SETTINGS_FILE"),
+    *("AccessFormatter", "STUB_MODULE", "TensorHint", "V2Client", "read_request"),
     *("COPY", "Faceted", "LastParameters", "Listener", "OpenSocket", "Peers", "RpcExchange", "ServeOther"),
     *(
         "StatusLine",
@@ -38,7 +40,6 @@ UNSHOWN = {
         "StreamRequest",
         "Turns",
         "caller_of",
-        "read_json",
         "untrusted_origin",
     ),
 }
