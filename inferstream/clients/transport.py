@@ -1,10 +1,9 @@
 """The interface of a client's transports: their target, and a call."""
 
 import math
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from ssl import SSLContext
+from ssl import CERT_NONE, PROTOCOL_TLS_CLIENT, SSLContext, create_default_context
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import quote
 
@@ -58,7 +57,7 @@ class Target:
         """The context of TLS connections over HTTP; None for a server without TLS."""
         if not self.base.startswith("https:"):
             return None
-        return ssl.create_default_context() if self.verify else any_certificate()
+        return create_default_context() if self.verify else any_certificate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +85,9 @@ class OutgoingCall:
 
 def any_certificate() -> SSLContext:
     """The context of a client that accepts any certificate of a server."""
-    context = SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = SSLContext(PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    context.verify_mode = CERT_NONE
     return context
 
 

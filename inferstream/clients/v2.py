@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class V2Client:
     """A client of one server for V2 requests and responses, over REST or gRPC.
 
-    `target` has the limit of each attempt in seconds, of which the server learns over gRPC only, and says whether
-    tensors are binary. Calls raise CallFailed. Raises MissingExtra if gRPC is not installed.
+    `target` sets the time limit of each attempt, in seconds, and whether tensors are binary. The server gets the
+    limit over gRPC only. Calls raise CallFailed. Raises MissingExtra if gRPC is not installed.
     """
 
     def __init__(self, target: Target, *, over_grpc: bool = False) -> None:
@@ -30,7 +30,7 @@ class V2Client:
         *,
         retries: int = 0,
     ) -> InferenceResponse:
-        """The response to a request. An attempt that may succeed later is repeated up to `retries` times."""
+        """The response to a request, which is sent again up to `retries` times after a failure that may pass."""
         call = self._call(model, request, headers)
         return await retried(lambda: self._transport.infer(call), retries)
 
@@ -41,7 +41,7 @@ class V2Client:
         return self._transport.stream(self._call(model, request, headers))
 
     async def metadata(self, model: str) -> MetadataModelResponse:
-        """What the server says of a model. The headers are those of the target."""
+        """The metadata of a model, requested with the headers of the target."""
         return await self._transport.metadata(ModelName(model), self._target.timeout)
 
     def encode(self, model: str, request: InferenceRequest) -> tuple[dict[str, str], bytes]:

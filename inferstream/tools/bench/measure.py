@@ -80,7 +80,7 @@ async def _over_rest(
     client = V2Client(target)
     stack.push_async_callback(client.aclose)
     encoded, body = client.encode(question.model, await _request(client, question))
-    # Names are as in users' headers, which replace these.
+    # A header of the user with the same name replaces the one of the encoding.
     headers = {**{name.title(): value for name, value in encoded.items()}, **question.headers}
     action = "generate_stream" if question.stream else "infer"
     return lambda: RestCaller(target, question.model, action, body, headers)
