@@ -9,11 +9,9 @@ import typer
 from ..errors import InvalidSettings
 from ..functions.app import App
 from ..functions.lock import Lock, LockedField, merged, written
-from ..imports.folders import share_folders
 from ..protos.typed import CLASSIC_FILE, method_of
 from ..protos.typed_text import proto_of
-from ..repository.apps import AppRepository
-from ..repository.target import in_package, targeted
+from ..repository.target import targeted
 from .refusals import told
 
 
@@ -48,14 +46,11 @@ def run(target: str, output_dir: Path, check: bool) -> int:
 
 
 def _export(target: str, output_dir: Path) -> Exported:
-    folder, path = targeted(target)
-    if path is None or ":" not in path:
-        what = "a folder of models" if path is None else "a model"
+    found = targeted(target)
+    if found.code is None or ":" not in found.code:
+        what = "a folder of models" if found.code is None else "a model"
         raise InvalidSettings(f"{target} is {what}, and only an app (app.py or module:app) has typed RPCs")
-    folder = folder.resolve()
-    share_folders([folder])
-    path, folder = in_package(path, folder)
-    app = AppRepository(path, folder).app
+    app, path = found.load_app()
     lock_file = app.lock_file
     if lock_file is None:
         raise InvalidSettings(f'app "{path}": its module has no variable that holds it')

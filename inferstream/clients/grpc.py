@@ -84,6 +84,10 @@ class GrpcTransport:
             )
         return rpcs.read(response)
 
+    def encode(self, call: OutgoingCall) -> tuple[dict[str, str], bytes]:
+        """No headers, and the message of the RPC. Raises InvalidRequest."""
+        return {}, _message(call, call.request).SerializeToString()
+
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         rpcs = await self.rpcs(call)
         rpc = rpcs.stream(None, metadata=_metadata(call.headers), timeout=_bounded(call.timeout))

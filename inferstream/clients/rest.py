@@ -41,9 +41,17 @@ class RestTransport:
         self._releasing = Tasks()
 
     async def infer(self, call: OutgoingCall) -> InferenceResponse:
-        body, headers = _written(call)
+        headers, body = self.encode(call)
         response = await self._ask("POST", f"{self._url(call.model)}/infer", call.timeout, body, headers)
         return _response_in(response.content, response.headers.get(HEADER_LENGTH))
+
+    def encode(self, call: OutgoingCall) -> tuple[dict[str, str], bytes]:
+        """The headers and the body of the request. Raises InvalidRequest."""
+        body, blobs = dump_request(call.request, call.binary)
+        headers = {"content-type": "application/json", **call.http_headers()}
+        if call.binary:
+            headers |= {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(body))}
+        return headers, b"".join((body, *blobs))
 
     async def stream(self, call: OutgoingCall) -> AsyncGenerator[InferenceResponse, None]:
         if call.more is not None:
@@ -53,7 +61,7 @@ class RestTransport:
                 async for answer in answers:
                     yield answer
             return
-        body, headers = _written(call)
+        headers, body = self.encode(call)
         url = f"{self._url(call.model)}/infer_stream"
         parser, ended = EventParser(), False
         try:
@@ -124,14 +132,6 @@ class RestTransport:
         if response.status_code != 200:
             raise _failure(response, response.content)
         return response
-
-
-def _written(call: OutgoingCall) -> tuple[bytes, Mapping[str, str]]:
-    body, blobs = dump_request(call.request, call.binary)
-    headers = {"content-type": "application/json", **call.http_headers()}
-    if call.binary:
-        headers |= {"content-type": "application/octet-stream", HEADER_LENGTH: str(len(body))}
-    return b"".join((body, *blobs)), headers
 
 
 def _response_in(data: bytes, header_length: str | None = None) -> InferenceResponse:

@@ -1,13 +1,17 @@
 """The interface of a client's transports: their target, and a call."""
 
 import math
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from ssl import CERT_NONE, PROTOCOL_TLS_CLIENT, SSLContext, create_default_context
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import quote
 
 from ..types import InferenceRequest, InferenceResponse, MetadataModelResponse, RepositoryIndexResponse
+
+if TYPE_CHECKING:
+    from .grpc import GrpcTransport
+    from .rest import RestTransport
 
 
 class ModelName(NamedTuple):
@@ -49,6 +53,12 @@ class Target:
         """Whether HTTP needs a context that verifies, which takes 20 ms to make."""
         return self.verify and self.base.startswith("https:")
 
+    def tls_context(self) -> SSLContext | None:
+        """The context of TLS connections over HTTP; None for a server without TLS."""
+        if not self.base.startswith("https:"):
+            return None
+        return create_default_context() if self.verify else any_certificate()
+
 
 @dataclass(frozen=True, slots=True)
 class OutgoingCall:
@@ -73,16 +83,12 @@ class OutgoingCall:
         return {**self.headers, "x-request-timeout": f"{max(self.timeout, 0.001):.3f}"}
 
 
-def any_certificate() -> ssl.SSLContext:
-    """What a client that does not verify takes a server's certificate by."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+def any_certificate() -> SSLContext:
+    """The context of a client that accepts any certificate of a server."""
+    context = SSLContext(PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    context.verify_mode = CERT_NONE
     return context
-
-
-NEEDS_KEY = "401: the server needs a valid key; send one with -H 'Authorization: Bearer KEY'"
-"""What a tool shows for a 401."""
 
 
 class Transport(Protocol):
@@ -102,3 +108,15 @@ class Transport(Protocol):
         """Whether a model is ready, or the server without one."""
 
     async def aclose(self) -> None: ...
+
+
+def transport_to(target: Target, over_grpc: bool) -> "RestTransport | GrpcTransport":
+    """A transport over gRPC, or over REST. Raises MissingExtra if gRPC is not installed."""
+    # Imported late: each client needs its own library only.
+    if over_grpc:
+        from .grpc import GrpcTransport
+
+        return GrpcTransport(target)
+    from .rest import RestTransport
+
+    return RestTransport(target)

@@ -6,7 +6,9 @@ from ._names import export
 
 if TYPE_CHECKING:
     from ..cli.refusals import told as report_errors
+    from ..clients.stubs import MODULE as STUB_MODULE
     from ..clients.transport import Target as ClientTarget
+    from ..clients.v2 import V2Client as V2Client
     from ..compat.finder import install as install_aliases
     from ..compat.table import parsed as parse_table
     from ..concurrency.event_loop import new_event_loop as new_event_loop
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ClientTarget",
     "HostedServer",
+    "STUB_MODULE",
+    "V2Client",
     "build_server",
     "find_target",
     "install_aliases",
@@ -29,7 +33,9 @@ __all__ = [
 
 _NAMES = {
     "cli.refusals": "told=report_errors",
+    "clients.stubs": "MODULE=STUB_MODULE",
     "clients.transport": "Target=ClientTarget",
+    "clients.v2": "V2Client",
     "compat.finder": "install=install_aliases",
     "compat.table": "parsed=parse_table",
     "concurrency.event_loop": "new_event_loop",

@@ -6,6 +6,7 @@ from ._names import export
 
 if TYPE_CHECKING:
     from ..telemetry.background import BackgroundWriter as BackgroundWriter
+    from ..telemetry.console import AccessFormatter as AccessFormatter
     from ..telemetry.console import StatusLine as StatusLine
     from ..telemetry.context import get_logger as get_logger
     from ..telemetry.ends import kind_of_end as kind_of_end
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ..telemetry.metrics import Meters as Meters
 
 __all__ = [
+    "AccessFormatter",
     "BackgroundWriter",
     "CredentialMask",
     "LineFile",
@@ -27,7 +29,7 @@ __all__ = [
 
 _NAMES = {
     "telemetry.background": "BackgroundWriter",
-    "telemetry.console": "StatusLine",
+    "telemetry.console": "AccessFormatter StatusLine",
     "telemetry.context": "get_logger",
     "telemetry.ends": "kind_of_end",
     "telemetry.lines": "LineFile",

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import msgspec
 
@@ -60,6 +60,15 @@ class AccessRecord(msgspec.Struct, array_like=True, gc=False):
             "error": self.error,
         }
         return {name: value for name, value in fields.items() if value != ""}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """The record of `fields` and a `time`. A missing field is empty."""
+        values: dict[str, Any] = {
+            name: fields.get(name, 0 if kind in (int, float) else "")
+            for name, kind in cls.__annotations__.items()
+        }
+        return cls(**{**values, "seconds": fields.get("ms", 0.0) / 1000})
 
 
 Sink = Callable[[AccessRecord], object]

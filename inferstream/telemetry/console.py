@@ -6,11 +6,12 @@ import select
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from time import localtime, monotonic, sleep, strftime
-from typing import ClassVar, TextIO
+from typing import Any, ClassVar, TextIO
 
+from ..extensions import DIALECTS, loaded
 from .access import ACCESS, AccessRecord, Sink, log
 from .logs import LineFormatter, escaped
 
@@ -166,6 +167,19 @@ def access_line(record: AccessRecord, colours: bool) -> str:
         error = escaped(record.error)
         line += f"  {DIM}{error}{PLAIN}" if colours else f"  {error}"
     return line
+
+
+class AccessFormatter:
+    """Formats the records that `/v2/access` sends as the lines of a terminal, in colour if `stream` takes colours."""
+
+    def __init__(self, stream: TextIO) -> None:
+        for _ in loaded(DIALECTS, strict=False):
+            pass  # a dialect adds its title when it is imported
+        self._colours = coloured(stream)
+
+    def format(self, fields: Mapping[str, Any]) -> str:
+        """The line of a record. A missing field is empty."""
+        return access_line(AccessRecord.from_fields(fields), self._colours)
 
 
 @lru_cache(8)

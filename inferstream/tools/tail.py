@@ -2,20 +2,17 @@
 
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any
 
 import httpx
 import typer
 
 from inferstream.ext.hosting import ClientTarget, report_errors
+from inferstream.ext.telemetry import AccessFormatter
+from inferstream.plugins.tools.messages import NEEDS_KEY
 
-from ..clients.events import EventParser
-from ..clients.transport import NEEDS_KEY
 from ..errors import CallFailed, ConnectionFailed
-from ..extensions import DIALECTS, loaded
-from ..telemetry.access import AccessRecord
-from ..telemetry.console import access_line, coloured
 
 SILENCE = 45.0
 """Seconds without a sign of life after which the server counts as gone; it sends one each 15 s."""
@@ -27,19 +24,16 @@ CONNECT = 10.0
 @report_errors
 def run(target: ClientTarget, model: str | None, errors: bool, as_json: bool) -> int:
     """Show calls as they end, until the server stops or the user does. Returns the exit code."""
-    for _ in loaded(DIALECTS, strict=False):
-        pass  # a dialect says how lines name it when it is imported
-
     asked = {"errors": "true"} if errors else {}
     if model is not None:
         asked["model"] = model
     try:
-        return _print_lines(target, asked, as_json)
+        return _print_lines(target, asked, None if as_json else AccessFormatter(sys.stdout))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ConnectionFailed(f"{target.base}: {error or type(error).__name__}") from None
 
 
-def _print_lines(target: ClientTarget, asked: dict[str, str], as_json: bool) -> int:
+def _print_lines(target: ClientTarget, asked: dict[str, str], formatter: AccessFormatter | None) -> int:
     timeout = httpx.Timeout(CONNECT, read=SILENCE)
     with httpx.stream(
         "GET",
@@ -53,10 +47,8 @@ def _print_lines(target: ClientTarget, asked: dict[str, str], as_json: bool) -> 
             response.read()
             raise CallFailed(f"{target.base}: {_reason(response)}")
         typer.echo(f"following {target.base}; Ctrl+C ends", err=True)
-        parser = EventParser()
-        for chunk in response.iter_bytes():
-            for name, data in parser.feed(chunk):
-                typer.echo(shown(name, data, as_json))
+        for name, data in _events(response.iter_bytes()):
+            typer.echo(shown(name, data, formatter))
     typer.echo("the server has stopped", err=True)
     return 0
 
@@ -72,23 +64,32 @@ def _reason(response: httpx.Response) -> str:
         return f"HTTP status {response.status_code}"
 
 
-def shown(name: str, data: bytes, as_json: bool) -> str:
-    """The line of an event: a record, or the number of records that this reader was too slow for."""
+def _events(chunks: Iterable[bytes]) -> Iterator[tuple[str, bytes]]:
+    """The name and the data of each server-sent event. The server writes one line of data for each."""
+    name, rest = "", b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            field, _, value = line.partition(b": ")
+            if field == b"event":
+                name = value.decode()
+            elif field == b"data":
+                yield name, value
+                name = ""
+
+
+def shown(name: str, data: bytes, formatter: AccessFormatter | None) -> str:
+    """The line of an event: a record, or the number of records that this reader was too slow for.
+
+    Without a formatter it is JSON.
+    """
     fields = json.loads(data)
+    if formatter is None:
+        return data.decode() if name == "dropped" else json.dumps({**fields, "time": _moment(fields["time"])})
     if name == "dropped":
-        return (
-            data.decode() if as_json else f"{fields['dropped']} lines were dropped: this reader is too slow"
-        )
-    if as_json:
-        time = datetime.fromtimestamp(fields["time"], UTC).isoformat(timespec="milliseconds")
-        return json.dumps({**fields, "time": time})
-    return access_line(record_of(fields), coloured(sys.stdout))
+        return f"{fields['dropped']} lines were dropped: this reader is too slow"
+    return formatter.format(fields)
 
 
-def record_of(fields: dict[str, Any]) -> AccessRecord:
-    """The record that an object describes. What is absent is empty."""
-    values: dict[str, Any] = {
-        name: fields.get(name, 0 if kind in (int, float) else "")
-        for name, kind in AccessRecord.__annotations__.items()
-    }
-    return AccessRecord(**{**values, "seconds": fields.get("ms", 0.0) / 1000})
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

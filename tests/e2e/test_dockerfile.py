@@ -152,3 +152,5 @@ def test_the_image_has_the_extras_that_the_settings_ask_for(tmp_path: Path) -> N
     bare.mkdir()
     (bare / "model.bst").write_text("tree")
     assert installed(bare) == f"{WHEEL}[lightgbm]"
+    write(tmp_path / "archive", implementation="inferstream.compat.torchserve.model.ArchiveModel")
+    assert installed(tmp_path / "archive") == f"{WHEEL}[torchserve]"

@@ -1,5 +1,6 @@
 """Constants that a plug-in has a copy of, because the extension API does not have them: the copies are right."""
 
+from inferstream.clients.transport import ModelName, Target
 from inferstream.codecs.values import base, tensor_objects
 from inferstream.compat.blazerpc import jsonrpc
 from inferstream.dataplane import live_settings
@@ -9,7 +10,10 @@ from inferstream.protos import ids
 from inferstream.record import redaction
 from inferstream.server.rest.dialects import metadata
 from inferstream.server.rest.dialects.documentation import dialect, flat_schema
+from inferstream.settings import MODEL_SETTINGS_FILE, SETTINGS_FILE
 from inferstream.telemetry import logs, masks
+from inferstream.tools.bench import rest
+from inferstream.tools.image import image, secrets
 
 
 def test_keys_begin_as_logs_and_recordings_expect() -> None:
@@ -29,3 +33,12 @@ def test_the_page_reads_the_parameters_that_inputs_have() -> None:
 def test_ids_and_arrays_have_the_form_of_the_protocol() -> None:
     assert messages.MOST_ID == ids.MAX_ID
     assert jsonrpc.ARRAY == tensor_objects.KEYS
+
+
+def test_images_have_the_settings_files_of_the_server() -> None:
+    assert (secrets.SETTINGS_FILE, image.MODEL_SETTINGS_FILE) == (SETTINGS_FILE, MODEL_SETTINGS_FILE)
+
+
+def test_a_load_calls_the_path_of_a_model() -> None:
+    caller = rest.RestCaller(Target("host"), "a/b c", "infer", b"", {})
+    assert caller._request.startswith(f"POST {ModelName('a/b c').path}/infer HTTP/1.1".encode())

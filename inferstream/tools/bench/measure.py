@@ -13,9 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from inferstream.ext.hosting import ClientTarget, new_event_loop, report_errors
+from inferstream.ext.hosting import ClientTarget, V2Client, new_event_loop, report_errors
 
-from ...clients.transport import ModelName, Transport
 from ...errors import CallFailed
 from ...types import InferenceRequest
 from ..infer.run import TransportName
@@ -76,17 +75,13 @@ async def _measure(target: ClientTarget, question: Question, plan: Plan, console
 async def _over_rest(
     target: ClientTarget, question: Question, stack: AsyncExitStack
 ) -> Callable[[], BenchClient]:
-    from ...clients.rest import RestTransport
-    from ...protos.json_client import HEADER_LENGTH, dump_request
     from .rest import RestCaller
 
-    transport = RestTransport(target)
-    stack.push_async_callback(transport.aclose)
-    text, blobs = dump_request(await _request(transport, question, target), target.binary)
-    headers = dict(question.headers)
-    if target.binary:
-        headers |= {HEADER_LENGTH: str(len(text)), "Content-Type": "application/octet-stream"}
-    body = b"".join((text, *blobs))
+    client = V2Client(target)
+    stack.push_async_callback(client.aclose)
+    encoded, body = client.encode(question.model, await _request(client, question))
+    # A header of the user with the same name replaces the one of the encoding.
+    headers = {**{name.title(): value for name, value in encoded.items()}, **question.headers}
     action = "generate_stream" if question.stream else "infer"
     return lambda: RestCaller(target, question.model, action, body, headers)
 
@@ -94,21 +89,17 @@ async def _over_rest(
 async def _over_grpc(
     target: ClientTarget, question: Question, stack: AsyncExitStack
 ) -> Callable[[], BenchClient]:
-    from ...clients.grpc import GrpcTransport  # isort: skip  # it names the extra that is missing
-    from ...protos.converters import ModelInferRequestConverter
+    client = V2Client(target, over_grpc=True)  # first: it names the extra that is missing
     from .grpc import GrpcCaller
 
-    transport = GrpcTransport(target)
-    stack.push_async_callback(transport.aclose)
-    request = await _request(transport, question, target)
-    message = ModelInferRequestConverter.from_types(request, question.model, use_raw=target.binary)
-    data = message.SerializeToString()
-    channel = await transport.channel()
-    return lambda: GrpcCaller(channel, target.timeout, question.stream, data, question.headers)
+    stack.push_async_callback(client.aclose)
+    _, message = client.encode(question.model, await _request(client, question))
+    channel = await client.channel()
+    return lambda: GrpcCaller(channel, target.timeout, question.stream, message, question.headers)
 
 
-async def _request(transport: Transport, question: Question, target: ClientTarget) -> InferenceRequest:
-    metadata = await transport.metadata(ModelName(question.model), target.timeout)
+async def _request(client: V2Client, question: Question) -> InferenceRequest:
+    metadata = await client.metadata(question.model)
     if question.request is not None:
         return from_file(question.request)
     return from_metadata(metadata, question.rows)

@@ -5,16 +5,14 @@ would measure the library.
 """
 
 import asyncio
-import ssl
 from collections.abc import Mapping
 from typing import cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httptools
 
 from inferstream.ext.hosting import ClientTarget
 
-from ...clients.transport import ModelName, any_certificate
 from ...errors import CallFailed
 from .load import ItemCame
 
@@ -31,13 +29,11 @@ class RestCaller:
         self, target: ClientTarget, model: str, action: str, body: bytes, headers: HeaderPairs
     ) -> None:
         parts = urlsplit(target.base)
-        secure = parts.scheme == "https"
+        self._tls = target.tls_context()
         self._host = parts.hostname or "localhost"
-        self._port = parts.port or (443 if secure else 80)
-        context = ssl.create_default_context if target.verify else any_certificate
-        self._tls = context() if secure else None
+        self._port = parts.port or (80 if self._tls is None else 443)
         self._timeout = target.timeout
-        path = f"{parts.path.rstrip('/')}{ModelName(model).path}/{action}"
+        path = f"{parts.path.rstrip('/')}/v2/models/{quote(model, safe='')}/{action}"
         sent = {"Host": parts.netloc, "Content-Type": "application/json", **headers}
         lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
         head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""])

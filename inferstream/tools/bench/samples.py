@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
+from inferstream.ext.http import read_request
 from inferstream.ext.values import DTYPES
 
 from ...errors import InvalidRequest, InvalidSettings
-from ...protos.json_requests import build_request, load
 from ...types import InferenceRequest, MetadataModelResponse, RequestInput, TensorData
 
 WORD = "hello"
@@ -18,13 +18,11 @@ WORD = "hello"
 def from_file(path: Path) -> InferenceRequest:
     """The V2 request in a JSON file. Raises InvalidSettings."""
     try:
-        text = path.read_bytes()
-        request, _ = build_request(load(text), text, None)
+        return read_request(path.read_bytes())
     except OSError as error:
         raise InvalidSettings(f"{path}: {error.strerror}") from error
     except (InvalidRequest, ValidationError) as error:
         raise InvalidSettings(f"{path}: {error}") from error
-    return request
 
 
 def from_metadata(metadata: MetadataModelResponse, rows: int) -> InferenceRequest:

@@ -2,16 +2,14 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from inferstream import Application
 from inferstream.ext.calls import Caller
-from inferstream.ext.hosting import ClientTarget, HostedServer, build_server, resolve_served
+from inferstream.ext.hosting import ClientTarget, HostedServer, V2Client, build_server, resolve_served
 
-from ...clients.rest import RestTransport
-from ...clients.transport import ModelName, OutgoingCall, Transport
 from ...errors import InferstreamError, MissingExtra
 from ...testing import InProcess
 from ...types import Headers, InferenceRequest
@@ -56,10 +54,11 @@ def _failing() -> Iterator[None]:
 class Subjects:
     """All models of a target, served."""
 
-    def __init__(self, server: HostedServer, transports: dict[str, Transport], target: str) -> None:
+    def __init__(self, server: HostedServer, clients: Mapping[str, V2Client], target: str) -> None:
         self.target = target
         self.local = InProcess(server.application)
-        self.transports = transports
+        self.clients = clients
+        """Clients of the ports, by the names of doors."""
         self.application = server.application
         self._working: InProcess | None = None
         self._stack = AsyncExitStack()
@@ -94,7 +93,7 @@ class Subject:
         """Whether the outputs have shapes: annotations give datatypes alone."""
         self.streams = signature.streams
         self.predicts = capabilities.predict
-        self.doors = [f"{name} {form}" for name in subjects.transports for form in ("typed", "binary")]
+        self.doors = [*subjects.clients]
 
     async def infer(self, request: InferenceRequest, process: InProcess | None = None) -> Answers:
         """The response, in this process unless another is given. Raises SubjectFailed."""
@@ -122,21 +121,15 @@ class Subject:
 
     async def infer_over(self, door: str, request: InferenceRequest) -> Answers:
         """The response over a port. Raises SubjectFailed."""
-        transport, call = self._call(door, request)
         with _failing():
-            return answers(await transport.infer(call))
+            return answers(await self.subjects.clients[door].infer(self.name, copied(request)))
 
     async def stream_over(self, door: str, request: InferenceRequest) -> list[Answers]:
         """All responses of a stream over a port. Raises SubjectFailed."""
-        transport, call = self._call(door, request)
+        stream = self.subjects.clients[door].stream(self.name, copied(request))
         with _failing():
-            async with aclosing(transport.stream(call)) as responses:
+            async with aclosing(stream) as responses:
                 return [answers(response) async for response in responses]
-
-    def _call(self, door: str, request: InferenceRequest) -> tuple[Transport, OutgoingCall]:
-        name, _, form = door.rpartition(" ")
-        call = OutgoingCall(ModelName(self.name), copied(request), timeout=math.inf, binary=form == "binary")
-        return self.subjects.transports[name], call
 
 
 def copied(request: InferenceRequest) -> InferenceRequest:
@@ -148,17 +141,14 @@ def copied(request: InferenceRequest) -> InferenceRequest:
 async def serving(target: str) -> AsyncIterator[Subjects]:
     """The models of a folder or an app, until the end of the block. Raises InvalidSettings."""
     async with server_of(target) as server:
-        rest: dict[str, Transport] = {
-            "REST": RestTransport(ClientTarget(f"http://127.0.0.1:{server.ports['REST']}"))
-        }
-        transports = rest | _grpc(server)
-        subjects = Subjects(server, transports, target)
+        clients = _clients(server, "REST") | _clients(server, "gRPC")
+        subjects = Subjects(server, clients, target)
         try:
             yield subjects
         finally:
             await subjects.aclose()
-            for transport in transports.values():
-                await transport.aclose()
+            for client in clients.values():
+                await client.aclose()
 
 
 @asynccontextmanager
@@ -180,9 +170,12 @@ async def server_of(target: str) -> AsyncIterator[HostedServer]:
         await running
 
 
-def _grpc(server: HostedServer) -> dict[str, Transport]:
+def _clients(server: HostedServer, port: str) -> dict[str, V2Client]:
+    """A client of a port for each form of tensors, by the name of the door; none for gRPC without its extra."""
+    url = f"http://127.0.0.1:{server.ports[port]}"
+    targets = {
+        f"{port} {form}": ClientTarget(url, math.inf, binary=form == "binary") for form in ("typed", "binary")
+    }
     with suppress(MissingExtra):
-        from ...clients.grpc import GrpcTransport
-
-        return {"gRPC": GrpcTransport(ClientTarget(f"127.0.0.1:{server.ports['gRPC']}"))}
+        return {door: V2Client(target, over_grpc=port == "gRPC") for door, target in targets.items()}
     return {}

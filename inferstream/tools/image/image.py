@@ -4,26 +4,25 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
 from inferstream import ModelParameters, Settings
 from inferstream.ext.hosting import find_target
-from inferstream.ext.settings import (
-    MLSERVER_MODEL_PREFIX,
-    MLSERVER_PREFIX,
-    MODEL_SETTINGS_FILE,
-    SETTINGS_FILE,
-)
+from inferstream.ext.settings import MLSERVER_MODEL_PREFIX, MLSERVER_PREFIX, read_json
 
 from ...errors import InvalidSettings
-from ...extensions import RUNTIMES, plugins
-from ...repository.artefacts import described_by_files
-from ...repository.folder import read_fields, settings_files
-from ...settings.sources import read_json
+from .secrets import SETTINGS_FILE
 from .wheel import NAME as WHEEL
+
+MODEL_SETTINGS_FILE = "model-settings.json"
+
+DISTRIBUTION = "inferstream"
+
+Models = Mapping[str, Mapping[str, Any]]
+"""The settings of the models in a folder, by the path of their file; an artefact without settings has an empty path."""
 
 HEADER = "# Written by `server dockerfile`; it may be written anew as long as this line stands here."
 
@@ -56,8 +55,6 @@ Dockerfile
 EXTRAS = {"kafka_enabled": "kafka", "state_key_file": "state", "tracing_server": "tracing"}
 """Extras by the server's settings that need them. The extra of a runtime has the name of its module."""
 
-OURS = "inferstream.runtimes."
-
 VARIABLES = {
     "PATH": f"{HOME}/envs/base/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "PYTHONPATH": HOME,
@@ -89,8 +86,9 @@ def dockerfile(folder: Path) -> str:
     """A Dockerfile that serves `folder` in its present state. Raises InvalidSettings for invalid JSON."""
     conda = next((name for name in CONDA_FILES if (folder / name).is_file()), None)
     pip = (folder / REQUIREMENTS).is_file()
-    instructions = [HEADER, *_build_stage(conda, pip, _extras(folder)), "", *_final_stage(folder, conda)]
-    return "\n".join(instructions) + "\n"
+    models = find_target(str(folder)).models()
+    stages = [*_build_stage(conda, pip, _extras(folder, models)), "", *_final_stage(folder, conda, models)]
+    return "\n".join([HEADER, *stages]) + "\n"
 
 
 def _build_stage(conda: str | None, pip: bool, extras: str) -> Iterator[str]:
@@ -113,40 +111,29 @@ def _build_stage(conda: str | None, pip: bool, extras: str) -> Iterator[str]:
         yield f"RUN {environment}/bin/python -m pip install --no-cache-dir -r /tmp/{REQUIREMENTS}"
 
 
-def _extras(folder: Path) -> str:
+def _extras(folder: Path, models: Models) -> str:
     """The extras of the package that the models in `folder` and its settings need, in brackets; empty for none."""
     file = folder / SETTINGS_FILE
     server = read_json(file) if file.is_file() else {}
     extras = {extra for field, extra in EXTRAS.items() if server.get(field)}
-    for settings in (*map(read_fields, settings_files(folder)), _bare(folder)):
-        implementation = str(settings.get("implementation"))
-        if (plugin := plugins(RUNTIMES).get(implementation)) is not None:
-            implementation = plugin.value
-        if implementation.startswith(OURS):
-            extras.add(re.split(r"[.:]", implementation.removeprefix(OURS))[0])
+    for settings in models.values():
+        package, *names = re.split(r"[.:]", str(settings.get("implementation")))
+        if package == DISTRIBUTION:
+            extras.update(names)
         if settings.get("chat_template"):
             extras.add("chat")
-    extras.intersection_update(metadata("inferstream").get_all("Provides-Extra") or ())
+    extras.intersection_update(metadata(DISTRIBUTION).get_all("Provides-Extra") or ())
     return f"[{','.join(sorted(extras))}]" if extras else ""
 
 
-def _bare(folder: Path) -> dict[str, Any]:
-    """The settings that a bare artefact stands for; none where settings files or an app are."""
-    if next(settings_files(folder), None) or find_target(str(folder))[1]:
-        return {}
-    try:
-        return described_by_files(folder)
-    except InvalidSettings:
-        return {}
-
-
-def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
+def _final_stage(folder: Path, conda: str | None, models: Models) -> Iterator[str]:
+    is_single = [*models] == [MODEL_SETTINGS_FILE]  # with several, the variables of one would apply to all
     yield f"FROM {_python_image() if conda is None else 'debian:bookworm-slim'}"
     yield "RUN useradd --uid 1000 --no-create-home --shell /usr/sbin/nologin server \\"
     yield f" && mkdir -p {HOME} /mnt/models && chown 1000:1000 {HOME} /mnt/models"
     yield f"COPY --from=build {HOME}/envs {HOME}/envs"
     yield from _variables(VARIABLES)
-    defaults = _defaults(folder)
+    defaults = _defaults(folder, is_single)
     if defaults:
         yield "# From the settings files: defaults, which the variables of whoever runs the image replace."
         yield from _variables(defaults)
@@ -155,20 +142,20 @@ def _final_stage(folder: Path, conda: str | None) -> Iterator[str]:
     yield "COPY --chown=1000:1000 . ."
     if defaults:
         # The file would win over the variables that orchestrators set.
-        yield f"RUN rm -f {SETTINGS_FILE}" + (f" {MODEL_SETTINGS_FILE}" if _is_single(folder) else "")
-        for name, values in _kept(folder).items():
+        yield f"RUN rm -f {SETTINGS_FILE}" + (f" {MODEL_SETTINGS_FILE}" if is_single else "")
+        for name, values in _kept(folder, is_single).items():
             yield f"RUN printf %s {shlex.quote(json.dumps(values))} > {name}"
     yield "EXPOSE 8080 8081 8082"
     secure = "ssl_certfile" in defaults.get(f"{MLSERVER_PREFIX}CUSTOM_REST_SERVER_SETTINGS", "")
     health = HEALTH.replace("'http:", "'https:").replace("ready')", READY_TLS) if secure else HEALTH
     yield f"HEALTHCHECK --interval=10s --timeout=2s CMD {health}"
-    yield f"CMD {_start(folder)}"
+    yield f"CMD {_start(folder, is_single or '' in models)}"
 
 
-def _start(folder: Path) -> str:
+def _start(folder: Path, is_model: bool) -> str:
     """The start command. It serves mounted models, if any, instead of the built-in ones, in their environment."""
     built_in = 'models="$MLSERVER_PATH"'
-    if _is_single(folder) or _bare(folder):
+    if is_model:
         # The defaults that come from the folder of the model. A mounted model has its own folder.
         name = shlex.quote(_name(folder))
         built_in += f'; name={name}; export MLSERVER_MODEL_NAME="${{MLSERVER_MODEL_NAME:-$name}}"'
@@ -194,14 +181,14 @@ def _python_image() -> str:
     return f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 
 
-def _defaults(folder: Path) -> dict[str, str]:
+def _defaults(folder: Path, is_single: bool) -> dict[str, str]:
     """The settings files at the top of `folder` as variables."""
     variables: dict[str, str] = {}
     if (folder / SETTINGS_FILE).is_file():
         values = read_json(folder / SETTINGS_FILE)
         values.pop("model_repository_root", None)
         variables |= _as_variables(MLSERVER_PREFIX, values)
-    if _is_single(folder):
+    if is_single:
         values = read_json(folder / MODEL_SETTINGS_FILE)
         parameters = values.pop("parameters", None)
         parameters = dict(parameters) if isinstance(parameters, dict) else {}
@@ -218,11 +205,6 @@ def _defaults(folder: Path) -> dict[str, str]:
     return variables
 
 
-def _is_single(folder: Path) -> bool:
-    """Whether the folder is one model. With several, the variables of one would apply to all."""
-    return list(settings_files(folder)) == [folder / MODEL_SETTINGS_FILE]
-
-
 def _as_variables(prefix: str, values: dict[str, Any]) -> dict[str, str]:
     return {
         prefix + name.upper(): value if isinstance(value, str) else json.dumps(value)
@@ -236,9 +218,9 @@ def _fits_variable(value: Any) -> bool:
     return value is not None and not (isinstance(value, str) and len(value.splitlines()) > 1)
 
 
-def _kept(folder: Path) -> dict[str, dict[str, Any]]:
+def _kept(folder: Path, is_single: bool) -> dict[str, dict[str, Any]]:
     """The settings that remain in files of the image, by file."""
-    names = [SETTINGS_FILE, *([MODEL_SETTINGS_FILE] if _is_single(folder) else ())]
+    names = [SETTINGS_FILE, *([MODEL_SETTINGS_FILE] if is_single else ())]
     files = {name: read_json(folder / name) for name in names if (folder / name).is_file()}
     kept = {
         name: {key: value for key, value in values.items() if not _fits_variable(value)}

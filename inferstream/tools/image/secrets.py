@@ -6,10 +6,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from inferstream.ext.settings import SETTINGS_FILE
+from inferstream.ext.settings import read_json
 
 from ...errors import InvalidSettings
-from ...settings.sources import read_json
+
+SETTINGS_FILE = "settings.json"
 
 NAMED = ("keys_file", "state_key_file", "ssl_keyfile")
 """Settings, at any level, that name such a file."""

@@ -4,15 +4,14 @@ import base64
 import hashlib
 import zipfile
 from collections.abc import Iterator
-from importlib.metadata import distributions
+from importlib.metadata import distributions, version
 from pathlib import Path
 
-from ... import __version__
-
 PACKAGE = Path(__file__).parents[2]
-NAME = f"inferstream-{__version__}-py3-none-any.whl"
+VERSION = version("inferstream")
+NAME = f"inferstream-{VERSION}-py3-none-any.whl"
 
-DIST_INFO = f"inferstream-{__version__}.dist-info"
+DIST_INFO = f"inferstream-{VERSION}.dist-info"
 COPIED = ("METADATA", "entry_points.txt")
 """Files that say the same of an editable installation and of a wheel."""
 

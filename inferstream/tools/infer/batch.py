@@ -5,11 +5,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from inferstream.ext.hosting import ClientTarget
+from inferstream.ext.hosting import V2Client
 from inferstream.ext.telemetry import get_logger
 
-from ...clients.retries import retried
-from ...clients.transport import ModelName, OutgoingCall, Transport
 from ...errors import CallFailed, InvalidRequest
 from ...types import InferenceRequest, InferenceResponse
 from .merging import groups, merged, split
@@ -37,8 +35,7 @@ class Rate:
 class BatchRun:
     """One run. The results have every response that arrived before its end."""
 
-    transport: Transport
-    target: ClientTarget
+    client: V2Client
     model: str
     file: RequestFile
     results: ResultFile
@@ -121,12 +118,8 @@ class BatchRun:
         identity = str(request.id)
         headers = {"seldon-puid": identity, "x-request-id": identity, **self.pace.headers}
         logger.debug("asking %s", identity)
-        target = self.target
-        call = OutgoingCall(
-            ModelName(self.model), request, headers, target.timeout, target.binary, tells_timeout=False
-        )
         try:
-            response = await retried(lambda: self.transport.infer(call), self.pace.retries)
+            response = await self.client.infer(self.model, request, headers, retries=self.pace.retries)
         except CallFailed as error:
             if not error.unreachable:
                 self._contacts += 1

@@ -1,14 +1,18 @@
 """Reads requests from a file with one request per line."""
 
+import json
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import orjson
 from pydantic import ValidationError
 
+from inferstream.ext.http import parse_json
+
 from ...errors import InvalidRequest
-from ...protos.json_requests import load
 from ...types import InferenceRequest
 from .results import Indexes
 
@@ -56,7 +60,7 @@ class RequestFile:
 def request_in(line: RequestLine) -> InferenceRequest:
     """The request in a line, with an id. Raises InvalidRequest."""
     try:
-        request = InferenceRequest.model_validate(load(line.text))
+        request = InferenceRequest.model_validate(_document_in(line.text))
     except ValidationError as error:
         faults = (f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
         raise InvalidRequest("; ".join(faults)) from None
@@ -68,3 +72,16 @@ def request_in(line: RequestLine) -> InferenceRequest:
     if not request.id:
         request.id = str(uuid.uuid4())
     return request
+
+
+def _document_in(text: bytes) -> Any:
+    """The JSON document in a line, which may hold NaN and Infinity: Python writes them. Raises InvalidRequest."""
+    try:
+        return parse_json(text, exact=True)[0]
+    except orjson.JSONDecodeError as error:
+        if b"NaN" in text or b"Infinity" in text:
+            with suppress(ValueError, TypeError, RecursionError):
+                document = json.loads(text.decode())
+                orjson.dumps(document)  # refuses halves of characters, which JSON may escape
+                return document
+        raise InvalidRequest(f"The body is not valid JSON: {error}") from None

@@ -13,10 +13,9 @@ from typing import Literal
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from inferstream.ext.hosting import ClientTarget, report_errors
+from inferstream.ext.hosting import ClientTarget, V2Client, report_errors
 from inferstream.ext.telemetry import get_logger
 
-from ...clients.client import transport_to
 from ...errors import InvalidSettings
 from .batch import BatchRun, Rate
 from .request_file import RequestFile
@@ -78,11 +77,11 @@ async def opened(
     """A run of these files, which are closed behind it."""
     results = ResultFile(files.output, files.resume)
     request_file = RequestFile(files.requests, files.batch_size, results.done)
-    transport = transport_to(target, name == "grpc")
+    client = V2Client(target, over_grpc=name == "grpc")
     try:
-        yield BatchRun(transport, target, model, request_file, results, pace)
+        yield BatchRun(client, model, request_file, results, pace)
     finally:
-        await transport.aclose()
+        await client.aclose()
         request_file.close()
         results.close()
 

@@ -4,14 +4,13 @@ import inspect
 import keyword
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from inferstream import App
+from inferstream.ext.hosting import STUB_MODULE
 from inferstream.ext.values import DescribedFunction, pascal_case
 
 from ...errors import InvalidSettings
-from ...functions.arguments import Argument
-from ...functions.function import ModelFunction
 from .types import TypeSource, literal, quoted
 
 BASES = ("AsyncStub", "Stub")
@@ -19,6 +18,8 @@ NAMES = ("DEFAULT", "remote")
 
 LONGEST = 100
 """Characters of a line that holds all parameters of a method."""
+
+REQUIRED = inspect.Parameter.empty
 
 TAKEN = ("aclose", "client", "close")
 """Names of the base classes that no method may have."""
@@ -43,7 +44,7 @@ def stub_source(app: App, target: str) -> str:
         for each in ("AsyncIterable", "AsyncIterator", "Iterable", "Iterator")
         if re.search(rf"\b(?<!\.){each}\[", body)
     }
-    ours = f"from inferstream.clients.stubs.base import {', '.join(used)}"
+    ours = f"from {STUB_MODULE} import {', '.join(used)}"
     head = f'"""Client of the models of {target}, written by `server stub`."""'
     parts = [head, "from __future__ import annotations", *_imports(types.imports), ours]
     return "\n\n".join(parts) + f"\n\n\n{body}\n"
@@ -59,7 +60,28 @@ def _imports(lines: set[str]) -> list[str]:
     return ["\n".join(sorted(imports, key=lambda line: (line.startswith("from"), line)))] if imports else []
 
 
-Methods = dict[str, ModelFunction]
+class Method(NamedTuple):
+    """A model as a method of a stub."""
+
+    model: str
+    version: str | None
+    parameters: list["Parameter"]
+    result: Any
+    """The annotation of the result, or of one item of a stream."""
+    streams: bool
+    doc: str
+
+
+class Parameter(NamedTuple):
+    """A parameter of a method. One without a default has `REQUIRED`."""
+
+    name: str
+    hint: Any
+    default: Any = REQUIRED
+    is_stream: bool = False
+
+
+Methods = dict[str, Method]
 
 
 def _methods(app: App) -> Methods:
@@ -77,50 +99,64 @@ def _methods(app: App) -> Methods:
             name = f"{name}_"
         if name in methods:
             raise InvalidSettings(f'{function.location}: a stub would have two methods of the name "{name}"')
-        methods[name] = function
+        arguments, results = function.arguments, function.results
+        parameters = [Parameter(each.name, each.hint, each.default) for each in arguments.arguments]
+        if (stream := arguments.stream) is not None:
+            parameters.append(Parameter(stream.name, stream.hint, is_stream=True))
+        if isinstance(function, DescribedFunction):  # a step function takes states instead
+            order = [*inspect.signature(function.function).parameters]
+            parameters.sort(key=lambda parameter: order.index(parameter.name))
+        methods[name] = Method(
+            function.name,
+            function.version,
+            parameters,
+            Any if results.free else results.hint,
+            function.streams,
+            inspect.cleandoc(function.function.__doc__ or ""),
+        )
     return methods
 
 
 def _class(name: str, base: str, doc: str, types: TypeSource, methods: Methods) -> str:
-    written = (_method(method, function, types, base == "AsyncStub") for method, function in methods.items())
+    written = (_method(name, method, types, base == "AsyncStub") for name, method in methods.items())
     return "\n\n".join([f'class {name}({base}):\n    """{doc}"""', *written])
 
 
-def _method(name: str, function: ModelFunction, types: TypeSource, awaits: bool) -> str:
-    result = types.written(Any if function.results.free else function.results.hint)
-    if function.streams:
+def _method(name: str, method: Method, types: TypeSource, awaits: bool) -> str:
+    result = types.written(method.result)
+    if method.streams:
         result = f"{'AsyncIterator' if awaits else 'Iterator'}[{result}]"
-    version = "" if function.version is None else f", {literal(function.version)}"
-    definition = "async def" if awaits and not function.streams else "def"
-    parameters = ["self", *_parameters(function, types, awaits)]
+    version = "" if method.version is None else f", {literal(method.version)}"
+    definition = "async def" if awaits and not method.streams else "def"
+    parameters = ["self", *_parameters(method, types, awaits)]
     line = f"    {definition} {name}({', '.join(parameters)}) -> {result}:"
     if len(line) > LONGEST:
         inner = "".join(f"        {parameter},\n" for parameter in parameters)
         line = f"    {definition} {name}(\n{inner}    ) -> {result}:"
-    lines = [f"    @remote({literal(function.name)}{version})", line]
-    if doc := inspect.cleandoc(function.function.__doc__ or ""):
-        lines.append(quoted(doc, "        "))
+    lines = [f"    @remote({literal(method.model)}{version})", line]
+    if method.doc:
+        lines.append(quoted(method.doc, "        "))
     return "\n".join([*lines, "        raise NotImplementedError"])
 
 
-def _parameters(function: ModelFunction, types: TypeSource, awaits: bool) -> Iterator[str]:
+def _parameters(method: Method, types: TypeSource, awaits: bool) -> Iterator[str]:
     """The parameters of a method in their order. If one without a default follows one with, these go by name."""
-    arguments = function.arguments
-    known: dict[str, str] = {argument.name: _written(argument, types) for argument in arguments.arguments}
-    if (stream := arguments.stream) is not None:
-        kind = "AsyncIterable" if awaits else "Iterable"
-        known[stream.name] = f"{stream.name}: {kind}[{types.written(stream.hint)}]"
-    if isinstance(function, DescribedFunction):
-        known = {
-            name: known[name] for name in inspect.signature(function.function).parameters if name in known
-        }
-    defaults = [" = " in written for written in known.values()]
-    for index, written in enumerate(known.values()):
+    # Classes are declared in the order in which annotations are written, that of a stream last.
+    written = {
+        parameter.name: _parameter(parameter, types, awaits)
+        for parameter in sorted(method.parameters, key=lambda parameter: parameter.is_stream)
+    }
+    defaults = [parameter.default is not REQUIRED for parameter in method.parameters]
+    for index, parameter in enumerate(method.parameters):
         if defaults != sorted(defaults) and index == defaults.index(True):
             yield "*"
-        yield written
+        yield written[parameter.name]
 
 
-def _written(argument: Argument, types: TypeSource) -> str:
-    written = f"{argument.name}: {types.written(argument.hint)}"
-    return written if argument.required else f"{written} = {types.value(argument.default) or 'DEFAULT'}"
+def _parameter(parameter: Parameter, types: TypeSource, awaits: bool) -> str:
+    hint = types.written(parameter.hint)
+    if parameter.is_stream:
+        hint = f"{'AsyncIterable' if awaits else 'Iterable'}[{hint}]"
+    if parameter.default is REQUIRED:
+        return f"{parameter.name}: {hint}"
+    return f"{parameter.name}: {hint} = {types.value(parameter.default) or 'DEFAULT'}"

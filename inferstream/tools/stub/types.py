@@ -14,11 +14,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from inferstream import Token
-
-from ...codecs.registry import meant
-from ...codecs.values.arrays import TensorHint
-from ...codecs.values.frames import is_of_pandas
-from ...codecs.values.images import is_image
+from inferstream.ext.values import TensorHint
 
 INDENT = "    "
 
@@ -49,7 +45,7 @@ class TypeSource:
             return self._array(hint.dtype)
         if hint is Token:
             return "str"
-        hint = meant(hint)
+        hint = _resolve_alias(hint)
         origin, arguments = typing.get_origin(hint), typing.get_args(hint)
         if origin is Iterable:
             origin = Collection  # in a stub, an iterable is a stream
@@ -112,17 +108,18 @@ class TypeSource:
             return str(kind.__name__)
         if kind in self._names:
             return self._names[kind]
-        if is_of_pandas(kind, "DataFrame"):
+        module, name = kind.__module__, kind.__qualname__
+        package = module.partition(".")[0]
+        if (package, name) == ("pandas", "DataFrame"):
             self.imports.add("import pandas as pd")
             return "pd.DataFrame"
-        if is_image(kind):
+        if (package, name) == ("PIL", "Image"):
             self.imports.add("import PIL.Image")
             return "PIL.Image.Image"
-        module, name = kind.__module__, kind.__qualname__
         if issubclass(kind, np.generic):
             self.imports.add("import numpy as np")
             return f"np.{'bool_' if name == 'bool' else name}"
-        if module.partition(".")[0] in sys.stdlib_module_names and module != "__main__":
+        if package in sys.stdlib_module_names and module != "__main__":
             self.imports.add(f"import {module}")
             return f"{module}.{name}"
         return self._declared(kind)
@@ -206,6 +203,14 @@ class TypeSource:
         defaults = {key: self.value(value) for key, value in kind._field_defaults.items()}
         fields = [(field, self.written(hints.get(field, Any)), defaults.get(field)) for field in kind._fields]
         return [f"class {name}(NamedTuple):"], _lines(fields)
+
+
+def _resolve_alias(hint: Any) -> Any:
+    """The annotation behind a `NewType` or a `type` statement, such as numpy's `NDArray` since numpy 2.5."""
+    while (behind := getattr(hint, "__supertype__", None) or getattr(hint, "__value__", None)) is not None:
+        arguments = typing.get_args(hint)
+        hint = behind[arguments] if arguments else behind
+    return hint
 
 
 def _lines(fields: list[tuple[str, str, str | None]]) -> list[str]:

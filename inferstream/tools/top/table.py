@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from inferstream.ext.hosting import ClientTarget, report_errors
+from inferstream.plugins.tools.messages import NEEDS_KEY
 
-from ...clients.transport import NEEDS_KEY
 from ...errors import ConnectionFailed
 from .rates import Model, ModelRates, Scrape, rows, window
 

@@ -42,3 +42,15 @@ def test_the_path_of_a_model_is_quoted_and_has_its_version() -> None:
 def test_a_client_that_does_not_verify_takes_any_certificate() -> None:
     context = any_certificate()
     assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_NONE)
+
+
+def test_only_a_server_with_tls_has_a_context() -> None:
+    assert Target("http://host").tls_context() is None
+    verifying, other = (
+        Target("https://host").tls_context(),
+        Target("host", ssl=True, verify=False).tls_context(),
+    )
+    assert verifying is not None
+    assert (verifying.check_hostname, verifying.verify_mode) == (True, ssl.CERT_REQUIRED)
+    assert other is not None
+    assert (other.check_hostname, other.verify_mode) == (False, ssl.CERT_NONE)

@@ -85,3 +85,42 @@ def test_what_is_no_target_says_what_to_write(
     (tmp_path / "served.py").touch()
     with pytest.raises(InvalidSettings, match=message):
         targeted(target)
+
+
+def test_a_folder_has_the_settings_of_its_models_as_they_are_written(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "model-settings.json").write_text('{"implementation": "m.M", "unknown": 1}')
+    (tmp_path / "b").mkdir()
+    settings = '{"implementation": "mlserver_sklearn.SKLearnModel"}'
+    (tmp_path / "b" / "model-settings.json").write_text(settings)
+    models = targeted(str(tmp_path)).models()
+    assert models["a/model-settings.json"] == {"implementation": "m.M", "unknown": 1}
+    assert models["b/model-settings.json"]["implementation"].endswith("sklearn:SKLearnModel")
+    assert len(models) == 2
+    (tmp_path / "b" / "model-settings.json").write_text("{")
+    with pytest.raises(InvalidSettings):
+        targeted(str(tmp_path)).models()
+
+
+def test_an_artefact_stands_for_settings_unless_there_are_others(tmp_path: Path) -> None:
+    assert targeted(str(tmp_path)).models() == {}
+    (tmp_path / "one.onnx").touch()
+    [(path, fields)] = targeted(str(tmp_path)).models().items()
+    assert (path, fields["parameters"]) == ("", {"uri": str(tmp_path / "one.onnx")})
+    (tmp_path / "two.onnx").touch()
+    assert targeted(str(tmp_path)).models() == {}
+    (tmp_path / "two.onnx").unlink()
+    (tmp_path / "app.py").touch()
+    assert targeted(str(tmp_path)).models() == {}
+
+
+def test_an_app_is_imported_by_its_path_in_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "from inferstream import App\n\nmine = App()\n\n@mine.model\ndef add() -> None: ...\n"
+    (tmp_path / "served_alone.py").write_text(code)
+    app, path = targeted("served_alone.py:mine").load_app()
+    assert ([function.name for function in app], path) == (["add"], "served_alone:mine")
+    with pytest.raises(InvalidSettings, match="nothing"):
+        targeted("served_alone.py:nothing").load_app()

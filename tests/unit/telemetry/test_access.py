@@ -6,13 +6,20 @@ from inferstream import InferenceRequest, InferenceResponse, MLModel, testing
 from inferstream.dataplane.stages.access_log import AccessLog
 from inferstream.errors import ModelNotFound
 from inferstream.telemetry import access as module
-from inferstream.telemetry.access import AccessLines, Subscribers
+from inferstream.telemetry.access import AccessLines, AccessRecord, Subscribers
 from tests.unit.telemetry.test_console import record
 
 
 class M(MLModel):
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         return self.encode_response(["x"])
+
+
+def test_a_record_is_made_of_its_fields_again_and_the_rest_is_empty() -> None:
+    told = record(error="why", principal="ann", request_id="r")
+    assert AccessRecord.from_fields({"time": told.time, **told.fields()}) == told
+    other = AccessRecord.from_fields({"model": "m", "ms": 1.5, "unknown": 1})
+    assert (other.model, other.seconds, other.items, other.version) == ("m", 0.0015, 0, "")
 
 
 async def test_a_model_has_the_stage_while_somebody_follows_and_new_models_too() -> None:

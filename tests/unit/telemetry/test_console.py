@@ -1,5 +1,6 @@
 """What a terminal shows of records and calls, and what happens when it takes nothing."""
 
+import io
 import logging
 import os
 from collections.abc import Iterator
@@ -9,7 +10,13 @@ import pytest
 import inferstream.server.rest.dialects.openai.dialect  # noqa: F401  # it says how lines name it
 from inferstream.telemetry import console
 from inferstream.telemetry.access import AccessLines, AccessRecord, log
-from inferstream.telemetry.console import Console, StatusLine, TerminalFormatter, access_line
+from inferstream.telemetry.console import (
+    AccessFormatter,
+    Console,
+    StatusLine,
+    TerminalFormatter,
+    access_line,
+)
 from tests.serving import eventually
 
 
@@ -71,6 +78,13 @@ def test_colours_are_those_of_the_status() -> None:
     assert "\x1b[32mok" in access_line(record(), colours=True)
     assert "\x1b[31minternal" in access_line(record(status="internal"), colours=True)
     assert "\x1b[33minvalid" in access_line(record(status="invalid"), colours=True)
+
+
+def test_a_formatter_shows_what_the_log_sends_as_the_terminal_of_the_server() -> None:
+    told = record(face="openai", version="7", error="why", seconds=0.5)
+    formatter = AccessFormatter(io.StringIO())
+    assert formatter.format({"time": told.time, **told.fields()}) == access_line(told, colours=False)
+    assert "REST" in formatter.format({"time": 0.0, "unknown": 1})
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Lines of `server tail`."""
 
+import io
 import json
 from typing import Any
 
@@ -7,8 +8,10 @@ import httpx
 import pytest
 
 from inferstream.clients.transport import Target
+from inferstream.ext.sse import HEARTBEAT, event, named_event
+from inferstream.ext.telemetry import AccessFormatter
 from inferstream.tools import tail
-from inferstream.tools.tail import record_of, run, shown
+from inferstream.tools.tail import run, shown
 
 RECORD = {
     "time": 1767268800.5,
@@ -20,18 +23,22 @@ RECORD = {
 }
 
 
-def test_a_record_is_that_of_its_fields_and_the_rest_is_empty() -> None:
-    record = record_of({**RECORD, "unknown": 1})
-    assert (record.model, record.seconds, record.items, record.version) == ("m", 0.0015, 0, "")
-
-
 def test_a_line_is_for_people_or_for_programs() -> None:
-    data = json.dumps(RECORD).encode()
-    assert "m" in shown("message", data, False).split()
-    told = json.loads(shown("message", data, True))
+    data, formatter = json.dumps(RECORD).encode(), AccessFormatter(io.StringIO())
+    assert "m" in shown("message", data, formatter).split()
+    told = json.loads(shown("message", data, None))
     assert (told["time"], told["model"]) == ("2026-01-01T12:00:00.500+00:00", "m")
-    assert shown("dropped", b'{"dropped":3}', False) == "3 lines were dropped: this reader is too slow"
-    assert shown("dropped", b'{"dropped":3}', True) == '{"dropped":3}'
+    dropped = shown("dropped", b'{"dropped":3}', formatter)
+    assert dropped == "3 lines were dropped: this reader is too slow"
+    assert shown("dropped", b'{"dropped":3}', None) == '{"dropped":3}'
+
+
+def test_events_are_the_same_however_they_are_cut() -> None:
+    stream = HEARTBEAT + named_event("dropped", b'{"dropped":1}') + event(b'{"a": ": b"}') + HEARTBEAT
+    expected = [("dropped", b'{"dropped":1}'), ("", b'{"a": ": b"}')]
+    for cut in range(len(stream)):
+        assert [*tail._events([stream[:cut], stream[cut:]])] == expected
+    assert [*tail._events(bytes([byte]) for byte in stream)] == expected
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, status: int, body: bytes) -> list[httpx.Request]:

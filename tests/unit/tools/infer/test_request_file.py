@@ -1,8 +1,12 @@
 """Files of requests, read as they are needed."""
 
+import math
 from pathlib import Path
 
-from inferstream.tools.infer.request_file import RequestFile
+import pytest
+
+from inferstream.errors import InvalidRequest
+from inferstream.tools.infer.request_file import RequestFile, RequestLine, request_in
 from inferstream.tools.infer.results import Indexes
 
 
@@ -21,3 +25,24 @@ def test_lines_are_read_when_they_are_wanted(tmp_path: Path) -> None:
     ]
     assert (lines.skipped, lines.read_bytes) == (1, lines.total_bytes)
     lines.close()
+
+
+def line(data: str, name: str = "x") -> RequestLine:
+    tensor = f'{{"name": "{name}", "shape": [1], "datatype": "FP32", "data": [{data}]}}'
+    return RequestLine(0, f'{{"inputs": [{tensor}]}}'.encode())
+
+
+def test_a_line_may_hold_nan_as_python_writes_it() -> None:
+    [value] = request_in(line("NaN")).inputs[0].data.flat()
+    assert math.isnan(value)
+    assert request_in(line("-Infinity")).inputs[0].data.flat() == [-math.inf]
+
+
+@pytest.mark.parametrize("text", [b"{", b"NaN NaN", line("NaN", r"\ud800").text, b'"\xff NaN"'])
+def test_a_line_that_is_not_json_is_refused(text: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="The body is not valid JSON: "):
+        request_in(RequestLine(0, text))
+
+
+def test_a_request_has_an_id_of_its_own() -> None:
+    assert request_in(line("1")).id != request_in(line("1")).id

@@ -1,0 +1,75 @@
+"""Whole V2 requests: what is sent, what is repeated, and how they are encoded."""
+
+import json
+
+import pytest
+
+from inferstream.clients import retries
+from inferstream.clients.transport import ModelName, Target
+from inferstream.clients.v2 import V2Client
+from inferstream.errors import CallFailed
+from inferstream.protos.dataplane_pb2 import ModelInferRequest
+from inferstream.types import InferenceRequest, RequestInput
+from tests.unit.clients.scripted import BUSY, Scripted, number
+
+REQUEST = InferenceRequest(inputs=[RequestInput(name="x", shape=[1], datatype="INT64", data=[7])])
+
+
+def client(transport: Scripted, **options: object) -> V2Client:
+    made = V2Client(Target("http://host:1", **options))
+    made._transport = transport  # type: ignore[assignment]
+    return made
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "pause_after", lambda made, requested: 0.0)
+
+
+async def test_a_call_has_the_limits_of_the_target_and_does_not_tell_them() -> None:
+    transport = Scripted(number(1))
+    response = await client(transport, timeout=9, binary=True).infer("m", REQUEST, {"x-a": "1"})
+    [call] = transport.calls
+    assert (response.outputs[0].data.flat(), call.model, call.request) == ([1], ModelName("m"), REQUEST)
+    assert (call.timeout, call.binary, call.http_headers()) == (9, True, {"x-a": "1"})
+
+
+async def test_what_may_succeed_later_is_repeated_as_often_as_the_caller_says() -> None:
+    lost = CallFailed("the connection ended", retryable=True)
+    transport = Scripted(BUSY, lost, number(1))
+    await client(transport).infer("m", REQUEST, retries=2)
+    assert len(transport.calls) == 3
+    with pytest.raises(CallFailed, match="full"):
+        await client(Scripted(BUSY, number(1))).infer("m", REQUEST)
+
+
+async def test_a_stream_has_each_response() -> None:
+    transport = Scripted(number(1), number(2), None)
+    items = [response.outputs[0].data.flat() async for response in client(transport).stream("m", REQUEST)]
+    assert items == [[1], [2]]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+async def test_a_request_is_encoded_as_it_is_sent(binary: bool) -> None:
+    rest, rpc = (V2Client(Target("host:1", binary=binary), over_grpc=grpc) for grpc in (False, True))
+    headers, body = rest.encode("m", REQUEST)
+    length = int(headers.get("inference-header-content-length", len(body)))
+    assert headers["content-type"] == ("application/octet-stream" if binary else "application/json")
+    assert json.loads(body[:length])["inputs"][0]["name"] == "x"
+    assert body[length:] == (b"\x07" + bytes(7) if binary else b"")
+    headers, body = rpc.encode("m", REQUEST)
+    message = ModelInferRequest.FromString(body)
+    assert (headers, message.model_name, [*message.raw_input_contents]) == (
+        {},
+        "m",
+        [b"\x07" + bytes(7)] if binary else [],
+    )
+
+
+async def test_only_grpc_has_a_channel() -> None:
+    rest, rpc = V2Client(Target("host:1")), V2Client(Target("host:1"), over_grpc=True)
+    assert await rpc.channel() is await rpc.channel()
+    with pytest.raises(TypeError, match="REST"):
+        await rest.channel()
+    await rest.aclose()
+    await rpc.aclose()
