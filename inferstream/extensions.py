@@ -39,6 +39,7 @@ HINTS = "inferstream.hints"
 ADAPTERS = "inferstream.adapters"
 OUTPUTS = "inferstream.outputs"
 FETCHERS = "inferstream.fetchers"
+PROTOCOL_EXTENSIONS = "inferstream.protocol_extensions"
 SETTINGS = "inferstream.settings"
 MODEL_SETTINGS = "inferstream.model_settings"
 
@@ -62,6 +63,7 @@ FIELDS = {
     ADAPTERS: ("adapters",),
     OUTPUTS: ("outputs",),
     FETCHERS: ("fetchers",),
+    PROTOCOL_EXTENSIONS: ("protocol_extensions",),
 }
 """The fields of `Extension` with the entries of each group. Packages may also name these as entry points."""
 
@@ -206,6 +208,12 @@ def _say(line: str) -> None:
 def input_names(field: str) -> frozenset[str]:
     """The names in `json_inputs` or `optional_inputs` of all extensions."""
     return frozenset(name for extension in extensions().values() for name in getattr(extension, field))
+
+
+@cache
+def references() -> Mapping[str, str]:
+    """The `references` of all extensions."""
+    return {name: text for each in extensions().values() for name, text in each.references.items()}
 
 
 def extensions(*, ours: bool = False) -> Mapping[str, "Extension"]:

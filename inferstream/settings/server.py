@@ -13,7 +13,7 @@ from .dialects import INSTALLED_DIALECT
 from .environment import MLSERVER_PREFIX, PREFIX, expanded
 from .memory import MemorySettings
 from .sections import Composed
-from .served import ServedSettings
+from .served import ServedSettings, is_loopback
 from .served import own_version as own_version
 
 MOST_BUCKETS = 100
@@ -222,6 +222,11 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     def one_port(self) -> bool:
         """Whether REST's port serves gRPC too. Two free ports (0 and 0) are two."""
         return self.grpc_port is None or 0 != self.grpc_port == self.http_port
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return is_loopback(self.host)
 
     @property
     def shows_errors(self) -> bool:

@@ -38,6 +38,7 @@ UNSHOWN = {
         "StreamRequest",
         "Turns",
         "caller_of",
+        "check_input",
         "read_json",
         "untrusted_origin",
     ),

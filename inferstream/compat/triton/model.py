@@ -12,9 +12,9 @@ from inferstream.ext.calls import Threads, iterate_in_thread
 from inferstream.ext.hosting import install_aliases
 from inferstream.ext.runtimes import ArtefactModel, import_from
 from inferstream.ext.telemetry import get_logger
+from inferstream.plugins.triton.parameters import FINAL_RESPONSE
 
 from ...errors import InvalidOutput, InvalidSettings, ModelError
-from ...protos.dialects import FINAL_RESPONSE
 from ...repository.pbtxt import tensors_of
 from ...types import InferenceRequest, InferenceResponse, Parameters
 from .calls import BackendRequest, BackendResponse, BackendSender, TritonModelException

@@ -2,10 +2,12 @@
 
 from google.protobuf.json_format import ParseDict
 
+from inferstream.dataplane.dataplane import Described
 from inferstream.dataplane.execution.base import Capabilities
 from inferstream.dataplane.model_config import config_of
 from inferstream.protos import dataplane_pb2 as pb
 from inferstream.settings import ModelSettings
+from inferstream.signature import Signature
 from inferstream.types import MetadataModelResponse, MetadataTensor
 
 
@@ -16,9 +18,8 @@ def tensor(name: str, *shape: int, datatype: str = "FP32", **parameters: object)
 def config(predict: bool = True, streams: bool = False, **settings: object) -> dict:
     inputs = [tensor("x", -1, 4), tensor("text", -1, datatype="BYTES", optional=True)]
     metadata = MetadataModelResponse(name="m", platform="", inputs=inputs, outputs=[tensor("y", -1, 2)])
-    made = config_of(
-        ModelSettings(implementation="a.B", **settings), metadata, Capabilities(predict, streams, False)
-    )
+    chosen = ModelSettings(implementation="a.B", **settings)
+    made = config_of(Described(Signature(), Capabilities(predict, streams, False), chosen), metadata)
     ParseDict({"config": made}, pb.ModelConfigResponse())  # has no field that gRPC lacks
     return made
 

@@ -62,12 +62,12 @@ class Generate(InferenceDialect):
         asked = asked_dialect(dict(exchange.headers).get(DIALECT, b"").decode("latin-1"), FORMS)
         length = exchange.head.header_length(len(body))
         if length is not None:
-            return with_binary(self._dataplane, admission, route.operation, body, length, IN_V2)
+            return with_binary(admission, route.operation, body, length, IN_V2)
         document, body = json_requests.load_request(body)
         if asked == "triton" or (asked is None and is_flat(admission, document)):
             request, values = read_flat(admission, document, body)
             return FlatRequest(admission, route.operation, request, values)
-        return v2_request(self._dataplane, admission, route.operation, document, body, None, IN_V2)
+        return v2_request(admission, route.operation, document, body, None, IN_V2)
 
 
 def is_flat(admission: Admission, document: Any) -> bool:
