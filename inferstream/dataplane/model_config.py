@@ -26,7 +26,7 @@ def config_of(model: Described, metadata: MetadataModelResponse) -> dict[str, An
     """
     settings, capabilities = model.settings, model.capabilities
     inputs, outputs = metadata.inputs or [], metadata.outputs or []
-    read = settings.triton_config
+    read = settings.configuration
     size = int(read.get("max_batch_size", settings.max_batch_size if settings.max_batch_size > 1 else 0))
     batches = size > 0 and all(each.shape[:1] == [-1] for each in (*inputs, *outputs))
     made: dict[str, Any] = {

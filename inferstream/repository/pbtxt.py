@@ -75,7 +75,7 @@ def settings_of(path: Path) -> dict[str, Any]:
         "uri": str(path.parent / version / artefact),
         "version": version,
         "extra": {name: value.string_value for name, value in config.parameters.items()},
-        "triton_config": document,
+        "model_configuration": document,
     }
     batches = config.max_batch_size > 0
     # Code of Python may complete what the file leaves open.

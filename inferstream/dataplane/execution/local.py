@@ -77,8 +77,8 @@ class Local:
         if selects is None and self.strictness == "strict":
             selects = False
         # Triton does not compare an output with its declaration.
-        triton = settings.input_validation == "auto" and self.strictness == "strict"
-        outputs_strictness: Strictness = "declared" if triton else self.strictness
+        configured = settings.input_validation == "auto" and self.strictness == "strict"
+        outputs_strictness: Strictness = "declared" if configured else self.strictness
         known = signature if selects is False else self.signature
         self._checks = checks_of(known, self.strictness, most_rows_of(settings))
         self._finish = finish_of(

@@ -52,7 +52,7 @@ def test_only_a_model_without_single_responses_is_decoupled() -> None:
 
 def test_a_configuration_that_was_read_is_told_again() -> None:
     read = {"max_batch_size": 4, "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [4]}]}
-    made = config(parameters={"triton_config": read})
+    made = config(parameters={"model_configuration": read})
     assert (made["max_batch_size"], made["input"]) == (4, read["input"])
     assert made["output"][0]["dims"] == [2]
     assert "dynamic_batching" not in made

@@ -167,7 +167,7 @@ class TritonStream:
         try:
             writer, usage = self._dialect.raw_stream_writer(), admission.usage
             inputs, empty_final = self._parse(request)
-            marks, final = bool(admission.pipeline.execution.settings.triton_config), False
+            marks, final = bool(admission.pipeline.execution.settings.configuration), False
             async with await admission.open(Operation.STREAM, inputs) as reply:
                 async for response in reply:
                     final = marks and _is_final(response)
