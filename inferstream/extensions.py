@@ -40,6 +40,7 @@ ADAPTERS = "inferstream.adapters"
 OUTPUTS = "inferstream.outputs"
 FETCHERS = "inferstream.fetchers"
 PROTOCOL_EXTENSIONS = "inferstream.protocol_extensions"
+PROTO_FILES = "inferstream.proto_files"
 SETTINGS = "inferstream.settings"
 MODEL_SETTINGS = "inferstream.model_settings"
 
@@ -64,6 +65,7 @@ FIELDS = {
     OUTPUTS: ("outputs",),
     FETCHERS: ("fetchers",),
     PROTOCOL_EXTENSIONS: ("protocol_extensions",),
+    PROTO_FILES: ("proto_files",),
 }
 """The fields of `Extension` with the entries of each group. Packages may also name these as entry points."""
 
