@@ -23,6 +23,7 @@ from ..types.forms import InputsForm
 from ..types.json_numbers import NOT_NUMBERS, Malformed, NumbersText
 from . import ids
 from .counts import expect_parameters, expect_tensors
+from .dialects import RESERVED_PREFIX
 from .json_arrays import FIELDS, LARGE, parse, plain
 from .json_checks import has_keys, keys_of, refuse_duplicate_keys, refuse_rounded
 from .json_pieces import loads
@@ -106,7 +107,7 @@ def build_request(
         keys += count
         default = _flag(parameters, "binary_data_output", "parameters")
         for name in parameters.__pydantic_extra__ or ():
-            if name.startswith("triton_"):
+            if name.startswith(RESERVED_PREFIX):
                 raise InvalidRequest(f'parameters: "{name}" is reserved')
     named: dict[str, bool] = {}
     if (wanted := document.get("outputs")) is not None:

@@ -16,6 +16,9 @@ from .sections import Composed
 from .served import ServedSettings, is_loopback
 from .served import own_version as own_version
 
+StatusProfile = Literal["default", "mlserver", "triton"]
+"""The server whose status codes clients expect."""
+
 MOST_BUCKETS = 100
 """Bounds of a histogram. Each is a series for each label value."""
 
@@ -123,7 +126,7 @@ class CoreSettings(ServedSettings, MemorySettings, Composed):
     request_ids: Literal["echo", "always"] = "echo"
     """Which responses have an `X-Request-Id`: those to requests that have one, or all."""
 
-    status_profile: Literal["default", "mlserver", "triton"] = "default"
+    status_profile: StatusProfile = "default"
     """Whose status codes to use where servers differ. `mlserver` includes its error for unknown models."""
 
     middleware: list[str] = Field(default_factory=list)
